@@ -1,8 +1,9 @@
-"""Numbered steps that upgrade the schema, each one transaction, on SQLite and PostgreSQL.
+"""Steps that upgrade an older ledger, one schema version each, on SQLite and PostgreSQL.
 
-A step uses SQL and names of its own and nothing from `tables`, which changes later. After a step, a
-running process of the version before must fail at its next write: every version from 2 on checks
-the schema's version before each write; step 2 makes version 1 fail.
+Each step is one transaction. It uses SQL and table definitions of its own, and nothing from
+`tables`, which changes later. A process of the previous version that is still running must fail at
+its next write: versions from 2 on check the schema's version before each write, and step 2 makes
+version 1 fail.
 """
 
 from __future__ import annotations
@@ -29,22 +30,25 @@ from memory.runtime import replacing_alone
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
 UPGRADE_COPIES = "upgrade_copies"
-"""The fact of an upgraded ledger that names the files that hold it as it was before."""
+"""Key in the table `meta`: the files to which the ledger was copied before upgrades."""
 _NOTE = t.meta.c.key == UPGRADE_COPIES
 
 
 def version_of(connection: Connection) -> str | None:
-    """Return the schema's version; None if there are no tables."""
+    """Return the schema's version; None if the database has no tables."""
     return stored_version(connection) if sa.inspect(connection).has_table(t.meta.name) else None
 
 
 def stored_version(connection: Connection) -> str | None:
-    """Return the schema's version of a database that has tables; cheap enough for every write."""
+    """Return the schema's version of a database that has tables; None if it is not recorded.
+
+    Cheap enough to be called at every write.
+    """
     return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
 
 
 def make_schema(connection: Connection) -> None:
-    """Create the tables of this version in an empty database."""
+    """Create the tables of the current version, unless the database has tables already."""
     if not sa.inspect(connection).has_table(t.meta.name):
         t.schema.create_all(connection)
         connection.execute(t.counter.insert().values(value=0))
@@ -52,12 +56,12 @@ def make_schema(connection: Connection) -> None:
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
-    """Copy the ledger with `keep_copy`, apply all missing steps, and return the copy's file.
+    """Copy the ledger with `keep_copy`, then apply all missing steps. Return the copy's file.
 
-    Nobody can write between the copy and the first step. `keep_copy` receives the version after
-    that step. Returns None if no step is missing.
+    Nobody can write between the copy and the first step. `keep_copy` receives the version that the
+    first step leads to, and returns the file. Returns None if no step is missing.
 
-    Raises: LedgerError; the ledger is then as it was, or as one of the steps left it.
+    Raises: LedgerError; the ledger is then unchanged, or as a completed step left it.
     """
     copy: Path | None = None
     while True:
@@ -77,9 +81,10 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
 
 
 def copy_before(version: str, database: Database, folder: Path) -> Path:
-    """Copy a ledger before an upgrade, to `ledger.db.before-2-1` or the next free number.
+    """Copy a ledger before its upgrade to `version`, and return the new file.
 
-    The copy lies beside a SQLite ledger, else in the folder; it is whole or not there at all.
+    Its name is `ledger.db.before-2-1` (for version 2) or has the next free number. It lies next to
+    a SQLite ledger, else in `folder`. The file is complete or does not exist.
 
     Raises: LedgerError.
     """
@@ -95,7 +100,7 @@ def copy_before(version: str, database: Database, folder: Path) -> Path:
 
 
 def copy_as_it_is(database: Database, file: Path) -> None:
-    """Write the committed state into a new SQLite ledger of the same version.
+    """Copy the committed state into a new SQLite ledger with the same schema version.
 
     Raises: LedgerError.
     """
@@ -104,14 +109,14 @@ def copy_as_it_is(database: Database, file: Path) -> None:
 
 
 def note_copy(connection: Connection, copy: Path) -> None:
-    """Note the file of a copy, since it keeps memories that are forgotten later."""
+    """Record a copy's file in the ledger, because it keeps memories that are forgotten later."""
     files = json.dumps([*noted_copies(connection), str(copy)])
     connection.execute(t.meta.delete().where(_NOTE))
     connection.execute(t.meta.insert().values(key=UPGRADE_COPIES, value=files))
 
 
 def noted_copies(connection: Connection) -> list[str]:
-    """Return the files in which upgrades kept the ledger as it was."""
+    """Return the files to which the ledger was copied before upgrades, oldest first."""
     noted = connection.scalar(sa.select(t.meta.c.value).where(_NOTE))
     return [] if noted is None else list(json.loads(noted))
 
@@ -127,7 +132,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "postgresql": {"$seq": "SERIAL PRIMARY KEY", "$blob": "BYTEA", "$keyed": ""},
 }
-"""What the placeholders in a step's statements stand for on each database."""
+"""The SQL that each placeholder in a step's statements stands for, by database."""
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:
@@ -138,9 +143,9 @@ def _execute(connection: Connection, statements: Sequence[str]) -> None:
 
 
 def _to_2(connection: Connection) -> None:
-    """Rename the identity hash; add judges of distinct pairs, attempts, leases, times of turns.
+    """Rename `arrival` to `identity_hash`; add attempts, leases, and columns of three tables.
 
-    Version 1 fails because `memories` has no column `arrival` any more.
+    A running process of version 1 fails, because it still uses the column `arrival`.
     """
     _execute(connection, _TO_2)
     _rename_in_images(connection, "arrival", "identity_hash")
@@ -176,7 +181,7 @@ _TO_2 = (
 
 
 def _rename_in_images(connection: Connection, old: str, new: str) -> None:
-    """Rename a column of `memories` in the images that undo restores."""
+    """Rename a column of `memories` in the saved states that undo restores."""
     decisions = sa.table("decisions", sa.column("seq"), sa.column("before"))
     naming = sa.select(decisions).where(decisions.c.before.contains(f'"{old}"'))
     for row in connection.execute(naming).all():
@@ -201,8 +206,8 @@ _TO_3 = (
 def _to_4(connection: Connection) -> None:
     """Give episodes an owner, their memories a table, and decisions of a person an index.
 
-    The owner is the only user of the memories. If a memory was forgotten, its user is unknown and
-    the summary may tell of it, so the episode gets no owner and loses its summary.
+    The owner is the user of all the episode's memories, if they have only one. If a memory was
+    forgotten, the summary may still tell about it: it is erased, and the episode gets no owner.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
@@ -239,7 +244,7 @@ _TO_4 = (
 
 
 def _users_and_keys(connection: Connection, ids: list[str]) -> Iterator[tuple[str | None, str]]:
-    """Yield the users and text keys of these memories; a forgotten one has an empty key."""
+    """Yield the user and the text key of these memories; a forgotten memory's key is empty."""
     memories = sa.table("memories", *(sa.column(name) for name in ("id", "user", "text_key")))
     for start in range(0, len(ids), _PAGE):
         named = memories.c.id.in_(ids[start : start + _PAGE])
@@ -255,10 +260,11 @@ _TO_5 = (
 
 
 def _to_7(connection: Connection) -> None:
-    """Move turns of the default conversation, which all users shared, to their speakers.
+    """Move the turns of the default conversation, which all users shared, to their speakers.
 
-    The bot's turns go to the only person who speaks there, if there is one. Turns without a text
-    stay, since their speaker is unknown; they are those up to the number noted here.
+    The bot's turns go to the only person who speaks in it, if there is one, else to the bot. Turns
+    whose text is erased stay, since their speaker is unknown. Their numbers are at most the one
+    noted under `last_turn_with_defaults` in `meta`.
     """
     names = ("seq", "conversation", "name", "digest", "turn")
     turns = sa.table("turns", *(sa.column(name) for name in names))
@@ -286,7 +292,7 @@ def _to_7(connection: Connection) -> None:
 
 
 def _to_8(connection: Connection) -> None:
-    """Add the terms of live memories, for ranking by words, and indexes of distinct pairs."""
+    """Add the search terms of live memories, for ranking by words, and two missing indexes."""
     _execute(connection, _TO_8)
     fill_terms(connection)
 
@@ -312,4 +318,4 @@ STEPS: Mapping[str, Callable[[Connection], None]] = {
     "6": _to_7,
     "7": _to_8,
 }
-"""Steps by the version that they upgrade from."""
+"""The steps, by the schema version that each upgrades from."""

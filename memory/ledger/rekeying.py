@@ -1,4 +1,7 @@
-"""The step of the schema that makes text keys again; like every step it has tables of its own."""
+"""The schema step from version 5 to 6, which computes all text keys again.
+
+Like every step, it has its own table definitions.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,12 @@ _ATTEMPTS = sa.Table(
 
 
 def make_keys_anew(connection: Connection) -> None:
-    """Make the key of each stored text again: different signs, codes or capitals count now.
+    """Compute every text key again, since signs, codes and capitals now make texts differ.
 
-    Vectors stay. A person's distinct pair holds for every text that had the old key. Pages with it
-    are read again. A model's verdict on a key that is now several is dropped, and replacements of
-    texts that are no longer the same are open questions again.
+    Texts that shared an old key may get several new ones. Vectors are copied to each of them. A
+    person's distinct pair is kept for all of them; another judge's is dropped if there are several.
+    Pages that contain such a text are read again. Replacements of texts whose keys now differ
+    become pending.
     """
     keys = _Rekeyed(connection)
     if keys.changed:
@@ -52,14 +56,14 @@ def make_keys_anew(connection: Connection) -> None:
 
 
 class _Rekeyed:
-    """Memories under new text keys, and all other rows that name these."""
+    """Memories with their new text keys, and methods that update all other rows that use keys."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._was: dict[str, str] = {}
         self._is: dict[str, str] = {}
         self.changed: dict[str, dict[str, int]] = {}
-        """Of each changed key, the new keys, with the number of memories that have each."""
+        """For each changed old key, its new keys, with the number of memories that have each."""
         for row in self._pages(_MEMORIES, _MEMORIES.c.text_key != ""):
             new = text_key(row.content)
             if new != row.text_key:
@@ -85,7 +89,7 @@ class _Rekeyed:
             last = page[-1].seq
 
     def _find_unchanged(self) -> None:
-        """Count memories that keep a key while others with it get a new one."""
+        """Count memories that keep an old key which others lose, as if the key were a new one."""
         for old, instead in self.changed.items():
             query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
             for name in self._connection.scalars(query):
@@ -93,6 +97,7 @@ class _Rekeyed:
                 instead[old] = instead.get(old, 0) + 1
 
     def copy_vectors(self) -> None:
+        """Store the vector of each changed key under all its new keys."""
         for old, instead in self.changed.items():
             vector = self._connection.scalar(
                 sa.select(_VECTORS.c.vector).where(_VECTORS.c.text_key == old)
@@ -104,6 +109,10 @@ class _Rekeyed:
                 self._connection.execute(_VECTORS.insert(), rows)
 
     def rename_distinct(self) -> None:
+        """Replace the changed keys in pairs that were judged distinct.
+
+        If a pair becomes several pairs, only a person's verdict is kept.
+        """
         pairs = _DISTINCT.c
         for row in self._connection.execute(sa.select(_DISTINCT)).all():
             if row.low_key not in self.changed and row.high_key not in self.changed:
@@ -121,7 +130,11 @@ class _Rekeyed:
                     self._connection.execute(_DISTINCT.insert().values({**row._asdict(), **keys}))
 
     def _pairs(self, low: str, high: str) -> list[tuple[str, str]]:
-        """Return the new pairs of an old one; a text with itself if several memories have it."""
+        """Return the pairs of new keys that replace a pair of old keys.
+
+        A pair of one text with itself means that a person keeps this text twice. If its key was
+        split, only new keys that several memories have are paired with themselves.
+        """
         first, second = self._keys(low), self._keys(high)
         found = {(min(a, b), max(a, b)) for a in first for b in second}
         return sorted(
@@ -132,14 +145,14 @@ class _Rekeyed:
         return self.changed.get(old, {old: 1})
 
     def drop_what_models_did(self) -> None:
-        """Delete the readings and attempts of changed keys."""
+        """Delete the records that a model read or failed at a text whose key has changed."""
         for old in self.changed:
             self._connection.execute(_READINGS.delete().where(_READINGS.c.text_key == old))
             either = sa.or_(_ATTEMPTS.c.low_key == old, _ATTEMPTS.c.high_key == old)
             self._connection.execute(_ATTEMPTS.delete().where(either))
 
     def rename_in_images(self) -> None:
-        """Rename the keys of memories and distinct pairs in the images that undo restores."""
+        """Replace changed keys in the saved states that undo restores."""
         for row in self._pages(_DECISIONS):
             before = json.loads(row.before)
             for columns in before["rows"].values():
@@ -155,7 +168,7 @@ class _Rekeyed:
                 self._change(row.seq, before=json.dumps(before))
 
     def reopen(self) -> None:
-        """Mark replacements of texts that are no longer the same as pending."""
+        """Mark replacements as pending if the keys of the two texts now differ."""
         replaced = (_DECISIONS.c.action == "replace", sa.not_(_DECISIONS.c.undone))
         for row in self._pages(_DECISIONS, *replaced):
             if row.model != "person" and any(
@@ -166,7 +179,7 @@ class _Rekeyed:
                 self._change(row.seq, pending=True)
 
     def _differ_now(self, a: str, b: str) -> bool:
-        """Whether two memories had the same key and no longer have."""
+        """Whether two memories had the same key before this step, and have different keys now."""
         return self._was.get(a, "") == self._was.get(b) and self._is[a] != self._is[b]
 
     def _change(self, seq: int, **values: object) -> None:

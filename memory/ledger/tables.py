@@ -18,10 +18,10 @@ from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope, scope_values
 from memory.text import text_key
 
 SCHEMA_VERSION = "8"
-"""Raise it with each change of a table below, and add a step to `migrations`."""
+"""The version of the tables below. To change a table, raise it and add a step to `migrations`."""
 
 FORGOTTEN_KEY = ""
-"""The text key of a tombstone."""
+"""The text key of a tombstone, which is what a forgotten memory leaves."""
 
 schema = sa.MetaData()
 
@@ -102,7 +102,10 @@ mentions = sa.Table(
     sa.Column("decision", sa.Integer, primary_key=True),
     sa.Column("involved", sa.Boolean, nullable=False),
 )
-"""The decisions about each memory: `involved` as member or survivor, or only compared."""
+"""The memories that each decision mentions.
+
+`involved`: whether the memory was a member or a survivor; otherwise it was only compared.
+"""
 distinct_pairs = sa.Table(
     "distinct_pairs",
     schema,
@@ -122,7 +125,10 @@ attempts = sa.Table(
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("next_at", sa.Text),
 )
-"""How often a model failed at a pair of texts, and when it is asked again; NULL means never."""
+"""How often a model failed to judge a pair of texts.
+
+`next_at`: when the model is asked again; NULL means never.
+"""
 readings = sa.Table(
     "readings",
     schema,
@@ -131,7 +137,10 @@ readings = sa.Table(
     sa.Column("model", sa.Text, primary_key=True),
     sa.Column("thorough", sa.Boolean, nullable=False),
 )
-"""The texts a model has read on a page; `thorough` if with all their nearest neighbours."""
+"""The texts that a model has read on a page, a question that shows it many memories at once.
+
+`thorough`: whether it has read the text together with all its nearest neighbours.
+"""
 turns = sa.Table(
     "turns",
     schema,
@@ -147,7 +156,11 @@ turns = sa.Table(
     sa.UniqueConstraint("conversation", "name", "digest"),
     sqlite_autoincrement=True,
 )
-"""Turns; `heard_at` is in seconds of the database's clock. Few rows still have a text."""
+"""Turns of conversations.
+
+`heard_at`: seconds of the database's clock. `turn`: the turn as JSON, erased some time after
+extraction.
+"""
 sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=turns.c.turn.is_not(None))
 leases = sa.Table(
     "leases",
@@ -157,9 +170,10 @@ leases = sa.Table(
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Float, nullable=False),
 )
-"""Leases to extract a conversation; `expires_at` is in seconds of the database's clock.
+"""The conversations that a process is extracting now, so that no other process does.
 
-`token` identifies the lease; `holder` (machine and process) is only shown to people.
+`token` identifies the lease. `holder` (machine and process) is only shown to people. `expires_at`
+is in seconds of the database's clock.
 """
 episodes = sa.Table(
     "episodes",
@@ -173,7 +187,10 @@ episodes = sa.Table(
     sa.Column("importance", sa.Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""`user` owns the episode: all its memories are about that user. NULL means no owner."""
+"""Summaries of several memories, with their time.
+
+`user`: the user whom all these memories are about; NULL means no owner.
+"""
 episode_memories = sa.Table(
     "episode_memories",
     schema,
@@ -181,7 +198,7 @@ episode_memories = sa.Table(
     sa.Column("memory_id", sa.Text, primary_key=True, index=True),
     sa.Column("position", sa.Integer, nullable=False),
 )
-"""The memories of an episode, by the ids they had when it was stored."""
+"""The memories of each episode, by the ids that they had when the episode was stored."""
 items = sa.Table(
     "items",
     schema,
@@ -193,7 +210,7 @@ items = sa.Table(
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
 )
-"""Values stored under a key; `memory_id` is set if the text is a memory too."""
+"""Values stored under a key of a namespace; `memory_id` is set if the text is a memory too."""
 postings = sa.Table(
     "postings",
     schema,
@@ -203,7 +220,10 @@ postings = sa.Table(
     sa.Column("entries", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-"""The live memories that have a term, in blocks by number; owners and terms are hashes."""
+"""For each user and search term, the live memories that contain the term.
+
+`entries` holds a block of memories in binary form. `owner` and `term` are hashes.
+"""
 term_lists = sa.Table(
     "term_lists",
     schema,
@@ -211,7 +231,7 @@ term_lists = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("terms", sa.Text, nullable=False),
 )
-"""The terms of each live memory in the postings."""
+"""The search terms of each live memory in `postings`, as hashes."""
 term_totals = sa.Table(
     "term_totals",
     schema,
@@ -219,7 +239,7 @@ term_totals = sa.Table(
     sa.Column("memories", sa.Integer, nullable=False),
     sa.Column("terms", sa.BigInteger, nullable=False),
 )
-"""Live memories of each owner, and the sum of their terms."""
+"""For each owner, the number of live memories and the sum of their numbers of terms."""
 index_state = sa.Table(
     "index_state",
     schema,
@@ -228,15 +248,20 @@ index_state = sa.Table(
     sa.Column("watermark", sa.BigInteger, nullable=False),
     sa.Column("stale", sa.Boolean, nullable=False, default=False),
 )
+"""How far each collection of a vector index has followed the ledger.
+
+`watermark`: the last revision in it. `stale`: whether it may hold vectors of forgotten memories.
+"""
 
 
 # --- rows and memories ----------------------------------------------------------------------------
 
 
 def identity_hash(memory: Memory, external_id: str | None = None) -> str:
-    """Return the hash by which a memory that arrives again is recognised; it never changes.
+    """Return a hash by which a memory is recognised if it arrives a second time.
 
-    `external_id` is for a memory that has none yet.
+    It covers external id, user, privacy, time and text. Hashes are stored, so this must never
+    change. `external_id`, if given, is used instead of the memory's own.
     """
     identity = [
         external_id or memory.external_id,
@@ -249,6 +274,7 @@ def identity_hash(memory: Memory, external_id: str | None = None) -> str:
 
 
 def to_columns(memory: Memory) -> dict[str, Any]:
+    """Return the columns that hold a memory's own values; links are stored in another table."""
     return {
         **{name: getattr(memory, name) for name in _PLAIN},
         "text_key": text_key(memory.content),
@@ -260,12 +286,17 @@ def to_columns(memory: Memory) -> dict[str, Any]:
 
 
 def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions of a scope on columns; what it says of metadata is left out."""
+    """Return SQL conditions for memories in a scope.
+
+    Fields of the metadata are not covered: the caller must check them with `Scope.has`.
+    """
     return [memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
 
 
 def scope_values_of(metadata: str, columns: Sequence[Any]) -> ScopeValues:
-    """Return what scopes compare of a row: its metadata, and its columns named SCOPE_FIELDS.
+    """Return the values that decide a memory's scope, by field name.
+
+    `metadata`: the row's metadata as JSON; `columns`: its values of SCOPE_FIELDS, in this order.
 
     Raises: LedgerDamaged.
     """
@@ -281,6 +312,7 @@ TOMBSTONE: dict[str, Any] = {
     "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
     "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
 }  # fmt: skip
+"""The values that a forgotten memory's columns get; its id stays."""
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
     "is_private",
@@ -289,7 +321,7 @@ _PLAIN = {
 
 @contextmanager
 def naming_damage(of: str) -> Iterator[None]:
-    """Raises: LedgerDamaged, which names the row, if a value cannot be read."""
+    """Turn errors of parsing a row into LedgerDamaged; `of` names the row in the message."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -297,7 +329,10 @@ def naming_damage(of: str) -> Iterator[None]:
 
 
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
-    """Return a row of `memories` as values. Raises: LedgerDamaged."""
+    """Convert a row of the table `memories`, with the memory's links, into a Row.
+
+    Raises: LedgerDamaged.
+    """
     with naming_damage(repr(values.get("id"))):
         memory = Memory.model_construct(
             **{name: values[name] for name in _PLAIN},
