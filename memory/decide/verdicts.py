@@ -90,9 +90,7 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
         if len(named) < 2:
             continue
         merge = ProposedMerge(tuple(question.members[n] for n in named), group.text.strip())
-        fault = ""
-        if not taken.isdisjoint(named):
-            fault = "one of its memories is in another group"
+        fault = "" if taken.isdisjoint(named) else "one of its memories is in another group"
         if not set(group.members) <= set(shown):
             fault = "it names a memory that was not shown"
         taken |= set(named)
@@ -107,13 +105,11 @@ def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: boo
     `is_last`.
     """
     keeper = apart(merge.members)
-    final = _never(merge, keeper)
-    if final:
+    if final := _never(merge, keeper):
         return Part(merge, Belief.REFUSED, final, is_final=True)
     if keeper is not None:
         return Part(merge, Belief.REFUSED, _JUDGED_APART, is_final=is_last)
-    if not merge.text:
-        fault = "the merged text is empty"
+    fault = fault if merge.text else "the merged text is empty"
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
 
 

@@ -128,9 +128,7 @@ def _singular(word: str) -> str:
         return word
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
-        return word[:-2]
-    return word[:-1]
+    return word[: -2 if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")) else -1]
 
 
 def _restored(stem: str) -> str:

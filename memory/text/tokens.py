@@ -96,8 +96,8 @@ def tokens(text: str) -> list[Token]:
     plain = unified(text)
     if plain.isascii():
         return [_alphabetic(piece) for piece in _ASCII_PIECES(plain)]
-    read = _japanese if is_japanese(plain) else _other
-    return [token for piece in _PIECES(plain) for token in read(piece)]
+    japanese = is_japanese(plain)
+    return [token for piece in _PIECES(plain) for token in _read_piece(piece, japanese)]
 
 
 _LONG = 40_000
@@ -203,24 +203,16 @@ _DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", 
 
 
 @lru_cache(maxsize=32_768)
-def _japanese(piece: str) -> tuple[Token, ...]:
+def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
+    """Return the tokens of a piece of a text that is not all ASCII."""
     first = piece[0]
-    if _is_han(first):
-        return tuple(_han_run(piece))
-    if "\u3041" <= first <= "\u309f":
+    if "\u3400" <= first <= "\u9fff" or "\uf900" <= first <= "\ufaff" or first == "々":
+        return tuple(_han_run(piece) if japanese else _han_characters(piece))
+    if japanese and "\u3041" <= first <= "\u309f":
         return kana_tokens(piece)
-    if "\u30a1" <= first <= "\u30fc":
+    if japanese and "\u30a1" <= first <= "\u30fc":
         return (Token(_kana_spelling(piece), Kind.CONTENT, piece),)
     return (_alphabetic(piece),)
-
-
-@lru_cache(maxsize=32_768)
-def _other(piece: str) -> tuple[Token, ...]:
-    return tuple(_han_characters(piece)) if _is_han(piece[0]) else (_alphabetic(piece),)
-
-
-def _is_han(char: str) -> bool:
-    return "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff" or char == "々"
 
 
 def _kana_spelling(text: str) -> str:
@@ -333,6 +325,5 @@ def _role(particle: str) -> str:
     if particle == "までに":
         return particle
     also = "も" if particle.endswith("も") and len(particle) > 1 else ""
-    if particle.startswith(_LONG_ROLES):
-        return particle[:2] + also
-    return _ROLE.get(particle[0], particle[0]) + also
+    is_long = particle.startswith(_LONG_ROLES)
+    return (particle[:2] if is_long else _ROLE.get(particle[0], particle[0])) + also
