@@ -66,8 +66,7 @@ def compare(a: str, b: str) -> Comparison:
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = parse_by_dictionary(a), parse_by_dictionary(b)
-    extra_left = Counter(left.stated) - Counter(right.stated)
-    extra_right = Counter(right.stated) - Counter(left.stated)
+    extra_left, extra_right = left.counts - right.counts, right.counts - left.counts
     sides = Side(a, left, extra_left), Side(b, right, extra_right)
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
     conflict = _turned_around(left, right) + in_capitals(a, b)

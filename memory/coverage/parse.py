@@ -7,6 +7,7 @@ the passive (the ball is thrown by Mia), a clause that only names a quality (a d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
@@ -49,16 +50,17 @@ class Word(NamedTuple):
 class Parse(NamedTuple):
     """A text as what it states, ready to be compared.
 
-    `tokens`: all of it, function words too, with rewordings undone. `negations`: how many times
-    it says no. `turning`: words that turn the statement around (might, had), each with whether it
-    is past. `shades`: fillers that state something all the same, each with the word before it.
-    `asks`: whether it ends with a question mark. `passive`: whether a passive was undone, after
-    which the phrases behind it may stand elsewhere.
+    `tokens`: all of it, function words too, with rewordings undone. `counts`: how often each thing
+    is stated. `negations`: how many times it says no. `turning`: words that turn the statement
+    around (might, had), each with whether it is past. `shades`: fillers that state something all
+    the same, each with the word before it. `asks`: whether it ends with a question mark. `passive`:
+    whether a passive was undone, after which the phrases behind it may stand elsewhere.
     """
 
     tokens: Sequence[Token]
     words: Sequence[Word]
     stated: Sequence[str]
+    counts: Counter[str]
     negations: int
     turning: Set[tuple[str, bool]]
     persons: Sequence[str]
@@ -94,10 +96,12 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
     elif language is not Language.JAPANESE:
         found = reworded(found, keys, owns="'" in text or "’" in text)
     words = _words(found)
+    stated = [word.stated for word in words]
     return Parse(
         tokens=found,
         words=words,
-        stated=[word.stated for word in words],
+        stated=stated,
+        counts=Counter(stated),
         negations=sum([word.key == NOT for word in words]),
         turning={(token.key, token.past) for token in found if token.kind is Kind.TURNING},
         persons=[token.key for token in found if token.kind is Kind.PERSON],
