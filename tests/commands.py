@@ -1,4 +1,4 @@
-"""Commands as processes of their own, forked from one that has imported what they need.
+"""Run commands in processes that are forked from one with every import done.
 
 Most of a short command's time goes into imports; here they are paid once for all tests. A test
 that is about imports, about Python's own start or about a killed process uses `sys.executable`.

@@ -33,7 +33,7 @@ settings.load_profile("memory")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage meanwhile, which takes a quarter of the time and finds none."""
+    """Collect the tests without the garbage collector: it takes a quarter of the time."""
     gc.disable()
     try:
         return (yield)
@@ -44,12 +44,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Start one more than there are cores, since a test in three waits: for a disk, a process."""
+    """Start one worker more than cores: tests also wait, for a disk or another process."""
     return (yield) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the types, which take longest, so that nothing waits for them at the end."""
+    """Run the check of the types first, so that no worker waits for it at the end."""
     items.sort(key=lambda item: item.path.name != "test_checks.py")
 
 
@@ -59,7 +59,7 @@ MakeMemory = Callable[..., Memory]
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place for a ledger, on each database in turn."""
+    """Return the URL of a ledger that does not exist yet, on SQLite and on PostgreSQL."""
     if request.param == "postgresql":
         url: str = request.getfixturevalue("postgres_url")
         return url
@@ -68,7 +68,7 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new ledger. A copy takes a quarter of the time that it takes to make one."""
+    """Make an empty ledger to copy: a copy takes a quarter of the time of a new one."""
     file = tmp_path_factory.mktemp("empty") / "ledger.db"
     Ledger.create(f"sqlite:///{file}").close()
     return file
@@ -86,28 +86,28 @@ def ledger(tmp_path: Path, empty_ledger: Path) -> Iterator[Ledger]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[URL]:
-    """A PostgreSQL server; the test is skipped where there is none."""
+    """Start a PostgreSQL server; without one the test is skipped."""
     with servers.postgres_server() as server:
         yield server
 
 
 @pytest.fixture
 def postgres_url(postgres: URL) -> Iterator[str]:
-    """An empty PostgreSQL database of the test's own."""
+    """Yield the URL of an empty PostgreSQL database for one test."""
     with servers.postgres_database(postgres) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def chroma_port() -> Iterator[int]:
-    """Where a real Chroma server listens."""
+    """Yield the port of a real Chroma server."""
     with servers.chroma_server() as port:
         yield port
 
 
 @pytest.fixture
 def forked_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the processes that Chroma lives in, which spares its import in each."""
+    """Fork the processes that Chroma runs in, so that none has to import it."""
     monkeypatch.setattr(sys, "executable", commands.python())
 
 

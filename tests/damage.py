@@ -16,7 +16,7 @@ MEMORIES = 40
 
 
 def whole_ledger(file: Path) -> bytes:
-    """Make a healthy one: texts, tags, metadata, links, decisions, turns, an episode, an item."""
+    """Make a healthy ledger: texts, tags, metadata, links, decisions, turns, episode, item."""
     with MemoryStore(Ledger.create(f"sqlite:///{file}"), PlacedEmbedder()) as store:
         kept = []
         for number in range(MEMORIES):
@@ -58,7 +58,7 @@ def whole_ledger(file: Path) -> bytes:
 
 
 def damaged(data: bytes, seed: int) -> bytes:
-    """With some bits flipped, cut off, or with noise in it."""
+    """Flip bits of a file, cut it off, or write noise into it."""
     chance, torn = random.Random(seed), bytearray(data)
     if seed % 3 == 0:
         for _ in range(chance.choice([1, 5, 50, 500])):

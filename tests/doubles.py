@@ -1,4 +1,4 @@
-"""Stand-ins under the real protocols: vectors placed by hand, a model with a queue of answers."""
+"""Doubles under the real protocols: vectors placed by hand, a model with a queue of answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Groups = list[tuple[list[int], str]]
 
 
 class PlacedEmbedder:
-    """Each text on an axis of its own, or at a stated cosine to another text."""
+    """An embedder that puts each text on its own axis, or at a stated cosine to another text."""
 
     fingerprint = "placed-64"
     dim = 64
@@ -48,7 +48,7 @@ class PlacedEmbedder:
         self.broken = False
 
     def place(self, text: str, cosine: float = 0.0, to: str | None = None) -> str:
-        """Put `text` at this cosine to the text `to`, otherwise unlike everything."""
+        """Put `text` at this cosine to the text `to`, and at cosine 0 to all others."""
         vector = np.zeros(self.dim)
         vector[self._axes] = np.sqrt(1 - cosine**2)
         self._axes += 1
@@ -58,7 +58,7 @@ class PlacedEmbedder:
         return text
 
     def place_at(self, text: str, vector: Sequence[float]) -> str:
-        """Put `text` at these coordinates, made a unit vector."""
+        """Put `text` at these coordinates, scaled to a unit vector."""
         full = np.zeros(self.dim)
         full[: len(vector)] = vector
         self._placed[normalise(text)] = (full / np.linalg.norm(full)).astype(np.float32)
@@ -77,7 +77,7 @@ class PlacedEmbedder:
 
 
 class ScriptedModel:
-    """Answers in turn: a verdict, an error to raise, or a function of the question."""
+    """A model with a queue of answers: verdicts, errors to raise, functions of the question."""
 
     name = "scripted"
     page_size = 8
@@ -100,7 +100,7 @@ class ScriptedModel:
         return answer if isinstance(answer, Verdict) else answer(question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Passes its trial, then answers as scripted; where nothing is scripted, accepts all."""
+        """Pass the trial, then answer as scripted; accept every merge if nothing is scripted."""
         if tuple(merges) == TRIAL:
             return readings.readings(merges)
         self.reread_merges.append(tuple(merges))
@@ -131,7 +131,7 @@ class ScriptedModel:
 
 
 class PageModel(ScriptedModel):
-    """Answers each page by a function of the texts that it shows."""
+    """A model that answers each page by a function of its texts."""
 
     page_size = 48
 
@@ -158,7 +158,7 @@ class PageModel(ScriptedModel):
 
 
 class HangingModel(ScriptedModel):
-    """Answers as scripted, but not before it is let go; in any event loop."""
+    """A scripted model that answers only after `hangs` is False; works in any event loop."""
 
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
         super().__init__(*answers)
@@ -172,13 +172,13 @@ class HangingModel(ScriptedModel):
         return await super().judge(question)
 
     async def reached(self, times: int = 1) -> None:
-        """Until so many questions hang."""
+        """Wait until this many questions hang."""
         while self.waiting < times:
             await asyncio.sleep(0.001)
 
 
 class BrokenIndex:
-    """An index that fails at every question."""
+    """An index whose every call fails."""
 
     name = "broken"
     place = "nowhere"
@@ -213,7 +213,7 @@ class BrokenIndex:
 
 
 def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
-    """A clock that moves on by a step each time it is read."""
+    """Return a clock that moves on by a step each time it is read."""
 
     def read() -> Iterator[datetime]:
         now = START
@@ -226,6 +226,6 @@ def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
 
 
 def living_for(store: MemoryStore, memory: Memory) -> Memory | None:
-    """What lives for an earlier arrival of a memory; None where it is new."""
+    """Return the live memory that stands for an earlier arrival, or None if there was none."""
     [received] = store.prepare([memory], 0, 1.0)
     return received.memory if isinstance(received, AlreadyStored) else None

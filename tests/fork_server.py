@@ -30,7 +30,7 @@ _STANDARD_STREAMS = (0, 1, 2)
 
 
 class Request(NamedTuple):
-    """What a new process is given, as its client has it."""
+    """The state of a client that its process takes over."""
 
     argv: list[str]
     folder: str
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 def import_all() -> None:
-    """Import the libraries and every module of ours but the adapters, whose libraries may miss."""
+    """Import the libraries and our modules, except adapters: their libraries may be missing."""
     paths = [path.relative_to(_ROOT).with_suffix("") for path in _ROOT.glob("memory/**/*.py")]
     own = [".".join(path.parts) for path in paths if path.stem not in ("__init__", "__main__")]
     for name in (*_LIBRARIES, *(one for one in own if not one.startswith("memory.adapters"))):
@@ -48,7 +48,7 @@ def import_all() -> None:
 
 
 def serve(listener: socket.socket) -> Request:
-    """Fork a process for each client, and end when standard input does: when no test run is left.
+    """Fork a process for each client; end when standard input does, after the last test run.
 
     Returns only in the forked processes, with what each is to run. Each client is sent the id of
     its process, then the status with which that ended; where the client is gone, the process is
@@ -179,7 +179,7 @@ def status_of(ended: SystemExit) -> int:
 
 
 def end(status: int) -> None:
-    """End as Python does, but leave the modules to the system: that takes 0.1 s less."""
+    """End as Python does, but do not tear down the modules, which takes 0.1 s."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     try:

@@ -21,7 +21,7 @@ class Asked(Request):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The JSON that the question carries."""
+        """Return the JSON in the question."""
         found: dict[str, Any] = json.loads(self.body["contents"][0]["parts"][0]["text"])
         return found
 
@@ -30,7 +30,7 @@ Answer = Raw | Callable[[Asked], "Raw | dict[str, Any] | str"] | dict[str, Any] 
 
 
 def said(text: str, finish: str = "STOP") -> dict[str, Any]:
-    """A generateContent answer with this text."""
+    """Return a generateContent answer with this text."""
     parts = [{"text": text}] if text else []
     return {
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": finish}],
@@ -39,14 +39,14 @@ def said(text: str, finish: str = "STOP") -> dict[str, Any]:
 
 
 def failed(status: int, message: str = "no", **headers: str) -> Raw:
-    """An error as Gemini reports it."""
+    """Return an error in Gemini's form."""
     error = {"error": {"code": status, "message": message, "status": "SOME_STATUS"}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Raw(status, json.dumps(error).encode(), {"content-type": "application/json"} | named)
 
 
 def careful(asked: Asked, lost: Mapping[str, str] | None = None) -> str | None:
-    """What a careful reader answers to a second reading; None to anything else."""
+    """Answer a second reading as a careful reader would; return None for other questions."""
     return readings.answered(asked.data, lost or {}) if _is_second_reading(asked) else None
 
 
@@ -61,7 +61,7 @@ class GeminiServer(LoopbackServer[Asked]):
 
 
 def embeddings(asked: Asked) -> dict[str, Any]:
-    """A batchEmbedContents answer: a vector for each request, of the size asked for."""
+    """Return a batchEmbedContents answer: a vector of the requested size for each text."""
     vectors = []
     for request in asked.body["requests"]:
         text = request["content"]["parts"][0]["text"]

@@ -1,4 +1,4 @@
-"""A loopback server that answers JSON requests: scripted, and recording what was asked."""
+"""A loopback server that answers JSON requests as scripted and records them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _Answer = Raw | Callable[[AskedT], "Raw | dict[str, Any] | str"] | dict[str, Any
 
 
 class LoopbackServer(Generic[AskedT]):
-    """Answers in turn; when the script is at its end, `default` answers.
+    """A server with a queue of answers; `default` answers when it is empty.
 
     What `reader` answers is no part of the script, and is kept in `read` instead of `asked`.
     """
@@ -60,7 +60,7 @@ class LoopbackServer(Generic[AskedT]):
         said: Callable[[str], dict[str, Any]],
         default: _Answer[AskedT] | None = None,
     ) -> None:
-        """`request` is how a question is read, `said` how a text is answered."""
+        """`request` parses a request; `said` makes the answer for a text."""
         self.script: list[_Answer[AskedT]] = []
         self.default: _Answer[AskedT] = default if default is not None else said("{}")
         self.asked: list[AskedT] = []

@@ -1,4 +1,4 @@
-"""A loopback server that speaks OpenAI's wire format, and has the quirks of those that do."""
+"""A loopback server that speaks OpenAI's wire format, with the quirks of such servers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Asked(Request):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The JSON that the question carries."""
+        """Return the JSON in the question."""
         found: dict[str, Any] = json.loads(self.body["messages"][1]["content"])
         return found
 
     @property
     def authorization(self) -> str | None:
-        """The header, however the client spells its name."""
+        """Return a header by its name in any case."""
         return {name.lower(): value for name, value in self.headers.items()}.get("authorization")
 
     @property
@@ -40,7 +40,7 @@ Answer = Raw | Callable[[Asked], "Raw | dict[str, Any] | str"] | dict[str, Any] 
 
 
 def said(text: str | None, finish: str = "stop", **message: Any) -> dict[str, Any]:
-    """A chat completion with this text."""
+    """Return a chat completion with this text."""
     told = {"role": "assistant", "content": text, **message}
     return {
         "id": "chatcmpl-1",
@@ -51,14 +51,14 @@ def said(text: str | None, finish: str = "stop", **message: Any) -> dict[str, An
 
 
 def failed(status: int, message: str = "no", **headers: str) -> Raw:
-    """An error as OpenAI reports it."""
+    """Return an error in OpenAI's form."""
     error = {"error": {"message": message, "type": "invalid_request_error", "param": None}}
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Raw(status, json.dumps(error).encode(), {"content-type": "application/json"} | named)
 
 
 def careful(asked: Asked, lost: Mapping[str, str] | None = None) -> str | None:
-    """What a careful reader answers to a second reading; None to anything else."""
+    """Answer a second reading as a careful reader would; return None for other questions."""
     return readings.answered(asked.data, lost or {}) if _is_second_reading(asked) else None
 
 
@@ -74,7 +74,7 @@ class OpenAIServer(LoopbackServer[Asked]):
 
 
 def embeddings(asked: Asked, dim: int = 64) -> dict[str, Any]:
-    """A vector for each text, the last one first: the order is in `index`."""
+    """Return a vector for each text, the last one first; `index` has the order."""
     size = asked.body.get("dimensions", dim)
     rows = []
     for index, text in enumerate(asked.body["input"]):

@@ -1,4 +1,4 @@
-"""What a careful reader answers to a second reading."""
+"""Answers of a careful reader to a second reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRONG = {
 def readings(
     merges: Sequence[ProposedMerge], found: Sequence[MergeReading | None] = ()
 ) -> Rereading:
-    """Passes the trial; of other merges what is found, else nothing."""
+    """Pass the trial; answer other merges with `found`, or find no fault."""
     told = iter(found)
     return Rereading(
         readings=tuple(
@@ -32,7 +32,7 @@ def readings(
 
 
 def answered(data: dict[str, Any], lost: Mapping[str, str]) -> str:
-    """The same over the wire; `lost` is what a text is found to lose, by words of it."""
+    """Return the answer as JSON; `lost` maps words of a text to what that text loses."""
     told = [
         {"number": one["n"], "lost": _lost(one["text"], lost), "added": []}
         for one in data["merges"]

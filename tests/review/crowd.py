@@ -25,7 +25,7 @@ _WHEN = ("on Sundays", "every spring", "before breakfast", "after work", "twice 
 
 
 def crowd(groups: int, seed: int = 15) -> Iterator[Memory]:
-    """Of each user two or three memories: the same, with more in it, or with another number."""
+    """Make two or three memories for each user: a copy, one that says more, another number."""
     chance = random.Random(seed)
     told = 0
     for number in range(groups):

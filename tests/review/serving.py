@@ -1,4 +1,4 @@
-"""A review that is served on loopback, in a thread of the test's."""
+"""A review served on loopback, in a thread of the test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Fields = dict[str, str | list[str]]
 
 @dataclass
 class Browser:
-    """A client with the cookie; it sends what a browser sends."""
+    """A client that has the cookie and sends the headers of a browser."""
 
     client: httpx2.Client
     url: str
@@ -39,11 +39,11 @@ class Browser:
         return self.client.post(self.url + path, data=fields or {}, headers={"origin": self.url})
 
     def card(self) -> Fields:
-        """The hidden fields of the group that comes next."""
+        """Return the hidden fields of the next group."""
         return hidden(self.get("/").text)
 
     def say(self, answer: str, fields: Fields | None = None, **more: str | list[str]) -> int:
-        """Answer a group, else the one that comes next; the status of the answer."""
+        """Answer this group, or the next one, and return the HTTP status."""
         answered = self.post("/answer", {**(fields or self.card()), "answer": answer, **more})
         return answered.history[0].status_code if answered.history else answered.status_code
 
@@ -63,7 +63,7 @@ class Served:
 
 
 def hidden(page: str) -> Fields:
-    """The hidden fields of the form that answers."""
+    """Return the hidden fields of the answer's form."""
     form = page.partition('id="answer"')[2].partition("</form>")[0]
     found: dict[str, list[str]] = {}
     for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):
@@ -79,7 +79,7 @@ def served(
     *,
     blind: bool = False,
 ) -> Iterator[Served]:
-    """A review of a store at a free port, as the command serves it."""
+    """Serve a review of a store on a free port, as the command does."""
     rules, offline = Rules(), OfflineModel()
     deduplicator = MemoryDeduplicator(store, model)
     judges = {one.name: Judging(store, one, rules) for one in (offline, model)}

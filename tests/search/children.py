@@ -1,4 +1,4 @@
-"""The processes that Chroma lives in, as the system sees them."""
+"""The processes that Chroma runs in, as the system lists them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from signal import Signals
 
 
 def pids() -> list[int]:
-    """Those that this process has started."""
+    """Return the ids of those that this process has started."""
     children = (told.read_text().split() for told in Path("/proc/self/task").glob("*/children"))
     found = {int(child) for some in children for child in some}
     return sorted(child for child in found if _is_chroma(child))
 
 
 def send(signal: Signals) -> None:
-    """To each of them."""
+    """Send a signal to each of them."""
     for child in pids():
         os.kill(child, signal)
 

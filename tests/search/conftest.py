@@ -1,4 +1,4 @@
-"""Where an index is, and chance that is the same each time."""
+"""A folder for an index, and a seeded random generator."""
 
 from __future__ import annotations
 
