@@ -1,4 +1,4 @@
-"""Ledger, index and embedder as one store."""
+"""The store of memories: the ledger, the search and the embedder behind one interface."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Applies a decision in one transaction, or not at all if something has changed meanwhile."""
+"""Applies decisions in one transaction, each only if its condition still holds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from memory.text import has_cjk, text_key
 
 @dataclass(frozen=True)
 class Applied:
-    """The decision was applied under this number; `memory` lives for its newest member now."""
+    """A decision was applied and has this number in the ledger.
+
+    `memory` is the live memory that now stands for its newest member, or that member itself.
+    """
 
     number: int
     memory: Memory
@@ -39,49 +42,59 @@ class Applied:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Nothing was done since something else was written first: decide again."""
+    """A decision was not applied, because another write came first: prepare and decide again."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Unconditional:
-    """Apply whatever was written meanwhile."""
+    """Apply the decision, whatever was written since it was made."""
 
 
 @dataclass(frozen=True)
 class UnlessRepeated:
-    """Apply unless the same text was stored meanwhile and was not considered."""
+    """Apply if no other live memory in scope has the new memory's text.
+
+    Memories in `Decision.candidates` do not count.
+    """
 
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """Apply if every stored member is as it was at this revision, apart from its links."""
+    """Apply if no stored member has changed since `revision`, except for its links."""
 
     revision: int
 
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """And if no judge that counts has called the joined memories distinct."""
+    """Apply as WhileUnchanged, unless a judge in `bound_by` called the merged texts distinct."""
 
     bound_by: tuple[Judge, ...] = JUDGES
 
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """And if no person has answered the same question."""
+    """Apply as WhileMergeable, unless a person has already answered the same question."""
 
 
 @dataclass(frozen=True)
 class WhileNearest(WhileMergeable):
-    """And if nothing as similar to the new memory was stored since without being considered."""
+    """Apply as WhileMergeable, unless a similar memory was stored since the decision was prepared.
+
+    A memory counts if it was written after `revision` and has the new memory's text or a similarity
+    of at least `min_similarity`. Memories in `Decision.candidates` do not count.
+    """
 
     min_similarity: float = 1.0
 
 
 Condition = Unconditional | UnlessRepeated | WhileUnchanged
-"""What must hold for a decision to be applied. A new memory is never stored twice anyway."""
+"""What must still hold when a decision is applied.
+
+A memory that is already stored is never stored a second time, whatever the condition.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,7 @@ class Decided:
     decision: Decision
     condition: Condition
     arrival: Embedded | None = None
-    """The new memory among the members; None if all are stored."""
+    """The one member that is not stored yet; None if all members are stored."""
 
     @property
     def newest(self) -> Memory:
@@ -104,7 +117,10 @@ class Decided:
 
     @property
     def undone_from(self) -> list[str]:
-        """The ids of the members whose state undo restores."""
+        """The ids of the members whose present state must be recorded for undo.
+
+        Empty if the decision changes no memory and is not a person's.
+        """
         decision = self.decision
         changes = decision.survivors or decision.judge == PERSON
         return [member.id for member in decision.members] if changes else []
@@ -126,7 +142,7 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the new texts of the decisions; return them by id of the memory."""
+        """Embed the texts of survivors that no member has; return them by the memory's id."""
         made = []
         for one in decided:
             if one.decision.survivors:
@@ -142,11 +158,12 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None = None,
     ) -> list[Applied | Conflict]:
-        """Apply the first of these decisions, at least one, each wholly or not at all.
+        """Apply decisions in order, each completely or not at all; return the first results.
 
-        New memories were decided in order, each as if those before it were stored: they are
-        applied up to the first conflict, and one by one if anything was written meanwhile.
-        Decisions about stored memories alone are independent of each other.
+        `made` is what `vectors_of_made` returned for them. New memories were decided as if those
+        before them were stored. So they are applied only up to the first conflict, and only one of
+        them if anything was written since they were prepared. Decisions about stored memories alone
+        do not depend on each other. At least one decision is answered.
         """
         answers: list[Conflict | None] = []
         revision, written = writer.revision(), writer.transaction.has_written
@@ -171,7 +188,10 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[Applied]:
-        """Apply decisions in order, whatever was written meanwhile; no new one is stored yet."""
+        """Apply decisions in order, without checking their conditions.
+
+        None of their new memories may be stored already.
+        """
         parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
         numbers = [number for some in parts for number in self._write(writer, some, made, run)]
         moved = [
@@ -188,28 +208,35 @@ class Applier:
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
-        """Say what was written first and breaks the condition; "" if nothing was."""
+        """Return why the decision must not be applied any more; "" if it may be.
+
+        `latest`: nothing was written since the decision was prepared.
+        """
         if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
             return "it arrived meanwhile"
-        return next(filter(None, self._moved(writer, one, one.condition, latest)), "")
+        return next(filter(None, self._broken_conditions(writer, one, one.condition, latest)), "")
 
-    def _moved(
+    def _broken_conditions(
         self, writer: Writer, one: Decided, condition: Condition, latest: bool
     ) -> Iterator[str]:
+        """Yield a reason, or "", for each part of the condition that was checked."""
         if isinstance(condition, UnlessRepeated):
             yield self._repeated(writer, one, 0)
         if isinstance(condition, WhileUnchanged) and not latest:
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
-            yield self._told_apart(writer, one.decision, condition.bound_by)
+            yield self._distinct_members(writer, one.decision, condition.bound_by)
         if isinstance(condition, WhileUnanswered):
             yield self._answered(writer, one.decision)
         if isinstance(condition, WhileNearest) and not latest:
             yield self._repeated(writer, one, condition.revision)
             yield self._newcomer(writer, one, condition)
 
-    def _told_apart(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Say which members a judge calls distinct from their survivor; "" if none."""
+    def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
+        """Return which members must not be replaced by their survivor; "" if none.
+
+        A judge in `bound_by` called their texts distinct, or a person keeps them apart.
+        """
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
             key = text_key(survivor.memory.content)
@@ -229,20 +256,20 @@ class Applier:
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
-        """Say what a person has already decided about these members; "" if nothing."""
+        """Return what a person has already decided about these members; "" if nothing."""
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
-        told = self._kept_apart(writer, decision.members)
+        apart = self._kept_apart(writer, decision.members)
         joined = [{s.memory.id, *s.stands_for} for s in decision.survivors]
-        for a, b in told:
+        for a, b in apart:
             if any({a.id, b.id} <= together for together in joined):
                 return f"a person keeps {a.id} and {b.id} apart"
         count = len(decision.members)
-        whole = not joined and len(told) == count * (count - 1) // 2
+        whole = not joined and len(apart) == count * (count - 1) // 2
         return "a person keeps them all apart already" if whole else ""
 
     def _kept_apart(self, writer: Writer, members: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-        """Return the pairs of these that a person keeps apart."""
+        """Return the pairs of these memories that a person keeps apart."""
         keys = [text_key(one.content) for one in members]
         places = [(self._scope_of(one), key) for one, key in zip(members, keys, strict=True)]
         distinct = writer.distinct.of_all(places, ("person",))
@@ -253,6 +280,7 @@ class Applier:
         ]
 
     def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
+        """Return which similar memory was stored since the decision was prepared; "" if none."""
         if one.arrival is None or one.arrival.vector is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -270,6 +298,7 @@ class Applier:
         return f"{nearest.memory.id} came"
 
     def _repeated(self, writer: Writer, one: Decided, since: int) -> str:
+        """Return which memory, written after `since`, has the new memory's text; "" if none."""
         if one.arrival is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -280,6 +309,7 @@ class Applier:
         return ""
 
     def _place(self, arrival: Embedded) -> tuple[Scope, str]:
+        """Return the scope of a new memory and the key of its text."""
         return self._scope_of(arrival.memory), text_key(arrival.memory.content)
 
     # --- what is done ---
@@ -291,7 +321,7 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[int]:
-        """Apply decisions of which none changes what another is about; return their numbers."""
+        """Write decisions that do not affect each other; return their numbers in the ledger."""
         survivors = [(one, survivor) for one in some for survivor in one.decision.survivors]
         if new := [memory for one in some for memory in _stored_by(one)]:
             writer.memories.insert_all(new)
@@ -313,7 +343,8 @@ class Applier:
         recorded = [(one.decision, before) for one, before in zip(some, images, strict=True)]
         if by_person:
             recorded = [
-                (one, self._told_by_person(writer, one, before)) for one, before in recorded
+                (one, self._record_verdicts_of_person(writer, one, before))
+                for one, before in recorded
             ]
         for one in some:
             if one.decision.pending and one.decision.model not in (None, PERSON):
@@ -329,25 +360,32 @@ class Applier:
         return numbers
 
     def _mark_distinct(self, writer: Writer, decisions: Iterable[Decision]) -> None:
-        """Record the pairs that models called distinct; a person's go into the image too."""
+        """Record the pairs of texts that models judged distinct.
+
+        A person's pairs are recorded elsewhere, with the state that undo restores.
+        """
         pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for one in decisions:
             if one.judge != PERSON:
-                pairs.setdefault(one.judge, []).extend(self._apart_pairs(one))
+                pairs.setdefault(one.judge, []).extend(self._distinct_pairs(one))
         for judge, some in pairs.items():
             writer.distinct.mark_all(some, judge)
 
-    def _told_by_person(self, writer: Writer, decision: Decision, before: str) -> str:
-        """Record a person's distinct pairs; return the image with what was known of them."""
+    def _record_verdicts_of_person(self, writer: Writer, decision: Decision, before: str) -> str:
+        """Record the pairs of texts that a person judged distinct, if a person made this decision.
+
+        `before` is the state that undo restores, as JSON. Return it with the earlier verdicts on
+        these pairs added.
+        """
         if decision.model != PERSON:
             return before
-        pairs = self._apart_pairs(decision)
+        pairs = self._distinct_pairs(decision)
         known = [writer.distinct.verdict(scope, a, b) for scope, a, b, _ in pairs]
         writer.distinct.mark_all(pairs, "person")
         return with_verdicts(before, known)
 
-    def _apart_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
-        """Return the scope, both text keys and the reason of each distinct pair."""
+    def _distinct_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
+        """Return the scope, both text keys and the reason for each distinct pair of a decision."""
         by_id = {member.id: member for member in decision.members}
         by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
         keys = {name: text_key(memory.content) for name, memory in by_id.items()}
@@ -357,7 +395,10 @@ class Applier:
         ]
 
     def _count_failure(self, writer: Writer, one: Decided) -> None:
-        """Count a model's failure at each pair of members; the next batch asks about a new one."""
+        """Record that a model failed to judge each pair of the members.
+
+        If a new memory is among them, the next batch asks again; else a pause comes first.
+        """
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
         now, model = self._clock(), one.decision.model
         assert model is not None
@@ -367,9 +408,9 @@ class Applier:
 
 
 def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Cut the decisions into parts, in order, in which none changes what another is about.
+    """Split decisions, in order, into parts in which none changes a memory that another is about.
 
-    A memory that is only stored changes nothing of the others, whatever it is linked to.
+    A decision that only stores a memory changes no other memory, even if it has links.
     """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
@@ -391,14 +432,14 @@ def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[De
 
 
 def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
-    """Return the live successor of each of these memories, by id."""
+    """Return the live successor of each of these memories, or the memory itself, by id."""
     ends = reader.memories.living_ids(ids)
     rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
     return {name: rows[end].memory for name, end in ends.items()}
 
 
 def _stored_by(one: Decided) -> Iterator[Memory]:
-    """Yield the memories it adds: the new one, synthesised successors, and former wordings."""
+    """Yield the memories that a decision adds: a new one, merged ones, and former texts."""
     if one.arrival is not None:
         yield one.arrival.memory
     for survivor in one.decision.survivors:
@@ -409,6 +450,7 @@ def _stored_by(one: Decided) -> Iterator[Memory]:
 
 
 def _changed(writer: Writer, one: Decided) -> str:
+    """Return which stored member has changed since the decision was made; "" if none."""
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
     rows = writer.memories.rows([member.id for member in stored])
@@ -420,12 +462,12 @@ def _changed(writer: Writer, one: Decided) -> str:
 
 
 def _unlinked(memory: Memory) -> Memory:
-    """Return the memory without its links, which no decision is about."""
+    """Return the memory without its links, which decisions do not depend on."""
     return memory.model_copy(update={"linked_ids": ()})
 
 
 def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
-    """Write the members' new values, and retire those that a survivor stands for."""
+    """Write the new values of surviving members, and retire the memories that survivors replace."""
     kept = [survivor.memory for one, survivor in survivors if survivor.memory.id in one.names]
     writer.memories.rewrite(kept)
     retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]
@@ -433,14 +475,17 @@ def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> 
 
 
 class Probe(NamedTuple):
-    """A text that memories are compared with, and its vector."""
+    """A text, and its vector, that stored memories are compared with."""
 
     text: str
     vector: Vector
 
 
 def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
-    """Return the rows that have a vector, most similar first, then newest first."""
+    """Return the memories of these rows with their similarity to `probe`, most similar first.
+
+    Of equally similar memories, the newest comes first. Rows without a vector are left out.
+    """
     candidates = list(rows)
     known = reader.vectors.of(row.text_key for row in candidates) if candidates else {}
     return ranked_by(known, probe, candidates, scale)
@@ -449,7 +494,10 @@ def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> l
 def ranked_by(
     known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
 ) -> list[SearchResult]:
-    """Do the same with vectors that were looked up already, by text key."""
+    """Do the same as `ranked`, with vectors that were read before.
+
+    `known` holds these vectors by text key.
+    """
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:
         return []

@@ -1,4 +1,4 @@
-"""Ledger, index and embedder as one store: find what is alike, apply what was decided."""
+"""`MemoryStore`: finds similar memories, and applies decisions to the ledger."""
 
 from __future__ import annotations
 
@@ -68,24 +68,24 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The memories most similar to a new one, most similar first, as of a revision."""
+    """The stored memories most similar to a new one, most similar first, at one ledger revision."""
 
     matches: tuple[SearchResult, ...]
     revision: int
     distinct: frozenset[str] = frozenset()
-    """Keys of texts that were called distinct from it: they are not among the matches."""
+    """Keys of the texts that were judged distinct from the new one; `matches` leaves these out."""
 
 
 @dataclass(frozen=True)
 class Unsearched:
-    """Similar memories could not be found."""
+    """The search for similar memories failed, for the reason `why`."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class NewMemory:
-    """A new memory with a free id, its vector, and similar memories."""
+    """A memory that is not stored yet, under an id that is free, with its vector and neighbours."""
 
     new: Embedded
     neighbours: Neighbours | Unsearched
@@ -93,14 +93,14 @@ class NewMemory:
 
 @dataclass(frozen=True)
 class AlreadyStored:
-    """Not new: it arrived before, and `memory` is its live successor."""
+    """The result for a memory that was stored before; `memory` is its live successor, or itself."""
 
     memory: Memory
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What the ledger knows about a text in its scope at one revision."""
+    """What the ledger knows about one text in its scope, at one revision."""
 
     scope: Scope
     key: str
@@ -108,14 +108,17 @@ class _Look:
     same: tuple[Row, ...]
     """Live memories with the same text, newest first."""
     distinct: frozenset[str]
+    """Keys of the texts that were judged distinct from this one."""
     hidden: int
     """The number of live memories with one of the distinct texts."""
 
 
 class MemoryStore:
-    """Memories that are never lost: `add`, `update`, `find_similar`, `search`. `with` closes it.
+    """The live memories of a ledger: find, add, change, undo and forget them.
 
-    Safe to share between threads.
+    It is safe to share between threads. Use it with `with`, or call `close`. All methods that
+    compare or store vectors raise EmbedderMismatch if the vectors in the ledger come from another
+    embedder.
     """
 
     def __init__(
@@ -132,14 +135,16 @@ class MemoryStore:
         clock: Clock = utc_now,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
-        """Hold up to `vectors_mb` MB of vectors, those of the users asked about last.
+        """Create a store on an open ledger, which `close` will close too.
 
-        `open_index` is called for users whose vectors do not fit, with `index_at_once` at the first
-        query. If it is None, those are searched in the ledger, exactly and slowly.
+        Vectors are loaded for one user at a time, up to `vectors_mb` MB in all; those searched
+        longest ago are dropped first. `open_index` is called if a user's vectors exceed this limit,
+        or with `index_at_once` at the first query. If it is None, such users are searched in the
+        ledger, exactly but slowly.
 
-        `scale` turns the embedder's cosine into a similarity. With `hybrid`, `search` ranks by
-        words and by the cosine. All methods that compare or store vectors raise EmbedderMismatch
-        if the ledger's come from another embedder.
+        Only memories with equal values in all `scope_fields` are compared. `scale` turns an
+        embedder's cosine into a similarity. With `hybrid`, `search` ranks by words and by cosine,
+        else by cosine alone.
         """
         self.ledger = ledger
         self.clock = clock
@@ -149,7 +154,7 @@ class MemoryStore:
         self.scale = scale
         self._hybrid = hybrid
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
-        """Returns the scope of a memory: it is compared only with memories of the same one."""
+        """Returns the scope of a memory. Only memories of the same scope are compared."""
         self.scope_fields = scope_fields
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
@@ -170,7 +175,7 @@ class MemoryStore:
         self.close()
 
     def _backlog(self) -> telemetry.Backlog:
-        """Count what waits: decisions made without a model, and turns."""
+        """Count the decisions that wait for a model, and the turns that wait for extraction."""
         with self.ledger.reading() as reader:
             return telemetry.Backlog(
                 pending=reader.decisions.count_pending(), turns=reader.turns.count_waiting()
@@ -185,7 +190,7 @@ class MemoryStore:
         return row.memory if row is not None and row.live else None
 
     def memories(self) -> Iterator[Memory]:
-        """Yield every live memory in order of arrival."""
+        """Yield every live memory, in the order in which they were stored."""
         with self.ledger.reading() as reader:
             yield from (row.memory for row in reader.memories.live())
 
@@ -194,7 +199,10 @@ class MemoryStore:
             return reader.counts()
 
     def history(self, memory_id: str | None = None) -> list[DecisionRecord]:
-        """Return the decisions about a memory, or all but plain additions, oldest first."""
+        """Return the decisions about a memory, oldest first.
+
+        If no id is given, return all decisions except those that only added a memory.
+        """
         with self.ledger.reading() as reader:
             if memory_id is None:
                 return reader.decisions.all_but_additions()
@@ -206,9 +214,11 @@ class MemoryStore:
         lineage: Lineage = Lineage.SYNTHESISED,
         before: Snapshot | None = None,
     ) -> Snapshot:
-        """Return all that a batch needs at one revision, without pairs it does not ask about.
+        """Read all that a batch needs, at one revision of the ledger.
 
-        With the snapshot from `before`, only what has been written since is read.
+        `asker` decides which pairs of texts the snapshot marks as not to be asked about. `lineage`
+        decides which earlier texts of a memory count as its own. If `before`, an earlier snapshot,
+        is given, only what was written after it is read.
         """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
@@ -229,28 +239,30 @@ class MemoryStore:
         everyone: bool = False,
         min_score: float | None = None,
     ) -> list[SearchResult]:
-        """Return the k live memories that answer a query best, best first.
+        """Return the `k` live memories that answer a query best, best first.
 
-        It takes one of `user`, `scope` and `everyone=True`, which searches the memories of all
-        users. They are ranked by their `score`; how alike they are is the plain cosine: a question
-        is no statement. With `min_score`, those that score less are left out.
+        Exactly one of `user`, `scope` and `everyone=True` must be given; `everyone` searches the
+        memories of all users. Results are ranked by `score`; with `min_score`, lower ones are left
+        out. Their `similarity` is the plain cosine, because a question cannot be a copy of a
+        statement.
 
-        Raises: InputError if none or several of them are given, EmbeddingError.
+        Raises: InputError if none or several of the three are given; EmbeddingError.
         """
         scope = _one_scope(user, scope, everyone)
         if not clean(query):
             return []
-        told = wordings(clean(query), scope.user)
-        probe = Probe(told[-1], self.embeddings.query(*told))
+        phrasings = wordings(clean(query), scope.user)
+        probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         hits = self._by_both(probe, scope, k) if self._hybrid else self._by_cosine(probe, scope, k)
         return [hit for hit in hits if min_score is None or hit.score >= min_score]
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
     ) -> SearchResult | None:
-        """Return the most similar live, public memory of the user at or above the threshold.
+        """Return the user's live memory that is most similar to `content`.
 
-        If the embedder fails, only the same text is found.
+        None if no memory has a similarity of at least `threshold`. Private memories are not
+        searched. If the embedder fails, only a memory with the same text is found.
         """
         if not clean(content):
             return None
@@ -268,13 +280,14 @@ class MemoryStore:
         min_similarity: float,
         asker: Asker = NOBODY,
     ) -> list[AlreadyStored | NewMemory]:
-        """Return what must be known to decide about new memories, all at one revision.
+        """Return what is needed to decide about each new memory, all read at one revision.
 
-        Each gets a free id, its vector, and the k most similar live memories of its scope with at
-        least `min_similarity`: the same text first, without those judged distinct from it. None of
-        them may be an earlier arrival of another (`split_repeats`).
+        For each memory that is not stored yet: a free id, its vector, and its `k` most similar live
+        memories in its scope, with at least `min_similarity`. Those with the same text come first;
+        those judged distinct from it are left out. A memory may be given together with its vector.
+        No given memory may repeat another one; see `split_repeats`.
 
-        Raises: LedgerError if earlier arrivals cannot be looked up; EmbedderMismatch.
+        Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
         memories = [one.memory if isinstance(one, Embedded) else one for one in new]
         with self.ledger.reading() as reader:
@@ -297,16 +310,22 @@ class MemoryStore:
     # --- writing ---
 
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
-        """Return a new memory with the current time, not stored yet."""
+        """Return a memory with a new id and the current time, without storing it."""
         return Memory(id=self.new_id(), content=content, user=user, timestamp=self.clock())
 
     def add(self, memory: Memory) -> Memory:
-        """Store a memory as it is, once if it comes twice; return its live successor."""
+        """Store a memory without comparing it with others; return it, or its live successor.
+
+        A memory that was stored before is not stored again.
+        """
         [stored] = self._add_all([memory], None)
         return stored.memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
-        """Store memories as they are, all or none; return how many were new."""
+        """Store all of these memories in one transaction, without comparing them with others.
+
+        Return how many of them were not stored before. If the transaction fails, none is stored.
+        """
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
     def _add_all(
@@ -330,9 +349,11 @@ class MemoryStore:
         return stored
 
     def update(self, memory_id: str, new_content: str) -> None:
-        """Replace a memory's text in place; its old wording is kept as a retired version.
+        """Replace the text of a memory, which keeps its id.
 
-        Raises: MemoryNotFound, InputError if the new text is empty or too long.
+        The old text is kept as a retired memory with a new id.
+
+        Raises: MemoryNotFound; InputError if the new text is empty or too long.
         """
         while True:
             with self.ledger.reading() as reader:
@@ -352,20 +373,25 @@ class MemoryStore:
         arrival: Embedded | None = None,
         run: str | None = None,
     ) -> Applied | Conflict:
-        """Apply one decision; `arrival` is the new memory among its members."""
+        """Apply one decision if `condition` still holds; else change nothing and return a Conflict.
+
+        `arrival` is the one member of the decision that is not stored yet, if any. `run` is the
+        name of the run that the decision is recorded under.
+        """
         [done] = self.apply_all([Decided(decision, condition, arrival)], run=run)
         return done
 
     def apply_all(
         self, decided: Sequence[Decided], *, run: str | None = None, lease: Lease | None = None
     ) -> list[Applied | Conflict]:
-        """Apply decisions in one transaction, each wholly, or not at all if its condition fails.
+        """Apply decisions in one transaction; return what became of each, in order.
 
-        Return the answers to the first ones, at least one. Of new memories, which were decided in
-        order, none is applied after a conflict, and only one if anything was written since they
-        were prepared: decide about the others again.
+        Each decision is applied completely, or not at all if its condition fails. The result may be
+        shorter than `decided`, but has at least one item: after a conflict, no further new memory
+        is applied, and after another writer's write, only one is. The caller must decide again
+        about all others. `run` is the name of the run to record the decisions under.
 
-        Raises: LeaseLost if a given lease is not held any more: nothing is done then.
+        Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
         """
         made = {}
         if any(one.decision.survivors for one in decided):
@@ -386,25 +412,27 @@ class MemoryStore:
     def undo(
         self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
     ) -> list[DecisionRecord]:
-        """Take back a decision, by its number, or all of a run, wholly or not at all.
+        """Undo a decision, given by its number, or a whole run, given by its name.
 
-        The members' texts, values and links are again as they were; what was synthesised is gone.
-        The members are marked as kept apart by a person, so that no batch decides the same again,
-        unless `afterwards` leaves the question open. If the decision itself kept members apart,
-        that ends.
+        Nothing is undone if a part cannot be. The members get back their texts, values and links;
+        memories that the decision created are erased. Unless `afterwards` is OPEN, the members are
+        then recorded as kept apart by a person, so that no batch makes the same decision again. If
+        the decision itself kept members apart, they no longer are. Return the undone decisions,
+        newest first.
 
-        Raises: CannotUndo if there is nothing to take back, or later decisions build on it.
+        Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
         """
         with self.ledger.writing() as writer:
             return undoing.undo(writer, target, self.scope_of, self.clock, afterwards)
 
     def forget(self, memory_id: str) -> Forgotten:
-        """Erase a memory, and all it was made from, for good; return what it was.
+        """Erase a memory, and all memories that it was made from, for good; return what they were.
 
-        It is gone from the ledger at return. An index or a log that still holds it is scrubbed at
-        once if this process can, else by the process that has it open; `erased` says which.
+        When it returns, nothing is left of them in the ledger. Copies in a search index or in the
+        database's log are erased at once if this process can do so, else later by the process that
+        has these open; `erased` of the result says whether all is done.
 
-        Raises: MemoryNotFound, StillStatedBy.
+        Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
         memory, origins = erase(self.ledger, clean(memory_id), self.clock())
         aside = tuple(self.ledger.set_aside_files())
@@ -412,7 +440,10 @@ class MemoryStore:
         return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)
 
     def scrub(self) -> bool:
-        """Clear index and log of what was forgotten; return whether nothing is left anywhere."""
+        """Erase what the index and the database's log still hold of forgotten memories.
+
+        Return whether nothing of them is left.
+        """
         return scrub(self.ledger, self.index)
 
     # --- inside ---
@@ -440,9 +471,10 @@ class MemoryStore:
             return recalling.results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        """Return each memory with a free id, or the live successor of its earlier arrival.
+        """Return each memory, under a free id, or AlreadyStored if it was stored before.
 
-        If that was forgotten since, it is the memory itself, which is not stored again.
+        If it was stored and then forgotten, AlreadyStored holds the given memory; it is not stored
+        again.
         """
         received: list[AlreadyStored | Memory] = []
         found = reader.memories.earlier_arrivals(memories)
@@ -458,7 +490,10 @@ class MemoryStore:
         return received
 
     def _looks(self, reader: Reader, memories: Sequence[Memory], asker: Asker) -> list[_Look]:
-        """Raises: EmbedderMismatch."""
+        """Read what the ledger knows about the text of each memory, in the given order.
+
+        Raises: EmbedderMismatch.
+        """
         self.embeddings.check(reader)
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
@@ -478,7 +513,10 @@ class MemoryStore:
     def _neighbours(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Neighbours]:
-        """Return the most similar memories; the index is asked outside of any transaction."""
+        """Return the most similar memories for each new one.
+
+        No transaction is open during the search.
+        """
         listed = self._shortlists(looks, new, k, min_similarity)
         names = list(dict.fromkeys(name for some in listed for name in some))
         rows: dict[str, Row] = {}
@@ -508,7 +546,10 @@ class MemoryStore:
     def _shortlists(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Sequence[str]]:
-        """Return the ids of possible neighbours, for those with too few of the same text."""
+        """Return ids of possible neighbours for each new memory.
+
+        The list is empty if enough live memories have the same text.
+        """
         queries: dict[int, Query] = {}
         for place, (look, one) in enumerate(zip(looks, new, strict=True)):
             same = sum(row.memory.id != one.memory.id for row in look.same)
@@ -537,7 +578,9 @@ def _addition(memory: Memory) -> Decision:
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
-    """Return the memory with another text, and its own wording as a retired version.
+    """Return the memory with another text, and its former text as a retired memory.
+
+    `version_id` becomes the id of the retired memory.
 
     Raises: InputError if the new text is empty or too long.
     """
