@@ -1,5 +1,3 @@
-from .backup import back_up as back_up
-from .backup import restore as restore
 from .calibrate import CalibrationLog as CalibrationLog
 from .calibrate import ask_model as ask_model
 from .calibrate import ask_person as ask_person
@@ -14,6 +12,8 @@ from .calibration import prices as prices
 from .calibration import suggest as suggest
 from .calibration import tally as tally
 from .calibration import wilson as wilson
+from .doctor import back_up as back_up
 from .doctor import examine as examine
 from .doctor import mend as mend
 from .doctor import reembed as reembed
+from .doctor import restore as restore

@@ -1,18 +1,28 @@
-"""Find and mend what is wrong with a store, and make its vectors again."""
+"""Keep a store sound: find and mend its faults, make its vectors again, back it up, restore it."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from memory.deduplicator import untrusted_readers
-from memory.errors import IndexFault, LedgerDamaged
-from memory.ledger import Ledger, Reader
+from memory.errors import (
+    IndexFault,
+    InputError,
+    LedgerDamaged,
+    LedgerError,
+    LedgerMissing,
+    LedgerOutdated,
+)
+from memory.ledger import UPGRADE_COPIES, Ledger, Reader, set_aside
 from memory.protocols import Embedder
+from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
 from memory.text import normalise, text_key
 
@@ -22,6 +32,8 @@ _AT_ONCE = 1_000
 """Texts in one call of the embedder."""
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
+_NOT_COPIED = ("store_id", UPGRADE_COPIES)
+"""Facts that a restored ledger must not have: it is a store with an index of its own."""
 
 Kind = Literal["damage", "mendable", "yours"]
 """What must never happen, what `mend` repairs, and what a person may do."""
@@ -193,3 +205,103 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 def _listed(what: str, ids: list[str]) -> str:
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{what}: {len(ids):,} ({shown})"
+
+
+# --- backup ---------------------------------------------------------------------------------------
+
+
+def back_up(ledger: Ledger, file: Path) -> int:
+    """Write one committed state of a ledger into a new file; return the number of live memories.
+
+    The file is a ledger too, with retired memories and decisions. It is whole or not there at all.
+
+    Raises: InputError if the file exists or cannot be written, LedgerError.
+    """
+    try:
+        if file.is_dir():
+            raise InputError(file, "is a folder", "name a new file")
+        if file.exists():
+            raise InputError(file, "exists already", "name a new file")
+        if not file.absolute().parent.is_dir():
+            raise InputError(
+                file, "cannot be written: its folder does not exist", "create the folder"
+            )
+        with replacing_alone(file) as part, Ledger.create(f"sqlite:///{part}") as copy:
+            _copy(ledger, copy)
+            with copy.reading() as reader:
+                return reader.counts().live
+    except OSError as exc:
+        raise InputError(file, f"cannot be written: {exc.strerror}") from exc
+
+
+def restore(file: Path, url: str) -> int:
+    """Restore a backup as the ledger at the URL; return the number of live memories.
+
+    A damaged ledger there is renamed; one that holds memories is an error. A backup of an earlier
+    version is upgraded in a copy.
+
+    Raises: InputError if the file is no backup, LedgerError.
+    """
+    with (
+        temporary_folder() as folder,  # the backup's folder may be read-only
+        _opened(file, folder) as backup,
+        _empty_ledger(url, file.parent) as ledger,
+    ):
+        _copy(backup, ledger)
+        with ledger.reading() as reader:
+            return reader.counts().live
+
+
+def _opened(file: Path, folder: Path) -> Ledger:
+    url = f"sqlite:///{file}"
+    try:
+        with contextlib.suppress(LedgerOutdated):
+            return Ledger.open(url, untouched=True)
+        return Ledger.upgraded_copy(url, folder / "ledger.db", untouched=True)
+    except LedgerError as exc:
+        remedy = f"name a file that `memory-dedup backup` wrote ({exc.problem})"
+        raise InputError(file, "is not a backup of a ledger", remedy) from exc
+
+
+def _empty_ledger(url: str, folder: Path) -> Ledger:
+    try:
+        with contextlib.suppress(LedgerMissing):
+            Ledger.upgrade(url, folder)  # so that a damaged older one can be replaced
+        ledger = Ledger.create(url)
+        held = _held(ledger)
+    except LedgerDamaged:
+        set_aside(url)
+        return Ledger.create(url)
+    if held:
+        ledger.close()
+        raise LedgerError(
+            f"{ledger.name} holds {held} already",
+            "move it away, or set memory.data_dir to an empty folder",
+        )
+    return ledger
+
+
+def _held(ledger: Ledger) -> str:
+    """Return what a ledger holds, as a phrase; empty for a new one.
+
+    Raises: LedgerDamaged, after closing the ledger.
+    """
+    try:
+        if found := ledger.problems():
+            raise LedgerDamaged(f"{ledger.name} is damaged: {found[0]}")
+        with ledger.reading() as reader:
+            counts = reader.counts()
+    except LedgerDamaged:
+        ledger.close()
+        raise
+    if not (counts.live or counts.retired or counts.decisions or counts.turns):
+        return ""
+    return f"{counts.live:,} memories"
+
+
+def _copy(source: Ledger, target: Ledger) -> None:
+    with source.reading() as reader, target.writing() as writer:
+        for table, rows in reader.dump():
+            writer.load(table, rows)
+        for key in _NOT_COPIED:
+            writer.drop_meta(key)

@@ -11,7 +11,7 @@ from memory.errors import InputError, LedgerError
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, Survivor
 from memory.store import Applied, MemoryStore, WhileMergeable
-from memory.upkeep.backup import back_up, restore
+from memory.upkeep.doctor import back_up, restore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 
