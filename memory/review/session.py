@@ -193,26 +193,26 @@ class Review:
 
         If a reader is needed, the judge that costs nothing makes a proposal.
         """
-        one = self._left.get(key)
-        if one is None:
+        planned = self._left.get(key)
+        if planned is None:
             return None
-        now, note = await in_thread(self._now, one)
-        if now is None:
+        current, note = await in_thread(self._now, planned)
+        if current is None:
             self._left.pop(key, None)
             return None
-        if now is not one:
-            order = ((now.key, now) if k == key else (k, v) for k, v in self._left.items())
+        if current is not planned:
+            order = ((current.key, current) if k == key else (k, v) for k, v in self._left.items())
             self._left = dict(order)
-        rest = await in_thread(self._rest, now, left_out)
+        rest = await in_thread(self._rest, current, left_out)
         replacement = rest.groups[0].replacement
         needs_reader = rest.memories > 1 and replacement is None
         return ShownGroup(
-            card=await in_thread(planned_card, now.group, now.plan),
+            card=await in_thread(planned_card, current.group, current.plan),
             left_out=left_out,
             retired=replacement.retired if replacement is not None else (),
-            proposal=await self._proposed((now.key, left_out), rest) if needs_reader else None,
+            proposal=await self._proposed((current.key, left_out), rest) if needs_reader else None,
             needs_reader=needs_reader,
-            later=now.ids in self._later,
+            later=current.ids in self._later,
             note=note,
         )
 
@@ -226,11 +226,11 @@ class Review:
         A model that reads pages is shown a whole group together with later ones that wait for a
         proposal, as many as fit: one call for many groups.
         """
-        one = self._left.get(key)
-        if one is None or by not in self.proposals.judges:
+        planned = self._left.get(key)
+        if planned is None or by not in self.proposals.judges:
             return
-        selection, rest = (key, left_out), await in_thread(self._rest, one, left_out)
-        others = {} if left_out else await in_thread(self._waiting_with, key, one, by)
+        selection, rest = (key, left_out), await in_thread(self._rest, planned, left_out)
+        others = {} if left_out else await in_thread(self._waiting_with, key, planned, by)
         answered: set[Selection] = set()
         if others:
             try:
@@ -318,17 +318,18 @@ class Review:
         if problem := self._follow_undo(undone):
             logger.warning("%s", problem)
 
-    def _now(self, one: PlannedGroup) -> tuple[PlannedGroup | None, str]:
+    def _now(self, planned: PlannedGroup) -> tuple[PlannedGroup | None, str]:
         """Return the same group if nothing changed, else what is left of it and what changed."""
-        now = self._alive(one.ids)
-        if now is not None and now.key == one.key:
-            return one, ""
-        rows = {row.memory.id: row for row in self._snapshot(one.ids).rows}
+        current = self._alive(planned.ids)
+        if current is not None and current.key == planned.key:
+            return planned, ""
+        rows = {row.memory.id: row for row in self._snapshot(planned.ids).rows}
         changes = (
-            change_since(m.id, content_hash(m.content), rows.get(m.id)) for m in one.group.members
+            change_since(m.id, content_hash(m.content), rows.get(m.id))
+            for m in planned.group.members
         )
         why = "; ".join(filter(None, changes)) or "a person keeps some of these apart"
-        return now, f"{why}: this is the group as it is now"
+        return current, f"{why}: this is the group as it is now"
 
     def _alive(self, ids: frozenset[str]) -> PlannedGroup | None:
         """Return the live ones of these that no person keeps apart, as a group.
@@ -346,8 +347,8 @@ class Review:
         plan = plan_again(snapshot, self._rules, self.store.scale)
         return PlannedGroup(plan.groups[0], plan) if plan.memories > 1 else None
 
-    def _rest(self, one: PlannedGroup, left_out: frozenset[str]) -> RoundPlan:
-        rest = self._snapshot(one.ids - left_out, live=True)
+    def _rest(self, planned: PlannedGroup, left_out: frozenset[str]) -> RoundPlan:
+        rest = self._snapshot(planned.ids - left_out, live=True)
         return plan_again(rest, self._rules, self.store.scale)
 
     def _snapshot(self, ids: frozenset[str], *, live: bool = False) -> Snapshot:
@@ -368,19 +369,19 @@ class Review:
     async def _settle(self, answered: Answered, *, new: bool) -> None:
         """Remove the answered group; a rest that needs a decision comes first instead."""
         self._given += new
-        one = self._left.pop(answered.key, None)
+        planned = self._left.pop(answered.key, None)
         ids = frozenset(member.id for member in answered.members)
         if answered.answer is ReviewAnswer.LATER:
             self._later.add(ids)
-            if one is not None:
-                self._left[one.key] = one
+            if planned is not None:
+                self._left[planned.key] = planned
             return
         self._answered += new
         self._later.discard(ids)
-        asks_next = one is not None and one.group.replacement and one.group.question
+        asks_next = planned is not None and planned.group.replacement and planned.group.question
         if asks_next and answered.takes_plan:
             self._put_first(await in_thread(self._alive, ids - set(answered.left_out)))
 
-    def _put_first(self, one: PlannedGroup | None) -> None:
-        if one is not None:
-            self._left = {one.key: one, **self._left}
+    def _put_first(self, planned: PlannedGroup | None) -> None:
+        if planned is not None:
+            self._left = {planned.key: planned, **self._left}
