@@ -89,7 +89,7 @@ def test_forget_erases_a_memory_of_mine_and_nobody_elses(folder: Path) -> None:
 
 def test_bytes_that_are_no_text_do_not_end_the_chat(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "orchestrator", "--user", "Mia"],
+        [commands.python(), "-m", "orchestrator", "--user", "Mia"],
         cwd=folder, env=environment(), input=b"bad \xff line\nI moved to Porto in 2021.\n",
         capture_output=True, check=False,
     )  # fmt: skip
