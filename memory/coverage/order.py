@@ -242,9 +242,8 @@ def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
         relation, other = left[position], left[position + 1 :]
         if _MUTUAL.get(relation.key) == other[0].role:
             turned = [*other, relation, *left[:position]]
-            there = right[len(other) + 1] if len(right) == len(left) else relation
             plain = not any(word.role or word.is_number for word in left[:position])
-            return plain and _equal(turned, right) and there.role == other[0].role
+            return plain and _equal(turned, right) and right[len(other) + 1].role == other[0].role
     return False
 
 

@@ -205,17 +205,12 @@ ORDINALS = {
 NUMBERS = {
     word: value
     for value, words in enumerate(
-        "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|"
-        "fifteen|sixteen|seventeen|eighteen|nineteen|twenty".split("|")
+        "zero null|one eins|two zwei|three drei|four vier|five fünf|six sechs|seven sieben|"
+        "eight acht|nine neun|ten zehn|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|"
+        "eighteen|nineteen|twenty".split("|")
     )
     for word in words.split()
 } | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
-NUMBERS |= {
-    word: value
-    for value, word in enumerate(
-        "null eins zwei drei vier fünf sechs sieben acht neun zehn".split()
-    )
-}
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "dozen": 12}
 
 MONTHS = {
