@@ -1,8 +1,9 @@
-"""The ledger: every memory, live and retired, with vector, links and decisions.
+"""The ledger: the database of every memory, live and retired, with vector, links and decisions.
 
-A `Reader` sees one consistent state; a `Writer` is one transaction that commits wholly or not at
-all. Each writing transaction takes the next revision as its last step, so revision order is commit
-order, and a follower asks for the rows above the revision it has seen.
+A `Reader` sees one committed state. A `Writer` is one transaction, which commits completely or not
+at all. The last step of each writing transaction takes the next revision, so revisions are in
+commit order: an index that follows the ledger asks for the rows above the last revision it has
+seen.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ from memory.ledger.state import Reader, Writer
 
 
 class Ledger:
-    """An open ledger; `with` closes it. Safe to share between threads."""
+    """An open ledger. It is safe to share between threads; a `with` statement closes it."""
 
     def __init__(self, database: Database) -> None:
-        """Use `open` or `create`."""
+        """Call `open` or `create` instead."""
         self._database = database
 
     @classmethod
     def open(cls, url: str, *, untouched: bool = False) -> Ledger:
-        """Open an existing ledger for reading only, without changing anything on disk.
+        """Open an existing ledger for reading only.
 
-        While it is open, SQLite keeps files next to it, which a kill leaves; not if `untouched`.
+        While it is open, SQLite keeps files next to it, which remain if the process is killed. With
+        `untouched`, no such files are made.
 
         Raises: LedgerMissing, LedgerOutdated, LedgerError.
         """
@@ -48,7 +50,7 @@ class Ledger:
 
     @classmethod
     def create(cls, url: str) -> Ledger:
-        """Open the ledger at the URL for reading and writing, and create it if there is none.
+        """Open a ledger for reading and writing, and create it if there is none at this URL.
 
         Raises: LedgerOutdated, LedgerError.
         """
@@ -62,10 +64,10 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, url: str, folder: Path) -> Path | None:
-        """Upgrade an existing ledger to this version, and return a copy of it as it was.
+        """Upgrade an existing ledger to the current schema. Return a copy made before, or None.
 
-        The copy is a SQLite ledger, next to a SQLite ledger or, for PostgreSQL, in the folder;
-        `restore` reads it. Returns None if there was nothing to do.
+        The copy is a SQLite ledger, which `memory-dedup restore` reads. It lies next to a SQLite
+        ledger; for PostgreSQL, it lies in `folder`. None means that there was nothing to upgrade.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -80,9 +82,9 @@ class Ledger:
 
     @classmethod
     def upgraded_copy(cls, url: str, file: Path, *, untouched: bool = False) -> Ledger:
-        """Copy an older ledger into a new file and upgrade the copy; the older one stays as it is.
+        """Copy an older ledger into a new file, upgrade the copy and open it for reading.
 
-        `untouched` as in `open`.
+        The older ledger stays as it is. `untouched`: see `open`.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -94,6 +96,7 @@ class Ledger:
 
     @contextmanager
     def _closed_on_fault(self) -> Iterator[Ledger]:
+        """Yield the ledger; close it if the block raises an exception."""
         try:
             yield self
         except BaseException:  # also after Ctrl-C
@@ -102,10 +105,14 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """Its path or URL as shown to people, without password."""
+        """The ledger's path or URL, without its password, as shown to people."""
         return self._database.name
 
     def _check_version(self, stored: str | None) -> None:
+        """Check that the ledger's schema, of version `stored`, is the current one.
+
+        Raises: LedgerMissing, LedgerOutdated, LedgerError.
+        """
         if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
         if stored in migrations.STEPS:
@@ -118,7 +125,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        """Read one consistent state of the ledger.
+        """Yield a reader that sees one committed state of the ledger.
 
         Raises: LedgerError.
         """
@@ -127,7 +134,7 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Write in one transaction: the end of the block commits it, an exception rolls it back.
+        """Yield a writer: the end of the block commits its changes, an exception rolls them back.
 
         Raises: LedgerError, also if a later version has upgraded the ledger in the meantime.
         """
@@ -140,7 +147,7 @@ class Ledger:
             writer.transaction.take_revision()
 
     def store_id(self) -> str:
-        """Return the unique name of this store, made at the first call."""
+        """Return an identifier that is unique to this store; the first call makes it."""
         with self.writing() as writer:
             known = writer.meta("store_id")
             if known is None:
@@ -149,25 +156,31 @@ class Ledger:
         return known
 
     def exclusive(self, task: str) -> AbstractContextManager[bool]:
-        """Lock a task for the block; False if another process has it.
+        """Lock a named task for the block. Yield False if another process holds the lock.
 
         Raises: LedgerError.
         """
         return self._database.exclusive(task)
 
     def checkpoint(self) -> bool:
-        """Empty the log, which may hold erased rows; False if another process reads it."""
+        """Empty the write-ahead log, which may hold erased rows.
+
+        Return False if that failed because another process reads the log.
+        """
         return self._database.checkpoint()
 
     def set_aside_files(self) -> list[str]:
-        """Return damaged ledgers that a restore renamed, and copies of upgrades."""
+        """Return the paths of older ledger files that are kept next to this ledger or elsewhere.
+
+        These are damaged ledgers that a restore renamed, and copies made before an upgrade.
+        """
         with self._database.reading() as connection:
             noted = migrations.noted_copies(connection)
         existing = {name for name in noted if Path(name).exists()}
         return sorted(existing.union(self._database.set_aside_files()))
 
     def problems(self) -> list[str]:
-        """Return the faults that the database finds in its own files."""
+        """Return the faults that the database finds in its own files, as messages."""
         return self._database.problems()
 
     def close(self) -> None:
@@ -183,7 +196,7 @@ class Ledger:
 def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
     """Open the database at a URL for reading only, or with `create` also for writing.
 
-    With `create` a missing SQLite file is made. With `untouched` no file is made beside a SQLite
+    With `create`, a missing SQLite file is made. With `untouched`, no file is made next to a SQLite
     file that has no log, not even for a moment.
 
     Raises: LedgerMissing, LedgerError.

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage
 
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
-"""Actions that retire memories and can be undone."""
+"""The actions that retire memories and can be undone."""
 
 
 class KnownPair(NamedTuple):
-    """A pair of texts and its verdict; `reason` and `by` are None if there is none."""
+    """A pair of texts in a scope, and the verdict that they are distinct.
+
+    `by` is the judge who gave it. `reason` and `by` are None if there is no verdict.
+    """
 
     scope: str
     low_key: str
@@ -25,32 +28,32 @@ class KnownPair(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str, str]:
-        """The scope and both text keys."""
+        """The scope's key and both text keys, which identify the pair."""
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Whether its reason is one of these, and one of its texts too."""
+        """Whether the verdict has one of these reasons, and the pair one of these text keys."""
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
 ScopeValues = Mapping[str, Any]
-"""The values of a memory that scopes compare, by field name."""
+"""The values of a memory from which its scope is made, by field name."""
 NOTHING_BEFORE = '{"rows": {}, "links": []}'
-"""The image of a decision that undo need not restore anything for."""
+"""An empty image. An image is JSON with the rows and links that undo restores."""
 FORGOTTEN_REASON = "forgotten"
-"""The reason of a decision about a memory since forgotten."""
+"""The reason of a decision or verdict about a memory that was forgotten afterwards."""
 VERDICTS = "distinct"
-"""The key, in the image of a person's decision, of the earlier verdicts on its pairs."""
+"""Key in the image of a person's decision: the earlier verdicts on pairs that it concerns."""
 
 
 def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
-    """Return an image with earlier verdicts added."""
+    """Return the image of a decision with earlier verdicts added, which undo then restores too."""
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
 @dataclass(frozen=True)
 class Row:
-    """A memory as stored; `seq` is its order of arrival."""
+    """A memory as stored. `seq` numbers the rows in order of arrival."""
 
     memory: Memory
     live: bool
@@ -62,24 +65,30 @@ class Row:
 
     @property
     def forgotten(self) -> bool:
-        """Whether it is a tombstone."""
+        """Whether the row is a tombstone: the memory was forgotten, and only its id is left."""
         return not self.text_key
 
 
 class Change(NamedTuple):
-    """The current state of a row that was written; `number` is its order of arrival."""
+    """The current state of a row that was written after a given revision.
+
+    `number` numbers the rows in order of arrival.
+    """
 
     id: str
     live: bool
     values: ScopeValues
     text_key: str
-    """The key of its vector; empty if it was forgotten."""
+    """The key of the memory's text, and so of its vector; empty if the memory was forgotten."""
     revision: int
     number: int
 
 
 class LiveRow(NamedTuple):
-    """A live row with the values that scopes compare; `number` is its order of arrival."""
+    """A live memory with the values from which its scope is made.
+
+    `number` numbers the rows in order of arrival.
+    """
 
     id: str
     text_key: str
@@ -89,7 +98,11 @@ class LiveRow(NamedTuple):
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision as stored; `before` is the state that undo restores, as JSON."""
+    """A decision as stored.
+
+    `number` identifies it and counts up. `run` names its batch or import. `before` is its image:
+    JSON with the rows and links that undo restores.
+    """
 
     number: int
     run: str | None
@@ -99,7 +112,7 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Ids of the survivors, each with the ids of the memories it stands for."""
+    """Pairs of a survivor's id and the ids of the memories that it stands for."""
     before: str
     pending: bool
     undone: bool
@@ -109,50 +122,53 @@ class DecisionRecord:
 
     @property
     def scrubbed(self) -> bool:
-        """Whether a member has been forgotten."""
+        """Whether a memory in the image was forgotten, so that undo cannot restore it."""
         image = json.loads(self.before)
         return None in image["rows"].values() or image.get(VERDICTS, ()) is None
 
     @property
     def by_person(self) -> bool:
-        """Whether a person decided it."""
+        """Whether a person made the decision."""
         return self.model == PERSON
 
     @property
     def left_for_later(self) -> bool:
-        """Whether a person has only postponed its question."""
+        """Whether a person postponed the question instead of answering it."""
         return self.by_person and not self.survivors and not self.verdicts
 
     @property
     def reversible(self) -> bool:
-        """Whether it can be undone: it retired a memory, or a person made it."""
+        """Whether it can be undone: the decision retired a memory, or a person kept all members."""
         return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """The earlier verdicts on the pairs that a person called distinct."""
+        """The verdicts, before a person's decision, on the pairs that it called distinct."""
         return tuple(KnownPair(*one) for one in json.loads(self.before).get(VERDICTS) or ())
 
     @property
     def created(self) -> tuple[str, ...]:
-        """Ids of the rows that this decision created."""
+        """Ids of the rows that the decision created: survivors and old versions, but no members."""
         named = [name for survivor, retired in self.survivors for name in (survivor, *retired)]
         return tuple(name for name in dict.fromkeys(named) if name not in self.members)
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that it joined, without those that stayed as they were."""
+        """Ids of the members that were joined into survivors; all members if none were."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
     @property
     def involved(self) -> tuple[str, ...]:
-        """Ids of its members and of the rows that it created."""
+        """Ids of the members and of the rows that the decision created."""
         return (*self.members, *self.created)
 
 
 class Step(NamedTuple):
-    """The effect of a decision on the number of memories, and its cost."""
+    """A decision without its image: how it changed the number of memories, and what it cost.
+
+    `survivors`: pairs of a survivor's id and the ids of the memories that it stands for.
+    """
 
     at: datetime
     action: Action
@@ -163,7 +179,10 @@ class Step(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A pair of texts that a model failed at, and when it is asked again; None means never."""
+    """A pair of texts that a model failed to judge `attempts` times.
+
+    `next_at` is when the model is asked again, in UTC; None means never.
+    """
 
     low_key: str
     high_key: str
@@ -185,18 +204,21 @@ class Run:
 
 @dataclass(frozen=True)
 class IndexState:
-    """How far an index has followed, and whether it may still hold forgotten memories."""
+    """How far a vector index has followed the ledger."""
 
     watermark: int
+    """The last revision that the index contains."""
     stale: bool
+    """Whether the index may still hold vectors of forgotten memories."""
 
 
 @dataclass(frozen=True)
 class PendingTurn:
-    """A turn that waits for extraction, under the name by which it is recognised.
+    """A turn that waits for extraction.
 
-    `candidates` is what a model found in it, None before it was asked. A forgotten candidate is
-    None too, so that the others keep their positions.
+    `name` and the text recognise it if it is sent again. `attempts` counts failed extractions.
+    `candidates` is what a model found in the turn; None if it was not asked yet. A forgotten
+    candidate is replaced by None, so that the others keep their positions.
     """
 
     seq: int
@@ -208,7 +230,7 @@ class PendingTurn:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A conversation with turns to extract, and how long the first has waited."""
+    """A conversation with the number of its waiting turns, and how long the first has waited."""
 
     conversation: str
     turns: int
@@ -217,7 +239,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to extract a conversation while the ledger holds this token."""
+    """The right to extract a conversation, valid while the ledger holds this token for it."""
 
     conversation: str
     token: str
@@ -225,20 +247,24 @@ class Lease:
 
 @dataclass(frozen=True)
 class StoredItem:
-    """A value stored under a key of a namespace, as JSON, byte for byte as given."""
+    """A value stored under a key of a namespace. `value` is JSON, byte for byte as given."""
 
     namespace: tuple[str, ...]
     key: str
     value: str
     memory_id: str | None
-    """The memory made of its text, if any."""
+    """The memory that was made from the value's text; None if none was."""
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of rows in the ledger; `turns` are those that wait for extraction."""
+    """Numbers of rows in the ledger.
+
+    `users`: live memories of each user; `decisions`: decisions by action; `pending`: decisions made
+    without a model's answer; `turns`: turns that wait for extraction.
+    """
 
     live: int
     retired: int

@@ -1,4 +1,4 @@
-"""One state of the ledger to read, one transaction to write, and a snapshot for a batch."""
+"""A reader for one state of the ledger, a writer for one transaction, a snapshot for a batch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("k
 
 
 class Reader:
-    """One committed state of the ledger, by table groups."""
+    """One committed state of the ledger. Each attribute reads one group of tables."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -59,15 +59,21 @@ class Reader:
         self.terms = Terms(self.transaction)
 
     def revision(self) -> int:
-        """Return the number of the latest committed transaction, 0 for a new ledger."""
+        """Return the number of the latest committed transaction; 0 for a new ledger."""
         return self.transaction.latest
 
     def meta(self, key: str) -> str | None:
-        """Return a fact about the store itself; None if it was never set."""
+        """Return the value stored under a key in the table `meta`; None if there is none.
+
+        `meta` holds facts about the store itself, such as its schema version.
+        """
         return next(iter(_META.scalars(self._connection, key=key)), None)
 
     def external_ids_behind(self) -> dict[str, list[str]]:
-        """Return the external ids that each live memory stands for, oldest time first."""
+        """Return, by the id of a live memory, the external ids of retired memories it stands for.
+
+        They are ordered by the memories' time, oldest first.
+        """
         c = t.memories.c
         query = (
             sa.select(c.id, c.external_id)
@@ -83,12 +89,13 @@ class Reader:
         return {name: list(external_ids) for name, external_ids in found.items()}
 
     def metas(self, prefix: str) -> dict[str, str]:
-        """Return the facts whose key begins with a prefix."""
+        """Return the entries of the table `meta` whose key begins with `prefix`."""
         begins = t.meta.c.key.startswith(prefix, autoescape=True)
         rows = self._connection.execute(sa.select(t.meta.c.key, t.meta.c.value).where(begins))
         return {row.key: row.value for row in rows}
 
     def counts(self) -> Counts:
+        """Count the memories, decisions and waiting turns in the ledger."""
         count = sa.func.count()
         live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
         users = live.group_by(t.memories.c.user).order_by(count.desc())
@@ -104,7 +111,7 @@ class Reader:
         )
 
     def dump(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """Yield the rows of every table but `index_state`, in pages, with the table's name."""
+        """Yield every table but `index_state`: its name and one page of its rows at a time."""
         for table in t.schema.sorted_tables:
             if table is not t.index_state:
                 pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
@@ -112,7 +119,7 @@ class Reader:
 
 
 class Writer(Reader):
-    """One transaction, which commits wholly or not at all."""
+    """One writing transaction, which commits completely or not at all."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -131,6 +138,7 @@ class Writer(Reader):
         self.terms: TermsWriter = TermsWriter(self.transaction)
 
     def set_meta(self, key: str, value: str) -> None:
+        """Store a value under a key in the table `meta`; replace the earlier one, if any."""
         statement = self.transaction.upsert(t.meta).values(key=key, value=value)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["key"], set_={"value": value})
@@ -140,11 +148,11 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Drop vectors and distinct pairs of texts that no memory has any more."""
+        """Delete the vectors and distinct pairs of these text keys, except keys still in use."""
         self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Write rows that `dump` yielded into a table of a new ledger."""
+        """Insert rows that `dump` yielded into a table of a new ledger."""
         table = t.schema.tables[table_name]
         if table in (t.meta, t.counter):
             self._connection.execute(table.delete())
@@ -159,7 +167,7 @@ class Writer(Reader):
 
 
 class Lineage(Enum):
-    """The texts that a memory stands for besides its own."""
+    """Which other texts a memory in a snapshot stands for, besides its own text."""
 
     SYNTHESISED = "those that it was synthesised from"
     WHOLE = "and all that it has replaced, whether or not it states them"
@@ -167,28 +175,31 @@ class Lineage(Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All live memories at one revision, oldest first, and the verdicts on their texts."""
+    """All live memories at one revision, oldest first, with the verdicts on their texts.
+
+    A batch plans from it. Texts are named by their keys, pairs of texts by scope and both keys.
+    """
 
     rows: tuple[Row, ...]
     vectors: VectorTable
     ancestors: Mapping[str, tuple[str, ...]]
-    """The keys of the other texts that a memory stands for, by its id."""
+    """By memory id, the keys of the other texts that the memory stands for (see `Lineage`)."""
     distinct: frozenset[TextPair]
-    """Pairs not to be asked about: judged distinct, or failed at and not due."""
+    """Pairs not to ask the model about: judged distinct, or it failed at them and is not due."""
     revision: int
     waiting: int = 0
-    """How many of them a model failed at."""
+    """Number of pairs that the model failed at and that are not due."""
     judged: frozenset[TextPair] = frozenset()
-    """The pairs judged distinct."""
+    """Pairs that a judge whose verdict counts called distinct."""
     kept_apart: frozenset[TextPair] = frozenset()
-    """The pairs that a person keeps apart."""
+    """Pairs that a person decided to keep as two memories."""
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The keys of all texts that a memory has replaced or was merged from, by its id.
+    """By memory id, the keys of all texts that the memory has replaced or was merged from.
 
-    Empty if no person keeps anything apart.
+    Empty if `kept_apart` is empty.
     """
     read: frozenset[ScopedText] = frozenset()
-    """Texts that a page need not show again."""
+    """Texts that the model has read already, so that a page need not show them again."""
 
 
 def take_snapshot(
@@ -200,9 +211,12 @@ def take_snapshot(
     kept_apart: Collection[TextPair] = (),
     read: Collection[ScopedText] = (),
 ) -> Snapshot:
-    """Take a snapshot; with one from `before`, read only what has been written since.
+    """Take a snapshot of all live memories.
 
-    `distinct` and `waiting` are the pairs not to be asked about, `read` the texts not to be shown.
+    `before`: an earlier snapshot; then only what was written since is read. `distinct`, `waiting`:
+    pairs not to ask the model about, because they were judged distinct or because the model failed
+    at them recently. `lineage`: the texts that count as a memory's ancestors. `kept_apart`: pairs
+    that a person keeps as two memories. `read`: texts that the model has read already.
     """
     rows, ancestors = _all_rows(reader) if before is None else _rows_since(reader, before)
     if lineage is Lineage.WHOLE:
@@ -225,7 +239,7 @@ def take_snapshot(
 
 
 def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
-    """Take a snapshot of these memories alone, live or not, without their ancestors."""
+    """Take a snapshot of only these memories, live or retired, without ancestors and verdicts."""
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
     return Snapshot(
@@ -238,15 +252,17 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
 
 
 _Rows = tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]
-"""Live rows, oldest first, and the text keys that each was merged from."""
+"""Live rows, oldest first, and by memory id the keys of the texts that each was merged from."""
 
 
 def _all_rows(reader: Reader) -> _Rows:
+    """Read all live rows and the texts that they were merged from."""
     rows = tuple(sorted(reader.memories.live(), key=lambda row: (row.memory.timestamp, row.seq)))
     return rows, {row.memory.id: _ancestor_keys(reader, row) for row in rows}
 
 
 def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
+    """Return what `_all_rows` would, reading only the rows written since a snapshot."""
     written = reader.memories.rows([one.id for one in reader.followers.changes(before.revision)])
     rows = [row for row in before.rows if row.memory.id not in written]
     rows += [row for row in written.values() if row.live]
@@ -261,7 +277,7 @@ def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Return the text keys of all retired memories that each memory stands for."""
+    """Return, by memory id, the text keys of all retired memories that these rows stand for."""
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)
     found: dict[str, list[str]] = {row.memory.id: [] for row in rows}
@@ -271,6 +287,7 @@ def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str,
 
 
 def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
+    """Return the keys of the texts that a memory was merged from, directly or in several steps."""
     keys: dict[str, None] = {}
     todo = list(row.memory.merged_from)
     seen = set(todo)
