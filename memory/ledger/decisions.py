@@ -1,4 +1,4 @@
-"""Decisions: what was decided and why, with the state that undo goes back to."""
+"""The table of decisions: what was decided and why, and the state that undo restores."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from memory.ledger.transaction import TableGroup
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
-"""PostgreSQL's integers end here."""
+"""The highest integer that PostgreSQL stores in this column."""
 
 
 class Decisions(TableGroup):
-    """All decisions; lists are oldest first."""
+    """Reads decisions; all lists are ordered oldest first."""
 
     def get(self, number: int) -> DecisionRecord | None:
         if number > _HIGHEST_NUMBER:
@@ -39,21 +39,24 @@ class Decisions(TableGroup):
         return next(iter(self._found(query)), None)
 
     def about(self, memory_id: str) -> list[DecisionRecord]:
-        """Return the decisions that a memory was a member or a survivor of."""
+        """Return the decisions in which a memory was a member or a survivor."""
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
     def all_but_additions(self) -> list[DecisionRecord]:
         return self._found(sa.select(t.decisions).where(t.decisions.c.action != Action.ADD.value))
 
     def pending(self) -> list[DecisionRecord]:
-        """Return the decisions made without the answer of a model, which a later batch asks for."""
+        """Return the decisions made without a model's answer; a later batch asks the model."""
         return self._found(sa.select(t.decisions).where(t.decisions.c.pending))
 
     def of_run(self, run: str) -> list[DecisionRecord]:
         return self._found(sa.select(t.decisions).where(t.decisions.c.run == run))
 
     def after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of later decisions, not undone, that build on this one."""
+        """Return the numbers of later decisions that must be undone before this one can be.
+
+        These involve the same memories, retired or merged some, and are not undone yet.
+        """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
             sa.not_(t.decisions.c.undone),
@@ -63,7 +66,10 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions about a pair of this one."""
+        """Return the numbers of a person's later decisions about a pair of texts of this one.
+
+        Only pairs that this decision called distinct count. Decisions taken back are left out.
+        """
         pairs = {known.pair for known in record.verdicts}
         return [
             later.number
@@ -72,7 +78,10 @@ class Decisions(TableGroup):
         ]
 
     def latest(self, most: int, below: int | None = None) -> list[DecisionRecord]:
-        """Return the last `most` decisions but additions, with lower numbers than `below`."""
+        """Return the last `most` decisions, without additions.
+
+        `below`: only decisions with a lower number.
+        """
         columns = t.decisions.c
         shown = sa.select(columns.seq).where(columns.action != Action.ADD.value)
         if below is not None:
@@ -81,7 +90,7 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(columns.seq.in_(shown)))
 
     def steps(self) -> Iterator[Step]:
-        """Yield every decision, oldest first, without the state that undo restores."""
+        """Yield every decision, oldest first, without the image that undo restores."""
         columns = t.decisions.c
         query = sa.select(
             columns.at, columns.action, columns.members, columns.survivors, columns.undone,
@@ -100,19 +109,19 @@ class Decisions(TableGroup):
             yield step
 
     def by_person(self) -> list[DecisionRecord]:
-        """Return what a person decided and has not taken back."""
+        """Return the decisions that a person made and has not undone."""
         kept = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))
         return self._found(sa.select(t.decisions).where(kept))
 
     def left_for_later(self, members: Sequence[Memory]) -> bool:
-        """Whether a person has left the question about just these members for later."""
+        """Whether a person has postponed the question about exactly these memories."""
         names = {member.id for member in members}
         put_off = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
         about = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
         return any(set(one.members) == names for one in about)
 
     def runs(self) -> list[Run]:
-        """Return every run that decided something."""
+        """Return every run (batch or import) that made a decision, with its decisions counted."""
         found: dict[str, list[DecisionRecord]] = {}
         for record in self._found(sa.select(t.decisions).where(t.decisions.c.run.is_not(None))):
             found.setdefault(str(record.run), []).append(record)
@@ -128,7 +137,7 @@ class Decisions(TableGroup):
         ]
 
     def counts(self) -> dict[str, int]:
-        """Count the decisions of each action."""
+        """Return the number of decisions by action."""
         query = sa.select(t.decisions.c.action, sa.func.count()).group_by(t.decisions.c.action)
         return self._transaction.counted(query)
 
@@ -136,7 +145,7 @@ class Decisions(TableGroup):
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
     def first_states(self) -> dict[str, Memory]:
-        """Return each memory, by its id, as it was before the first decision about it."""
+        """Return, by id, each memory as it was before the first decision about it."""
         found: dict[str, Memory] = {}
         c = t.decisions.c
         for seq, before in self._connection.execute(sa.select(c.seq, c.before).order_by(c.seq)):
@@ -152,16 +161,20 @@ class Decisions(TableGroup):
 
 
 class DecisionsWriter(Decisions):
-    """Record, close and scrub decisions."""
+    """Records decisions, marks them as answered or undone, and erases forgotten content."""
 
     def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
-        """Record a decision and return its number; `before` is an image of the members."""
+        """Record a decision and return its number.
+
+        `before`: the image that undo restores, as `MemoriesWriter.images` returns it; `at`: the
+        time; `run`: the name of the batch or import.
+        """
         return self.record_all([(decision, before)], at, run)[0]
 
     def record_all(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
-        """Record several decisions, each with its image, in this order."""
+        """Record several decisions, each with its image, and return their numbers in this order."""
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
         _INSERT.run(self._connection, rows)
@@ -183,9 +196,9 @@ class DecisionsWriter(Decisions):
         self._connection.execute(closed.values(pending=False))
 
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Close earlier questions whose members are all among those of a later decision.
+        """Close pending decisions whose members are all members of one later decision.
 
-        Each later decision is given by its members' ids and its number.
+        `answered`: the member ids and the number of each later decision.
         """
         ids = {name for names, _ in answered for name in names}
         if not ids:
@@ -200,15 +213,16 @@ class DecisionsWriter(Decisions):
             self.close(closed)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
-        """Mark a decision as taken back; `pending` if its question is open again."""
+        """Mark a decision as undone. `pending`: whether a model is to be asked about it again."""
         undone = t.decisions.update().where(t.decisions.c.seq == number)
         self._connection.execute(undone.values(undone=True, pending=pending))
 
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
-        """Erase what decisions recorded of forgotten memories, but for the ids involved.
+        """Erase what decisions recorded about forgotten memories, except the ids of those involved.
 
-        What they recorded of memories that had taken up their words, until that was undone, is
-        erased too. Returns the decisions as they were.
+        `ids`: the forgotten memories. If a decision merged their words into another memory and was
+        undone later, what was recorded about that memory in between is erased too. Returns the
+        decisions concerned, as they were before.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -228,7 +242,10 @@ class DecisionsWriter(Decisions):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return the decisions about the survivors of this one, made before it was undone."""
+        """Return decisions that may quote the survivors of an undone decision, and these survivors.
+
+        These are the later decisions about the survivors, until the decision was undone.
+        """
         if not record.undone or not record.survivors:
             return []
         names = frozenset(name for name, _ in record.survivors)
@@ -239,7 +256,10 @@ class DecisionsWriter(Decisions):
         return [(one, names) for one in later if one.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase reasons about these texts from the verdicts that an undo would restore."""
+        """Erase these reasons from the verdicts that undoing a person's decision would restore.
+
+        Only verdicts on pairs with one of these text keys change.
+        """
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
             verdicts = tuple(
@@ -255,7 +275,11 @@ class DecisionsWriter(Decisions):
 def _scrubbed(
     record: DecisionRecord, others: set[str], forgotten: set[str]
 ) -> dict[str, Any] | None:
-    """Return the new values of a decision once these memories are forgotten; None if unchanged."""
+    """Return the parameters of `_SCRUB` that erase memories from a decision; None if unchanged.
+
+    `forgotten`: ids of the forgotten memories; `others`: ids of memories that had taken up their
+    words.
+    """
     image = json.loads(record.before)
     names = {name for name in _named(record, image) if name in forgotten or name in others}
     rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
@@ -271,7 +295,7 @@ def _scrubbed(
 
 
 def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ids of its members, and of all rows and links in its image."""
+    """Yield the ids of a decision's members and of all memories in its image."""
     yield from record.members
     yield from image["rows"]
     for link in image["links"]:
@@ -300,7 +324,10 @@ def _record(row: Any) -> DecisionRecord:
 
 
 def _check_image(image: Mapping[str, Any]) -> None:
-    """Raises: KeyError, TypeError, AttributeError if the image is damaged."""
+    """Check that an image, which undo restores, has the expected form.
+
+    Raises: KeyError, TypeError, AttributeError if it is damaged.
+    """
     for columns in image["rows"].values():
         if columns is not None and not columns.keys() <= _COLUMNS:
             raise KeyError(*columns.keys() - _COLUMNS)
@@ -317,13 +344,13 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the condition that one of these was a member, a survivor, or only compared."""
+    """Return the SQL condition that one of these memories was involved or only compared."""
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the condition that one of these was a member or a survivor."""
+    """Return the SQL condition that one of these memories was a member or a survivor."""
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
     )
@@ -341,7 +368,7 @@ _SCRUBBED = sa.and_(
     sa.not_(t.decisions.c.pending),
     t.decisions.c.before == NOTHING_BEFORE,
 )
-"""Only the ids involved are left in it."""
+"""SQL condition that nothing is left to erase: a decision keeps only the ids of its memories."""
 _SCRUB = (
     t.decisions.update()
     .where(t.decisions.c.seq == sa.bindparam("number"))
@@ -376,6 +403,7 @@ def _columns(decision: Decision, before: str) -> dict[str, Any]:
 
 
 def _mentions(number: int, decision: Decision, before: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the table `mentions` for a decision."""
     involved = {member.id for member in decision.members} | {
         name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
     }

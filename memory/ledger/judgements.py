@@ -1,4 +1,4 @@
-"""What was said about texts: pairs judged distinct, questions that failed, texts read on pages."""
+"""Verdicts about texts: distinct pairs, questions that failed, and texts that models have read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from memory.models import JUDGES, SCOPE_FIELDS, Judge, Scope
 from memory.text import text_key
 
 TextPair = tuple[str, str, str]
-"""(scope key, lower text key, higher text key)."""
+"""A pair of texts: the scope's key, the lower text key, the higher text key."""
 ScopedText = tuple[str, str]
-"""(scope key, text key)."""
+"""A text in a scope: the scope's key, the text key."""
 _PAIR = ("scope", "low_key", "high_key")
 _DISTINCT = t.distinct_pairs.c
 _ATTEMPTS = t.attempts.c
@@ -32,20 +32,20 @@ _ABOUT = Prepared(
 
 
 class DistinctPairs(TableGroup):
-    """Pairs of texts that were judged different, by scope and text keys."""
+    """Reads the pairs of texts that a judge called distinct: they state different things."""
 
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
-        """Return the keys of the texts that one of these judges called distinct from this one.
+        """Return the keys of all texts that one of these judges called distinct from this text.
 
-        Its own key is among them if a person keeps the text twice. A person's verdict also counts
-        if the memories were compared in other scopes at the time.
+        `key`: the text's key. It is in the result itself if a person keeps the text twice. A
+        person's verdict also counts if it was given when scopes had other fields.
         """
         return self.of_all([(scope, key)], by)[0]
 
     def of_all(
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
     ) -> list[set[str]]:
-        """Return the same for several texts, each in its scope."""
+        """Return what `of` returns, for each of several texts in their scopes, in order."""
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
         for where, a, b, judge in _ABOUT.rows(self._connection, keys=keys, by=by):
@@ -62,7 +62,7 @@ class DistinctPairs(TableGroup):
         return {tuple(row) for row in self._connection.execute(query)}
 
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
-        """Return what is known of a pair of texts, given by their keys."""
+        """Return the verdict on a pair of text keys; its `by` is None if there is none."""
         low, high = sorted((key_a, key_b))
         query = sa.select(_DISTINCT.reason, _DISTINCT.by).where(
             _DISTINCT.scope == scope.key, _DISTINCT.low_key == low, _DISTINCT.high_key == high
@@ -72,16 +72,16 @@ class DistinctPairs(TableGroup):
 
 
 class DistinctPairsWriter(DistinctPairs):
-    """Record and delete distinct pairs."""
+    """Records and deletes distinct pairs."""
 
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
         """Record that two texts are distinct in this scope."""
         self.mark_all([(scope, text_key(text_a), text_key(text_b), reason)], by)
 
     def mark_all(self, pairs: Iterable[tuple[Scope, str, str, str]], by: Judge) -> None:
-        """Record distinct pairs: the scope, both text keys and the reason of each.
+        """Record distinct pairs. Each is given as scope, two text keys and the reason.
 
-        A verdict replaces that of a lower judge, and gives way to that of a higher one.
+        An earlier verdict is replaced only if its judge ranks lower (offline < model < person).
         """
         rows = [
             {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
@@ -92,6 +92,7 @@ class DistinctPairsWriter(DistinctPairs):
             self._connection.execute(self._marking(by), rows)
 
     def _marking(self, by: Judge) -> Any:
+        """Return the INSERT of a judge's verdicts, which replaces only those of lower judges."""
         statement = self._transaction.upsert(t.distinct_pairs)
         # IN does not go with many rows
         lower = sa.or_(sa.false(), *(_DISTINCT.by == one for one in JUDGES[: JUDGES.index(by)]))
@@ -99,7 +100,10 @@ class DistinctPairsWriter(DistinctPairs):
         return statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
-        """Bring back earlier verdicts about these pairs, the last one first."""
+        """Replace the verdicts on these pairs by earlier ones; `by` None means no verdict.
+
+        If a pair occurs several times, its first verdict counts.
+        """
         for one in reversed(verdicts):
             values = dict(zip(_PAIR, one.pair, strict=True))
             here = sa.and_(*(_DISTINCT[name] == value for name, value in values.items()))
@@ -109,47 +113,51 @@ class DistinctPairsWriter(DistinctPairs):
                 self._connection.execute(t.distinct_pairs.insert().values(said))
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase these reasons from pairs with one of these texts, which stay distinct."""
+        """Erase these reasons from pairs with one of these text keys; the pairs stay distinct."""
         statement = t.distinct_pairs.update().where(
             _in_pair(_DISTINCT, keys), among(_DISTINCT.reason, reasons)
         )
         self._connection.execute(statement.values(reason=FORGOTTEN_REASON))
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the verdicts and attempts about pairs with one of these texts."""
+        """Delete the verdicts and failed attempts on all pairs with one of these text keys."""
         for table in (t.distinct_pairs, t.attempts):
             self._connection.execute(table.delete().where(_in_pair(table.c, keys)))
 
 
 def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that a pair contains one of these text keys."""
     return sa.or_(among(columns.low_key, keys), among(columns.high_key, keys))
 
 
 def _holds(scope: Scope, where: str, judge: str) -> bool:
-    """Whether a verdict given in the scope with the key `where` counts in `scope`."""
+    """Whether a judge's verdict, given in the scope with the key `where`, counts in `scope`."""
     return where == scope.key or (judge == "person" and Scope.from_key(where).agrees_with(scope))
 
 
 # --- questions that a model failed at -------------------------------------------------------------
 
 MOST_ATTEMPTS = 5
-"""After so many failures only a person or another model is asked."""
+"""After this many failures of a question, the model is not asked again by itself."""
 BATCH_PAUSE = timedelta(minutes=10)
-"""How long a batch waits after the first failure of a question."""
+"""The time after the first failure of a question in which no batch asks it again."""
 _LONGER = 6
-"""By which factor each pause is longer than the one before it."""
+"""The factor by which each pause is longer than the one before."""
 
 
 class Attempts(TableGroup):
-    """Pairs of texts whose question a model failed to answer."""
+    """Reads the pairs of texts that a model failed to judge."""
 
     def waiting(self, model: str, now: datetime) -> set[TextPair]:
-        """Return the pairs that this model failed at and that are not due yet, or never will be."""
+        """Return the pairs that this model failed to judge and should not be asked about at `now`.
+
+        Their pause has not passed, or the model failed too often.
+        """
         due_later = _ATTEMPTS.next_at > _sortable(now)
         return self._pairs(model, sa.or_(_ATTEMPTS.next_at.is_(None), due_later))
 
     def exhausted(self, model: str) -> set[TextPair]:
-        """Return the pairs that this model failed at too often to be asked again by itself."""
+        """Return the pairs that this model failed to judge so often that no batch asks it again."""
         return self._pairs(model, _ATTEMPTS.next_at.is_(None))
 
     def _pairs(self, model: str, where: sa.ColumnElement[bool]) -> set[TextPair]:
@@ -158,7 +166,7 @@ class Attempts(TableGroup):
         return {tuple(row) for row in found}
 
     def all(self) -> list[Attempt]:
-        """Return every pair that a model failed at, most failures first."""
+        """Return every pair that a model failed to judge, with the most failures first."""
         query = sa.select(*(_ATTEMPTS[name] for name in Attempt._fields))
         found = self._connection.execute(
             query.order_by(_ATTEMPTS.attempts.desc(), _ATTEMPTS.low_key)
@@ -167,7 +175,7 @@ class Attempts(TableGroup):
 
 
 class AttemptsWriter(Attempts):
-    """Count failed attempts."""
+    """Counts failed attempts."""
 
     def count(
         self,
@@ -178,9 +186,10 @@ class AttemptsWriter(Attempts):
         now: datetime,
         first_pause: timedelta,
     ) -> None:
-        """Count one more failure of a model at this pair; another model starts at one.
+        """Count one more failure of a model to judge two texts; another model starts from one.
 
-        Each pause before it is asked again is six times the one before; the first is `first_pause`.
+        `first_pause`: how long the model is not asked again after its first failure. Each further
+        pause is six times as long, until no more attempts are made.
         """
         pair = (scope.key, *sorted((text_key(text_a), text_key(text_b))))
         keys = dict(zip(_PAIR, pair, strict=True))
@@ -195,7 +204,7 @@ class AttemptsWriter(Attempts):
 
 
 def _sortable(moment: datetime) -> str:
-    """Return the UTC time as a text that sorts as time does."""
+    """Return the time in UTC as a text that sorts in order of time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
@@ -203,21 +212,30 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Texts that models have read on a page, so that a later batch reads only what is new."""
+    """Reads which texts a model has read on a page, so that a later batch shows it only new ones.
+
+    A page is a question that shows a model many memories of one scope.
+    """
 
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
-        """Return the texts that this model has read, with `thorough` only those read so."""
+        """Return the texts that this model has read.
+
+        `thorough`: only those that it has read together with all their nearest neighbours.
+        """
         query = sa.select(_READ.scope, _READ.text_key).where(_READ.model == model)
         if thorough:
             query = query.where(_READ.thorough)
         return {tuple(row) for row in self._connection.execute(query)}
 
     def models(self) -> list[str]:
-        """Return the names of the models that have read anything."""
+        """Return the names of all models that have read a text."""
         return sorted(self._connection.scalars(sa.select(_READ.model).distinct()))
 
     def count_unread(self, model: str, *, private: bool) -> int:
-        """Count live memories whose text this model has not read; without private ones if False."""
+        """Count live memories whose text this model has not read.
+
+        `private`: whether private memories count too.
+        """
         memories = t.memories.c
         read = sa.exists().where(_READ.text_key == memories.text_key, _READ.model == model)
         unread = sa.and_(memories.live, sa.not_(read))
@@ -227,10 +245,13 @@ class Readings(TableGroup):
 
 
 class ReadingsWriter(Readings):
-    """Record and delete readings."""
+    """Records and deletes readings."""
 
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
-        """Record that this model has read these texts, without those forgotten in the meantime."""
+        """Record that this model has read these texts, except texts forgotten in the meantime.
+
+        `thorough`: whether it read each with all its nearest neighbours.
+        """
         rows = [
             {"scope": scope, "text_key": key, "model": model, "thorough": thorough}
             for scope, key in sorted(self._held(set(texts)))
@@ -244,7 +265,7 @@ class ReadingsWriter(Readings):
             self._connection.execute(update, rows)
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
-        """Return those that a memory of their scope, live or retired, has."""
+        """Return those of these texts that a live or retired memory of their scope has."""
         c = t.memories.c
         columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()
@@ -259,7 +280,7 @@ class ReadingsWriter(Readings):
         }
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the readings of these texts, in whatever scope."""
+        """Delete the readings of these text keys in all scopes."""
         self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
 
     def drop_all(self, model: str) -> None:

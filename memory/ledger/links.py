@@ -1,4 +1,4 @@
-"""Links between memories, one row a pair, and who inherits those of a retired memory."""
+"""Links between memories, one row for each pair, and how successors inherit them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ENDS = ("low_id", "high_id")
 
 
 class Links(TableGroup):
-    """Links by the ids at their ends, live or retired."""
+    """Reads links by the ids of the memories at their ends."""
 
     def of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
-        """Return the links between each of these memories and live ones."""
+        """Return, by id, the links between each of these live memories and other live memories."""
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
         for link in sorted(_LIVE.rows(self._connection, ids=ids)) if ids else ():
@@ -38,30 +38,37 @@ class Links(TableGroup):
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
-        """Return the rows of all links of these memories, also to memories not yet stored."""
+        """Return the rows of all links of these memories.
+
+        Links to memories that are retired or not stored yet are included.
+        """
         return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
+        """Return the row of the link between two memories, or None."""
         low, high = sorted((a, b))
         query = sa.select(t.links).where(t.links.c.low_id == low, t.links.c.high_id == high)
         return self._connection.execute(query).first()
 
     def of_the_retired(self) -> int:
-        """Count the links that lead to a retired memory."""
+        """Count the links that lead to a retired memory; there should be none."""
         retired = sa.select(t.memories.c.id).where(sa.not_(t.memories.c.live))
         ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
         return self._transaction.count(t.links, ends)
 
 
 class LinksWriter(Links):
-    """Make, change and delete links; the memories at both ends count as touched."""
+    """Makes, changes and deletes links; the memories at both ends get a new revision."""
 
     def put(self, memory_id: str, end: MemoryLink) -> None:
-        """Write this link in place of the one between the two memories, if any."""
+        """Store a link; it replaces any other link between the two memories.
+
+        `memory_id`: the memory that carries the link; `end`: its target and kind.
+        """
         self.put_all([(memory_id, end)])
 
     def put_all(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """Write several links, each given by a memory's id and its end."""
+        """Store several links as `put` does; each is a memory's id and the link that it carries."""
         if links:
             statement = self._transaction.upsert(t.links)
             new = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
@@ -69,7 +76,7 @@ class LinksWriter(Links):
             self._connection.execute(replace_old, [self._row(*link) for link in links])
 
     def put_if_new(self, memory_id: str, end: MemoryLink) -> None:
-        """Write this link unless there is one between the two memories."""
+        """Store a link unless there is one between the two memories already."""
         statement = self._transaction.upsert(t.links).on_conflict_do_nothing(index_elements=_ENDS)
         self._connection.execute(statement, self._row(memory_id, end))
 
@@ -87,6 +94,7 @@ class LinksWriter(Links):
         self._transaction.touched |= {a, b}
 
     def _row(self, memory_id: str, end: MemoryLink) -> dict[str, Any]:
+        """Return a link as a row, whose lower id comes first; mark both memories as touched."""
         self._transaction.touched |= {memory_id, end.target_id}
         low, high = sorted((memory_id, end.target_id))
         kind = end.link_type if low == memory_id else INVERSE_LINK[end.link_type]
@@ -95,7 +103,7 @@ class LinksWriter(Links):
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
-    """Return the end of a link that one of its two memories carries."""
+    """Return the link of a row as one of its two memories carries it."""
     low = link.low_id == memory_id
     return MemoryLink(
         target_id=link.high_id if low else link.low_id,
@@ -110,7 +118,7 @@ def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
 
 @dataclass(frozen=True)
 class State:
-    """Whether a memory is live, and its successor if it is not."""
+    """Whether a memory is live, its successor if it was retired, and whether it was forgotten."""
 
     live: bool
     successor_id: str | None
@@ -122,9 +130,11 @@ def inherited(
     successions: Sequence[tuple[str, str]],
     states: dict[str, State],
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the links that are new once these memories have been retired, one after the other.
+    """Return the new links that successors inherit when memories are retired one after the other.
 
-    `links` are all links of the memories and their successors. An existing link stays.
+    `links`: rows of all links of the memories and their successors. `successions`: pairs of a
+    retired memory's id and its successor's. `states`: the states by id, which this updates. Links
+    that exist already are not replaced. Each result is a memory's id and the link that it carries.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:
@@ -146,14 +156,17 @@ def inherited(
 
 
 def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
-    """Add a link at both of its ends."""
+    """Add a link to both of its memories."""
     back = {"target_id": source, "link_type": INVERSE_LINK[end.link_type]}
     ends.setdefault(source, {})[end.target_id] = end
     ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)
 
 
 def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
-    """Return the live successor of each memory, or itself; forgotten ones are left out."""
+    """Return, by id, the live successor of each memory, or its own id if there is none.
+
+    Forgotten memories are left out.
+    """
     found = {}
     for name in ids:
         if name not in states or not states[name].forgotten:
@@ -163,7 +176,10 @@ def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]
 
 
 def end_of(name: str, states: Mapping[str, State]) -> str | None:
-    """Return the end of the chain of successors; None for an unknown id or a circle."""
+    """Return the last memory in the chain of successors, which may be the memory itself.
+
+    None for an unknown id, or if the chain ends in one or is a circle.
+    """
     seen: set[str] = set()
     while name in states and name not in seen:
         state = states[name]
@@ -177,7 +193,11 @@ def end_of(name: str, states: Mapping[str, State]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield the link to the live successor of its target, unless forgotten or the memory itself."""
+    """Yield a memory's link with the live successor of its target; nothing if it leads nowhere.
+
+    `targets`: live successors by id. A link to a forgotten memory, or to the memory itself, is
+    dropped.
+    """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:
         yield memory_id, end.model_copy(update={"target_id": target})

@@ -1,4 +1,4 @@
-"""Memories, live and retired, and their successors."""
+"""The table of memories, live and retired, with their links and successors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _INSERT = Prepared(t.memories.insert())
 
 
 class Memories(TableGroup):
-    """All memories; each row comes with its links."""
+    """Reads memories; each row comes with the memory's links."""
 
     @cached_property
     def _links(self) -> LinksWriter:
@@ -53,15 +53,15 @@ class Memories(TableGroup):
         return self.rows([memory_id]).get(memory_id)
 
     def rows(self, ids: Sequence[str]) -> dict[str, Row]:
-        """Return live and retired memories by id; unknown ids are left out."""
+        """Return live, retired and forgotten memories by id; unknown ids are left out."""
         if not ids:
             return {}
         return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
 
     def named(self, name: str) -> list[Row]:
-        """Return the memory with this id, or those with this external id.
+        """Return the memory with this id, or else the memories with this external id.
 
-        Of the latter only the live ones, if there are any.
+        If any of the latter are live, only these are returned.
         """
         if (row := self.row(name)) is not None:
             return [row]
@@ -78,21 +78,21 @@ class Memories(TableGroup):
         return self._pages(_LIVE)
 
     def first_of(self, user: str, limit: int) -> list[Row]:
-        """Return the first memories about a user, live and retired, in order of arrival."""
+        """Return the first `limit` memories about a user, live and retired, in order of arrival."""
         query = sa.select(t.memories.c.id).where(t.memories.c.user == user)
         names = list(self._connection.scalars(query.order_by(t.memories.c.seq).limit(limit)))
         return list(self.rows(names).values())
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
-        """Return the live memories of the scope with one of these texts, newest first."""
+        """Return the live memories of the scope that have one of these text keys, newest first."""
         values = _column_values(scope)
         found = self._found(_with_texts(tuple(values)), keys=keys, **values)
         return sorted(_held(scope, found), key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
-        """Return the live memories of the scope above a revision, in order of arrival.
+        """Return the live memories of the scope with a higher revision, in order of arrival.
 
-        The query asks for no order: else SQLite would not use the index of revisions.
+        Rows are sorted here: with ORDER BY, SQLite would not use the index of revisions.
         """
         values = _column_values(scope)
         newer = _written_after(tuple(values))
@@ -100,7 +100,10 @@ class Memories(TableGroup):
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
-        """Return the live memories of the scope that were recorded last, newest first."""
+        """Return the `limit` newest live memories of the scope, newest first.
+
+        `since`: leave out memories with an earlier time. Without `limit`, return all.
+        """
         written: sa.ColumnElement[str] = t.memories.c.timestamp
         if self._transaction.dialect == "postgresql":
             written = written.collate("C")  # in time, not as a language sorts
@@ -112,7 +115,7 @@ class Memories(TableGroup):
         return _held(scope, [rows[name] for name in names])[:limit]
 
     def count_with_texts(self, keys: Collection[str], scope: Scope) -> int:
-        """Count the live memories of the scope that have one of these texts."""
+        """Count the live memories of the scope that have one of these text keys."""
         if scope.of_metadata:
             return len(self.live_with_texts(keys, scope))
         values = _column_values(scope)
@@ -120,11 +123,13 @@ class Memories(TableGroup):
         return len(ids.scalars(self._connection, keys=keys, **values))
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
-        """Return the row of an earlier arrival of each memory, and whether its id is taken.
+        """Find out which of these memories are stored already.
 
-        An earlier arrival has the same id and user and says or once said the same, or was
-        forgotten; or it has the same external id (or none), user, privacy, time and text. The
-        latter includes a memory stored under another id because this one's was taken.
+        Return for each, in order, the row of the same memory stored earlier (or None), and whether
+        another row or this one has the memory's id. Two memories are the same if they have the same
+        id, user and privacy, and the stored one has or had this text; or if the stored one with
+        this id was forgotten; or if external id, user, privacy, time and text are the same. The
+        last case covers a memory that was stored under another id because its own was taken.
         """
         identities = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
@@ -145,12 +150,13 @@ class Memories(TableGroup):
         return found
 
     def has_arrived(self, memory: Memory) -> bool:
-        """Whether its id is taken, or the same arrival is stored under another one."""
+        """Whether the memory's id is taken, or the same memory is stored under another id."""
         same = t.memories.c.identity_hash == t.identity_hash(memory)
         query = sa.select(t.memories.c.seq).where(sa.or_(t.memories.c.id == memory.id, same))
         return self._connection.scalar(query.limit(1)) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
+        """Whether the stored memory has the same user and privacy, and has or had the same text."""
         known = row.memory
         if (known.user, known.is_private) != (memory.user, memory.is_private):
             return False
@@ -164,16 +170,19 @@ class Memories(TableGroup):
     # --- successors ---
 
     def living(self, row: Row) -> Row | None:
-        """Return the live successor of a row, which may be itself; None if there is none."""
+        """Return the row of a memory's live successor; None if there is none.
+
+        A live memory is its own successor.
+        """
         if row.live:
             return row
         alive = self.living_ids([row.memory.id]).get(row.memory.id)
         return self.row(alive) if alive is not None else None
 
     def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the id of the live successor of each memory, in the given order.
+        """Return, by id, the id of each memory's live successor; a live memory maps to itself.
 
-        Memories without one, and unknown ids, are left out.
+        Ids are in the given order. Unknown ids and memories without a live successor are left out.
         """
         wanted = list(dict.fromkeys(ids))
         states = self._states(wanted)
@@ -181,15 +190,16 @@ class Memories(TableGroup):
         return {name: end for name, end in ends.items() if end is not None and states[end].live}
 
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return the same, with the id itself for memories not stored yet or being retired.
+        """Return, by id, the id of each memory's live successor; without one, the id itself.
 
-        Forgotten memories are left out.
+        Unlike in `living_ids`, unknown ids and memories without a live successor map to themselves.
+        Only forgotten memories are left out.
         """
         wanted = list(dict.fromkeys(ids))
         return lived_for(wanted, self._states(wanted))
 
     def ancestors(self, *ids: str) -> list[str]:
-        """Return the ids of all retired memories that these stand for, directly or not."""
+        """Return the ids of all retired memories that these stand for, directly or indirectly."""
         found = dict.fromkeys(ids)
         todo = list(ids)
         while todo:
@@ -199,20 +209,20 @@ class Memories(TableGroup):
         return list(found)[len(set(ids)) :]
 
     def successions(self) -> dict[str, str | None]:
-        """Return the successor of each retired memory that was not forgotten."""
+        """Return, by id, the successor of each retired memory; forgotten memories are left out."""
         query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
             sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY
         )
         return {row.id: row.successor_id for row in self._connection.execute(query)}
 
     def highest_revision(self) -> int:
-        """Return the highest revision of a row."""
+        """Return the highest revision of a memory; 0 if there is none."""
         return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.revision))) or 0)
 
     # --- inside ---
 
     def _states(self, ids: Iterable[str]) -> dict[str, State]:
-        """Return the states of these memories and of all their successors."""
+        """Return, by id, the state of each of these memories and of all their successors."""
         found: dict[str, State] = {}
         asked: set[str] = set()
         todo = list(ids)
@@ -228,6 +238,7 @@ class Memories(TableGroup):
         return found
 
     def _pages(self, query: Prepared) -> Iterator[Row]:
+        """Yield the rows of a query that takes one page of rows above the number `after`."""
         last = 0
         while True:
             page = self._rows(query.rows(self._connection, after=last))
@@ -237,9 +248,9 @@ class Memories(TableGroup):
             last = page[-1].seq
 
     def _found(self, query: Prepared, **values: Any) -> list[Row]:
-        """Return the rows of a query on memories, sorted here by order of arrival.
+        """Return the rows of a query on memories, sorted in order of arrival.
 
-        If the query asked for an order, SQLite would read the whole table in that order.
+        They are sorted here: with ORDER BY, SQLite would read the whole table in that order.
         """
         found = self._rows(query.rows(self._connection, **values))
         return sorted(found, key=attrgetter("seq"))
@@ -250,10 +261,13 @@ class Memories(TableGroup):
 
 
 class MemoriesWriter(Memories):
-    """Store, change and retire memories; each one counts as touched."""
+    """Stores, changes and retires memories; each changed memory gets a new revision."""
 
     def insert_all(self, memories: Sequence[Memory]) -> None:
-        """Store new live memories, in this order, with their links."""
+        """Store new live memories, in this order, with their links.
+
+        A link to a retired memory goes to its live successor instead.
+        """
         transaction = self._transaction
         written = {"live": True, "successor_id": None, "revision": transaction.revision}
         rows = [
@@ -270,13 +284,13 @@ class MemoriesWriter(Memories):
             self._links.put_all(resolved)
 
     def rewrite(self, memories: Sequence[Memory]) -> None:
-        """Write new values of existing memories; their links stay as they are."""
+        """Replace the values of existing memories; their links stay as they are."""
         self._update({memory.id: t.to_columns(memory) for memory in memories})
 
     def retire(self, successions: Sequence[tuple[str, str]]) -> None:
-        """Retire memories, each given by its id and its successor's, in this order.
+        """Retire memories one after the other; each is given by its id and its successor's id.
 
-        Their texts and vectors stay; each successor inherits the links.
+        Their texts and vectors stay. Their successors inherit their links.
         """
         retired = [name for name, _ in successions]
         if links := self._links.touching(retired):
@@ -291,7 +305,10 @@ class MemoriesWriter(Memories):
         )
 
     def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """Link the live successors of both ends of each; links to forgotten memories are lost."""
+        """Restore links between memories, each given by an id and its other end.
+
+        A retired memory is replaced by its live successor; links to forgotten memories are dropped.
+        """
         alive = self.resolved({name for source, end in links for name in (source, end.target_id)})
         for source, end in links:
             if source in alive:
@@ -299,12 +316,18 @@ class MemoriesWriter(Memories):
                     self._links.put_if_new(*link)
 
     def tombstone(self, ids: Sequence[str]) -> None:
-        """Erase memories but for their ids, which nobody can take and followers hear of."""
+        """Erase memories and their links for good; only their ids stay.
+
+        So no new memory can take such an id, and indexes learn that the memory is gone.
+        """
         self._links.drop(ids)
         self._update(dict.fromkeys(ids, t.TOMBSTONE))
 
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
-        """Return the rows and links of each group of memories as JSON; None for unknown ids."""
+        """Return for each group of ids an image: JSON with the memories' rows and links, for undo.
+
+        The row of an unknown id is null.
+        """
         ids = list(dict.fromkeys(name for group in wanted for name in group))
         found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
         rows = {row.id: row._asdict() for row in found}
@@ -317,13 +340,13 @@ class MemoriesWriter(Memories):
         return images
 
     def restore(self, image: str) -> None:
-        """Write the rows of an image back; `restore_links` does so with links."""
+        """Write the rows of an image back. Restore its links with `restore_links`."""
         for name, columns in json.loads(image)["rows"].items():
             kept = columns.keys() - _NEVER_RESTORED
             self._update({name: {key: columns[key] for key in kept}})
 
     def _update(self, values: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write the values of the same columns for each id, in one statement."""
+        """Update rows by id in one statement; all rows must give values for the same columns."""
         if values:
             update = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
             self._connection.execute(update, [{"of_id": name, **values[name]} for name in values])
@@ -332,7 +355,10 @@ class MemoriesWriter(Memories):
 
 
 def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
-    """Cut new memories into parts in which none can be an earlier arrival of another."""
+    """Yield slices of `new` in which no memory can be an earlier arrival of another.
+
+    Together the slices cover all memories, in order.
+    """
     start, seen = 0, set[str]()
     for position, memory in enumerate(new if len(new) > 1 else ()):
         names = {memory.id, *_identities(memory)}
@@ -345,7 +371,10 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 
 
 def _identities(memory: Memory) -> tuple[str, str]:
-    """Return its identity hash, and the one it has if its id was taken by another memory."""
+    """Return the memory's identity hash, and the hash that it has if stored under another id.
+
+    The latter happens if another memory had taken the id.
+    """
     own = t.identity_hash(memory)
     return own, own if memory.external_id else t.identity_hash(memory, memory.id)
 
@@ -369,12 +398,15 @@ def _written_after(parameters: tuple[str, ...]) -> Prepared:
 
 
 def _column_values(scope: Scope) -> dict[str, Any]:
-    """Return the parameters of a scope's conditions on columns, with their values."""
+    """Return the parameters of `_in_columns` for a scope, with their values."""
     return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
 
 
 def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield conditions that use no index: SQLite expects any one user to have few rows."""
+    """Yield SQL conditions for a scope's columns, written so that SQLite uses no index for them.
+
+    SQLite would otherwise choose these indexes, because it assumes that each user has few rows.
+    """
     for name in parameters:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
         value = sa.bindparam(name, type_=column.type)
@@ -383,4 +415,5 @@ def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:
+    """Return the rows that are in the scope; only fields of the metadata need this check."""
     return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows
