@@ -153,10 +153,10 @@ def namespace_of(row: ForeignRow) -> str:
 
 def _refuse_unknown(wanted: Sequence[str], there: Iterable[str], source: str) -> None:
     names = sorted(there)
-    for one in wanted:
-        if not any(_is_inside(name, one) for name in names):
+    for prefix in wanted:
+        if not any(_is_inside(name, prefix) for name in names):
             shown = ", ".join(names[:20]) or "none"
-            raise InputError(source, f"has no namespace {one!r}", f"there are: {shown}")
+            raise InputError(source, f"has no namespace {prefix!r}", f"there are: {shown}")
 
 
 def _is_inside(namespace: str, prefix: str) -> bool:
@@ -172,20 +172,15 @@ def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
     No item may look like a file or a prompt, and the namespace, the keys or the values must say
     that these are memories.
     """
-    labels = namespace_of(items[0]).lower().split(".")
-    if any(_OTHER_WORDS & set(_words(label)) for label in labels):
-        return False
-    if any(_is_something_else(row, reading) for row in items):
+    words = _words(namespace_of(items[0]))
+    if _OTHER_WORDS & words or any(_is_something_else(row, reading) for row in items):
         return False
     texts = [row for row in items if text_of(row, reading)]
-    return bool(texts) and (
-        bool(_MEMORY_LABELS & {word for label in labels for word in _words(label)})
-        or all(_names_a_memory(row) for row in texts)
-    )
+    return bool(texts) and (bool(_MEMORY_LABELS & words) or all(map(_names_a_memory, texts)))
 
 
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+", name.lower())
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", name.lower()))
 
 
 def _is_something_else(row: ForeignRow, reading: Reading) -> bool:
@@ -194,7 +189,7 @@ def _is_something_else(row: ForeignRow, reading: Reading) -> bool:
         len(text) > _LONGEST
         or _PLACEHOLDER.search(text)
         or _FILE_NAME.search(key)
-        or _OTHER_WORDS & set(_words(key))
+        or _OTHER_WORDS & _words(key)
         or _FILE_KEYS & row.metadata.keys()
         or any(isinstance(row.metadata.get(name), list) for name in TEXT_KEYS)
     )
