@@ -40,7 +40,7 @@ class GeminiModel(RemoteModel):
     def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
         super().__init__(_called(config.model or DEFAULT_MODEL, "llm.model"), config)
         self._api_key = api_key
-        self._clients: OfEachLoop[genai.Client] = OfEachLoop()
+        self._clients: OfEachLoop[tuple[genai.Client, httpx2.AsyncClient]] = OfEachLoop()
 
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
         schema = prompt.schema.model_json_schema() if prompt.schema else None
@@ -52,7 +52,7 @@ class GeminiModel(RemoteModel):
             response_json_schema=schema,
         )
         try:
-            client = await self._clients.made_aside(self._client)
+            client, _ = await self._clients.made_aside(self._connected)
             response = await client.aio.models.generate_content(
                 model=self.called.model, contents=prompt.content, config=config
             )
@@ -76,16 +76,18 @@ class GeminiModel(RemoteModel):
             return self.called.no_answer(reason.name)
         return None if response.text else self.called.empty()
 
-    def _client(self) -> genai.Client:
+    def _connected(self) -> tuple[genai.Client, httpx2.AsyncClient]:
         # No redirects: the key must not follow to another host. No connection is kept, since a
         # loop may end any time.
-        limits = httpx2.Limits(max_keepalive_connections=0)
-        return _client(self._api_key, self._config, httpx2.AsyncClient(limits=limits))
+        connections = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=0))
+        return _client(self._api_key, self._config, connections), connections
 
     async def aclose(self) -> None:
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
+        mine = self._clients.pop(asyncio.get_running_loop(), None)
+        if mine is not None:
+            client, connections = mine
             await client.aio.aclose()
+            await connections.aclose()
             client.close()
 
 

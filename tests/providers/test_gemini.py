@@ -400,10 +400,22 @@ def test_every_try_is_counted(server: GeminiServer, question: Question) -> None:
 # --- embeddings ---------------------------------------------------------------------------------
 
 
+OPENED: list[GeminiEmbedder] = []
+
+
+@pytest.fixture(autouse=True)
+def closing() -> Iterator[None]:
+    """Close each test's embedders: their client keeps its connection."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def embedder(server: GeminiServer, model: str = "gemini-embedding-2") -> GeminiEmbedder:
-    embedder = GeminiEmbedder(SecretStr(KEY), config(server), model, 128)
-    embedder.sleep = lambda _seconds: None
-    return embedder
+    opened = GeminiEmbedder(SecretStr(KEY), config(server), model, 128)
+    opened.sleep = lambda _seconds: None
+    OPENED.append(opened)
+    return opened
 
 
 def test_texts_are_embedded_a_hundred_at_a_time_one_unit_vector_each(server: GeminiServer) -> None:
