@@ -1,4 +1,4 @@
-"""A model that is asked about pairs of texts, and the pairs that it is not asked about."""
+"""Which pairs of texts and which pages a model need not be asked about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class Insistence(Enum):
-    """How often the same question is asked again."""
+    """How soon a model is asked again about a pair of texts.
+
+    WHEN_DUE: after each failure, a longer pause. NOW: at once, unless the model failed at the pair
+    too often. AGAIN: about every pair, except those that a person keeps apart.
+    """
 
     WHEN_DUE = "what failed is asked again at growing distance"
     NOW = "what failed is asked again at once, unless it failed too often"
@@ -21,37 +25,41 @@ class Insistence(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """A model, and how insistently it is asked."""
+    """A model that will be asked about pairs of texts, and how soon it is asked again."""
 
     model: str
     insistence: Insistence = Insistence.WHEN_DUE
     thorough: bool = False
-    """Whether a page leaves out only texts that this model has read thoroughly."""
+    """Whether only texts that the model has read thoroughly count as read."""
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The judges whose verdicts it accepts: only the offline judge accepts its own."""
+        """The judges whose verdicts spare the model a question.
+
+        Only the offline judge is bound by the verdicts of the offline judge.
+        """
         if self.insistence is Insistence.AGAIN:
             return ("person",)
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
     def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs called distinct by a judge whose verdict it accepts.
+        """Return the pairs of texts that judges in `bound_by` called distinct.
 
-        `fields` are what scopes consist of now; a person's verdict outlives a change of them.
+        `fields` are the fields of scopes today. A person's verdict from before a change of these
+        fields still counts.
         """
-        return reader.distinct.all(self.bound_by) | _told_in_other_scopes(reader, fields)
+        return reader.distinct.all(self.bound_by) | _distinct_in_other_scopes(reader, fields)
 
     def kept_apart(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs that a person keeps apart."""
-        return reader.distinct.all(("person",)) | _told_in_other_scopes(reader, fields)
+        """Return the pairs of texts that a person keeps apart; `fields` as for `distinct`."""
+        return reader.distinct.all(("person",)) | _distinct_in_other_scopes(reader, fields)
 
     def read(self, reader: Reader) -> set[ScopedText]:
-        """Return the texts that it has read."""
+        """Return the texts that the model has read on pages."""
         return reader.readings.all(self.model, thorough=self.thorough)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
-        """Return the pairs that this model failed at and is not asked about now."""
+        """Return the pairs that the model failed to judge and is not asked about at time `now`."""
         if self.insistence is Insistence.WHEN_DUE:
             return reader.attempts.waiting(self.model, now)
         if self.insistence is Insistence.NOW:
@@ -59,23 +67,27 @@ class Asker:
         return set()
 
 
-def _told_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-    """Return pairs that a person called distinct in scopes of other fields, in today's scopes."""
+def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
+    """Return the pairs that a person called distinct while scopes had other fields than today.
+
+    Each pair is returned for every scope of today that holds one of its texts, unless the values of
+    both scopes differ.
+    """
     names = {*fields, "is_private"}
-    told: dict[str, list[tuple[Scope, TextPair]]] = {}
+    distinct: dict[str, list[tuple[Scope, TextPair]]] = {}
     for pair in reader.distinct.all(("person",)):
         scope = Scope.from_key(pair[0])
         if {name for name, _ in scope.values} != names:
             for key in set(pair[1:]):
-                told.setdefault(key, []).append((scope, pair))
+                distinct.setdefault(key, []).append((scope, pair))
     return {
         (now.key, low, high)
-        for row in reader.memories.live_with_texts(list(told), Scope(()))
+        for row in reader.memories.live_with_texts(list(distinct), Scope(()))
         for now in (Scope.of(row.memory, fields),)
-        for scope, (_, low, high) in told[row.text_key]
+        for scope, (_, low, high) in distinct[row.text_key]
         if scope.agrees_with(now)
     }
 
 
 NOBODY = Asker(model="")
-"""No model is asked: what a person or a model called distinct stays apart."""
+"""Asks no model. What a person or a model called distinct still counts as distinct."""

@@ -1,4 +1,4 @@
-"""How many rows go into one transaction: as many as make other writers wait only a moment."""
+"""Chooses how many rows go into one transaction, so that other writers need not wait long."""
 
 from __future__ import annotations
 
@@ -11,26 +11,33 @@ from typing import TypeVar
 from memory.ledger import Ledger, Writer
 
 _LONG_S = 0.03
-"""A transaction that took longer was too large."""
+"""If a transaction took longer than this, the next one is smaller."""
 _SHORT_S = 0.015
-"""After one that took less, the next may be larger."""
+"""If a transaction took less time than this, the next one may be larger."""
 
 T = TypeVar("T")
 
 
 class AdaptiveBatchSize:
-    """The size of the next transaction, by how long the last one took on this machine."""
+    """The number of rows for the next transaction, adapted to how long the last one took."""
 
     def __init__(
         self, first: int = 24, most: int = 256, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` is in seconds and never goes back."""
+        """Start with `first` rows and never exceed `most`.
+
+        `clock` returns seconds and is monotonic.
+        """
         self.size = first
         self._most = most
         self._clock = clock
 
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Yield all items in order; each part's size is set once the one before it is written."""
+        """Yield all items in order, in parts of the current size.
+
+        The size of each part is read when it is requested, so write a part before requesting the
+        next.
+        """
         start = 0
         while start < len(items):
             part = items[start : start + self.size]
@@ -39,10 +46,10 @@ class AdaptiveBatchSize:
 
     @contextlib.contextmanager
     def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
-        """Open a transaction that writes `count` rows, and learn from how long it takes.
+        """Open a transaction that writes `count` rows, and adapt the size to how long it takes.
 
-        Garbage is collected after it: a collection looks at all that the process holds, which takes
-        a tenth of a second while others wait to write.
+        Garbage collection is put off until its end, because a collection can take a tenth of a
+        second while other writers wait.
 
         Raises: LedgerError.
         """

@@ -1,4 +1,4 @@
-"""Compares stored memories with a new text that names, repeats or asks for them."""
+"""Compares a new memory with stored ones that a model named, or a query with stored vectors."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ from memory.text import clean, text_key
 
 @dataclass(frozen=True)
 class Named:
-    """A new memory and those that it names, oldest first."""
+    """A new memory and the stored memories that a model named as repeated or updated by it.
+
+    `members` holds the new one and the stored ones, oldest first.
+    """
 
     members: tuple[Memory, ...]
     similarity: float | None
-    """The similarity of the new memory and the least similar named one; None without vectors."""
+    """The lowest similarity of the new memory to a stored one; None without vectors."""
     keeper: Judge | None
-    """The judge who keeps two of them apart, or two texts that they were made from."""
+    """The judge who keeps two members, or texts merged into them, apart; None if nobody does."""
 
 
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """Return what each of these names, and the revision; a text says why it cannot be joined.
+    """Read the stored memories that each of these new memories names.
 
-    If several name the same memory, the first one gets it.
+    Return one item for each, in order, and the ledger's revision. An item is a string, which gives
+    the reason, if the named memories cannot be merged with the new one. If several new memories
+    name the same stored one, only the first may be merged with it.
     """
     taken: set[str] = set()
     found: list[Named | str] = []
@@ -47,6 +52,10 @@ def find_named(
 def _found(
     store: MemoryStore, reader: Reader, said: Extracted, new: Embedded, taken: set[str]
 ) -> Named | str:
+    """Return a new memory with the stored ones it names, or the reason why they cannot be merged.
+
+    `taken` holds the ids of memories that an earlier new memory names.
+    """
     rows = reader.memories.rows([one.id for one in said.named])
     for one in said.named:
         row = rows.get(one.id)
@@ -68,6 +77,7 @@ def _found(
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
+    """Return who keeps two members, or texts merged into them, apart; None if nobody does."""
     stand_for = [
         {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
         for one in members
@@ -93,7 +103,10 @@ def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Whether a new memory is similar enough to every text that a stored one stands for."""
+    """Return whether a new memory is similar to every retired text that a stored one stands for.
+
+    It must have at least `min_similarity` to each. True if the new memory has no vector.
+    """
     if new.vector is None:
         return True
     with store.ledger.reading() as reader:
@@ -105,7 +118,10 @@ def is_like_all_of(
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the cosine of each memory, given by the key of its text, to a query.
+    """Return the cosine of each memory's vector with that of a query.
+
+    `text_keys` gives the key of each memory's text by the memory's name. The result is by the same
+    names, and leaves out memories without a vector. It is empty if the query is.
 
     Raises: EmbeddingError.
     """

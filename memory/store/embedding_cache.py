@@ -1,4 +1,4 @@
-"""Embeds texts, each once: what the ledger has a vector of is not embedded again."""
+"""Embeds texts, and never again a text whose vector is in the ledger."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from memory.text import normalise, text_key
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 1_000
-"""Texts in one call of the embedder."""
+"""The number of texts in one call of the embedder."""
 _EMBEDDER = "embedder"
-"""The ledger's key for the fingerprint of the embedder that made its vectors."""
+"""Metadata key in the ledger for the fingerprint of the embedder that made its vectors."""
 _ZERO = 1e-6
-"""Length of a vector below which it has no direction."""
+"""A vector shorter than this counts as zero: it has no direction."""
 _UNIT = 1e-3
-"""How far a length may be from 1."""
+"""By how much the length of a unit vector may differ from 1."""
 
 
 class EmbeddingCache:
-    """An embedder, and the ledger that keeps its vectors."""
+    """An embedder, with the ledger as the cache of its vectors."""
 
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger
         self._embedder = embedder
         self._dim: int | None = None
-        """The dimension of its vectors, once one was made."""
+        """The dimension of the embedder's vectors; None until it is known."""
 
     def check(self, reader: Reader) -> bool:
-        """Whether the ledger has vectors of this embedder.
+        """Check that the ledger's vectors come from this embedder; return whether it has any.
 
-        Raises: EmbedderMismatch if its vectors come from another one.
+        Raises: EmbedderMismatch if they come from another embedder.
         """
         stored = reader.meta(_EMBEDDER)
         if stored is not None and stored != self._embedder.fingerprint:
@@ -48,7 +48,7 @@ class EmbeddingCache:
         return stored is not None
 
     def query(self, *wordings: str) -> Vector:
-        """Embed a question as the mean of its wordings; it is not kept.
+        """Return the unit vector of a question: the mean over its `wordings`. It is not stored.
 
         Raises: EmbeddingError.
         """
@@ -60,10 +60,10 @@ class EmbeddingCache:
         return self._embedder.fingerprint
 
     def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
-        """Return the memories with their vectors.
+        """Return the memories, in order, with their vectors from the ledger or the embedder.
 
-        If the embedder fails, the vectors are None and a warning is logged: a memory without a
-        vector is kept, and embedded by the next batch.
+        If the embedder fails, a warning is logged and the missing vectors are None; a later batch
+        embeds these memories.
         """
         if not memories:
             return []
@@ -74,7 +74,10 @@ class EmbeddingCache:
     def complete(
         self, memories: Sequence[Memory], known: Mapping[str, Vector | None]
     ) -> list[Embedded]:
-        """Do the same with vectors known by text key; None if they could not be made."""
+        """Return the memories, in order, with their vectors; embed only texts not in `known`.
+
+        `known` holds vectors by text key. If the embedder fails, the missing vectors are None.
+        """
         keys = [text_key(memory.content) for memory in memories]
         missing = {
             key: memory.content
@@ -91,18 +94,16 @@ class EmbeddingCache:
         ]
 
     def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by text key.
+        """Store vectors, given by text key, and on the first call the embedder's fingerprint.
 
-        The first vector decides which embedder's vectors the ledger holds.
-
-        Raises: EmbedderMismatch.
+        Raises: EmbedderMismatch if the ledger holds vectors of another embedder.
         """
         if not self.check(writer):
             writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
         writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
-        """Make the vectors that an earlier fault left out, and return how many.
+        """Embed the texts that have no vector, and store the vectors; return their number.
 
         Raises: EmbeddingError.
         """
@@ -119,7 +120,10 @@ class EmbeddingCache:
         return len(texts)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:
-        """Raises: EmbeddingError."""
+        """Return the unit vectors of these texts (n, dim), after normalising the texts.
+
+        Raises: EmbeddingError.
+        """
         asked = [normalise(text) for text in texts]
         vectors = checked(
             self._embedder.embed(asked), len(asked), self._dim, self._embedder.fingerprint
@@ -129,9 +133,11 @@ class EmbeddingCache:
 
 
 def checked(raw: object, count: int, dim: int | None, name: str) -> Vectors:
-    """Return the vectors (count, dim) at length 1; `dim` is None if it is not known yet.
+    """Return an embedder's output as unit vectors (count, dim), after checking it.
 
-    Raises: EmbeddingError, naming the embedder.
+    `dim` is None if the dimension is not known yet. `name` is the embedder's, for error messages.
+
+    Raises: EmbeddingError if the shape is wrong, or a vector is zero or not finite.
     """
     try:
         with np.errstate(over="ignore"):

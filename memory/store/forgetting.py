@@ -1,4 +1,4 @@
-"""Forgetting, for good: from the ledger at once, and from whatever else may still hold it."""
+"""Erases memories for good, from the ledger at once, then from the index and the database's log."""
 
 from __future__ import annotations
 
@@ -27,30 +27,35 @@ from memory.text import clean
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-"""How often turns are compared before the transaction; after that, within it."""
+"""How often `erase` tries. Only the last try compares changed turns inside its transaction."""
 _UNSCRUBBED = "unscrubbed"
-"""The ledger's key that is set until index and log hold nothing of what was forgotten."""
+"""Metadata key, set while an index or the log may still hold something of a forgotten memory."""
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What a memory was; `erased` is False while an index or a log still has to be scrubbed."""
+    """A memory that was erased, as it was before.
+
+    `erased` is False while a search index, the database's log or a copy of the ledger may still
+    hold it.
+    """
 
     memory: Memory
     erased: bool
     origins: tuple[Memory, ...] = ()
-    """The memories that it was made from, which are erased too."""
+    """The memories that it was made from, which were erased too."""
     set_aside: tuple[str, ...] = ()
-    """Damaged ledgers that a restore renamed: they may hold anything, and a person deletes them."""
+    """Copies of the ledger that a restore or an upgrade left. A person must delete them."""
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
-    """Erase a memory and all it was made from; return both as they were.
+    """Erase a memory and all memories it was made from; return both as they were.
 
-    Tombstones keep the ids. Text, metadata, vectors, links, distinct pairs, turns that wait, items
-    whose text they were, and what decisions recorded of them go. A vector or a pair that another
-    memory's same text needs stays. Every index is marked as stale: an earlier state of the memory
-    may have been copied.
+    `at` is the time to record. Their ids stay as tombstones. Erased are their texts, metadata,
+    vectors, links and distinct pairs, turns that wait, stored items with their text, and what
+    decisions recorded of them. A vector or a distinct pair stays if another memory has the same
+    text. All indexes are marked as stale, because an index may have copied an earlier state of the
+    memory.
 
     Raises: MemoryNotFound, StillStatedBy, LedgerError.
     """
@@ -71,7 +76,10 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    """Return the rows of a memory and all it was made from, and the memories, itself first."""
+    """Return the rows to erase, and their memories: the one with this id first, then its origins.
+
+    Origins are the memories that it was made from.
+    """
     memory = _living(reader, memory_id)
     rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)
@@ -80,10 +88,10 @@ def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memor
 
 @dataclass(frozen=True)
 class ForgottenUser:
-    """What was erased with a user; `erased` and `set_aside` as for one memory."""
+    """What was erased with a user. `erased` and `set_aside` mean the same as in `Forgotten`."""
 
     memories: int
-    """How many live memories there were."""
+    """The number of the user's memories that were live."""
     erased: bool
     set_aside: tuple[str, ...] = ()
 
@@ -91,10 +99,10 @@ class ForgottenUser:
 def forget_user(
     ledger: Ledger, index: SearchRouter, user: str, at: datetime, *, at_once: int = 200
 ) -> ForgottenUser:
-    """Erase everything about a user, as `MemoryStore.forget` does, also turns that wait.
+    """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
-    Each transaction erases `at_once` memories, with those that they were made from. After a crash
-    between two of them, a repeated call erases the rest.
+    Each transaction erases `at_once` memories and those that they were made from. After a crash
+    between two of them, call it again to erase the rest.
 
     Raises: LedgerError.
     """
@@ -114,7 +122,7 @@ def forget_user(
 
 
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
-    """Erase the next memories of a user; return how many were live, None if none is left."""
+    """Erase up to `most` memories of a user; return how many were live, None if none was left."""
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
         if not rows:
@@ -127,13 +135,14 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
 
 
 def _forget_said_by(writer: Writer, user: str) -> None:
+    """Erase a user's turns and episodes, and mark index and log as not scrubbed."""
     forget_turns_of(writer, user)
     writer.episodes.forget_user(user)
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
 
 
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
-    """Erase memories, live and retired, and what was recorded about them."""
+    """Erase memories, live or retired, and what was recorded about them; record it as done `at`."""
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
     writer.items.forget(ids)
@@ -149,12 +158,12 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
     live = tuple(row.memory for row in rows if row.live)
     if live:
-        told = Decision(Action.FORGET, FORGOTTEN_REASON, live)
-        writer.decisions.record(told, NOTHING_BEFORE, at, None)
+        decision = Decision(Action.FORGET, FORGOTTEN_REASON, live)
+        writer.decisions.record(decision, NOTHING_BEFORE, at, None)
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
-    """Erase the reasons that may quote these memories, from every pair of their groups."""
+    """Erase the reasons of these decisions everywhere: they may quote forgotten memories."""
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}
     if not reasons:
@@ -176,7 +185,10 @@ def _living(reader: Reader, memory_id: str) -> Memory:
 
 
 def scrub(ledger: Ledger, index: SearchRouter) -> bool:
-    """Clear index and log of what was forgotten; whether nothing is left anywhere."""
+    """Erase what the index and the database's log hold of forgotten memories.
+
+    Return whether nothing of them is left in either.
+    """
     with ledger.reading() as reader:
         forgotten = reader.meta(_UNSCRUBBED)
         stale = reader.followers.stale()

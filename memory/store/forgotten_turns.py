@@ -1,4 +1,4 @@
-"""Turns that wait keep and bring back nothing of what was forgotten."""
+"""Removes what was forgotten from conversation turns, so that no extraction brings it back."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from memory.offline import retold, statements
 from memory.text import sentences, telling_words, text_key
 
 _FEWEST_WORDS = 2
-"""A memory of fewer words is found only as a whole text."""
+"""A memory with fewer content words is found only as a whole sentence or clause."""
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
 class Moved(Exception):
-    """A turn or a memory has changed since `Stated` was worked out."""
+    """Raised if a turn or a memory has changed since `Stated` compared them."""
 
 
 class Stated:
-    """Which texts state which memories, compared once.
+    """A cache of comparisons: which texts state which memories.
 
-    Comparing takes long: it is done before the transaction that forgets.
+    Comparing takes long, so it is done before the transaction that erases, which only looks results
+    up.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], Any] = {}
         self.closed = False
-        """Whether an unknown answer raises `Moved` instead of being worked out."""
+        """If true, a comparison that is not in the cache raises `Moved` instead of being made."""
 
     def left_of(self, turn: Turn, memories: Sequence[Memory]) -> str:
-        """Return the text of a turn without the sentences that state a memory of its speaker."""
+        """Return a turn's text without the sentences that state one of its speaker's memories."""
         key = (turn.text, turn.speaker, turn.at, *(one.content for one in memories))
         text: str = self._of(key, lambda: _without(turn, memories))
         return text
 
     def states_any(self, text: str, memories: Sequence[Memory]) -> bool:
-        """Whether a text states all that one of the memories states."""
+        """Return whether a text states everything that at least one of the memories states."""
         key = (text, *(one.content for one in memories))
         return bool(self._of(key, lambda: _state_any([text], memories)))
 
@@ -55,7 +56,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class _Change:
-    """What is left of a waiting turn; without a turn, it is not extracted any more."""
+    """What remains of a waiting turn. If `turn` is None, it will not be extracted any more."""
 
     seq: int
     turn: Turn | None
@@ -64,11 +65,11 @@ class _Change:
 
 @dataclass(frozen=True)
 class ForgottenTurns:
-    """What is taken out of turns, read in one transaction and written in another."""
+    """Changes of turns that remove forgotten memories; `write` applies them in a transaction."""
 
     changes: Sequence[_Change]
     conversations: Collection[str]
-    """Conversations whose extracted turns keep no text, and whose extraction starts again."""
+    """Conversations whose extracted turns lose their texts and whose extraction starts again."""
 
     def write(self, writer: Writer) -> None:
         for one in self.changes:
@@ -84,9 +85,10 @@ class ForgottenTurns:
 
 
 def forget_turns_of(writer: Writer, user: str) -> None:
-    """Drop what a user said, what the bot answered them, and what others' turns say about them.
+    """Erase a user's turns, the bot's answers, and candidates about the user in others' turns.
 
-    No extracted turn keeps its text, and whoever extracts a conversation starts again.
+    These are turns that wait for extraction. All extracted turns lose their texts, and extractions
+    that are under way start again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()
@@ -113,14 +115,14 @@ def forget_turns_of(writer: Writer, user: str) -> None:
 
 
 class TurnsToForget:
-    """The turns of a ledger, and what was recorded about where some memories came from.
+    """Finds in the waiting turns what states some memories that are to be forgotten.
 
-    Take out of waiting turns what states one of these memories, or what one was made from.
-    A person's turns lose the sentences, and the candidates found in them, that state a memory of
-    that person; a candidate that names one, or what lives no more, loses its merged text. A turn
-    that a memory was made from is not extracted again. What the bot said goes where it recalled a
-    memory, or answered in the conversation that a memory came from. Extracted turns of these
-    conversations keep no text, and whoever extracts one starts again.
+    From a person's turn it removes the sentences and candidates that state a memory of that person;
+    a turn that such a memory was made from is not extracted again. A candidate that would replace
+    one of the memories, or a memory that is no longer live, loses its merged text. A turn of the
+    bot is removed if it recalled or quotes one of the memories, or belongs to a conversation that
+    one came from. Extracted turns of these conversations lose their texts, and their extraction
+    starts again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
@@ -145,7 +147,10 @@ class TurnsToForget:
         self._conversations = heard | self._sources
 
     def found(self, stated: Stated) -> ForgottenTurns:
-        """Compare each turn with the memories. Needs no transaction."""
+        """Compare each turn with the memories, and return the changes.
+
+        Needs no open transaction.
+        """
         changes = [change for one in self._waiting if (change := self._change(one, stated))]
         return ForgottenTurns(changes, self._conversations)
 
@@ -156,7 +161,7 @@ class TurnsToForget:
         return change
 
     def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Return what a person's turn keeps if it states a memory of that person."""
+        """Return the change of a person's turn; None if it states no memory of that person."""
         turn, memories = waiting.turn, self._memories.get(waiting.turn.speaker, [])
         is_source = memories and not self._turns.isdisjoint(self._names(waiting))
         text = "" if is_source else stated.left_of(turn, memories)
@@ -172,7 +177,11 @@ class TurnsToForget:
         text: str,
         stated: Stated,
     ) -> _Change | None:
-        """Return the turn with this text, and its candidates with None for each one erased."""
+        """Return the change of a turn that a model has read; None if nothing changes.
+
+        `found` are its candidates, and `text` is what remains of its text. An erased candidate
+        becomes None, so that the others keep their positions.
+        """
         left = [
             _without_named(one, self._unnamed)
             if one is not None
@@ -191,7 +200,7 @@ class TurnsToForget:
         return _Change(waiting.seq, turn, left)
 
     def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Drop what the bot said if it may quote one of the memories."""
+        """Return a change that erases a turn of the bot if it may quote one of the memories."""
         turn = waiting.turn
         heard = turn.conversation in self._conversations or _answers_anybody(turn)
         quotes = heard and any(
@@ -205,7 +214,7 @@ class TurnsToForget:
         return None
 
     def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
-        """The conversation and the name of a turn, and those that it had before an upgrade."""
+        """Return the turn's conversation and name, and those that it had before an upgrade."""
         turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
         if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
             names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
@@ -217,7 +226,10 @@ def _reworded(turn: Turn, text: str) -> Turn | None:
 
 
 def _answers_anybody(turn: Turn) -> bool:
-    """Whether the bot spoke without a conversation: nobody knows whom it answered."""
+    """Return whether this is a turn of the bot outside of any conversation.
+
+    Nobody knows then whom it answered.
+    """
     return turn.is_bot and turn.conversation == turn.speaker
 
 
@@ -230,7 +242,10 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
 
 
 def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
-    """Return the ids named by candidates that are not live: they may have had the same words."""
+    """Return the ids of memories that candidates name and that are not live.
+
+    They may have had the words of a forgotten memory.
+    """
     found = [one for turn in waiting for one in turn.candidates or () if one is not None]
     named = {one.id for candidate in found for one in candidate.named}
     rows = reader.memories.rows(sorted(named))
@@ -238,14 +253,14 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
-    """Return the candidate without its merged text if that may quote one of these memories."""
+    """Return the candidate without merged text and named memories if it names one of `gone`."""
     if gone.isdisjoint(one.id for one in candidate.named):
         return candidate
     return candidate.model_copy(update={"named": (), "merged": ""})
 
 
 def _without(turn: Turn, memories: Sequence[Memory]) -> str:
-    """Return the text of a turn without the sentences that state a memory of its speaker."""
+    """Return a turn's text without the sentences that state one of its speaker's memories."""
     if not memories:
         return turn.text
     left, end, cut = list[str](), 0, False
@@ -260,7 +275,7 @@ def _without(turn: Turn, memories: Sequence[Memory]) -> str:
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """Return what somebody said, whole and by clauses, in the first and the third person."""
+    """Return what somebody said, whole and by clauses, in the first and in the third person."""
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
     told = [retold(one, speaker, at) for one in clauses if one]
     stated = (one.text for one in statements(said, speaker, at))
@@ -268,7 +283,10 @@ def _forms(said: str, speaker: str, at: datetime) -> list[str]:
 
 
 def _state_any(forms: Collection[str], memories: Iterable[Memory]) -> bool:
-    """Whether a text, given in several forms, states all that one of the memories states."""
+    """Return whether a text states everything that at least one of the memories states.
+
+    `forms` are several wordings of the text.
+    """
     keys = {text_key(form) for form in forms}
     for memory in memories:
         if text_key(memory.content) in keys:

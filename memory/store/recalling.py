@@ -1,4 +1,4 @@
-"""The memories that answer a question best, by its words and by its vector."""
+"""Ranks the memories that answer a question, by its words and by its vector."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from memory.store.applying import Probe, ranked
 from memory.text import search_terms
 
 SHORTLIST = 50
-"""Memories compared by words, and by vectors, if the vectors are not in memory."""
+"""How many memories words and vectors each select if the user's vectors are not loaded."""
 SPARE = 10
-"""Memories beyond those wanted that are compared exactly: scores in memory are rounded."""
+"""How many memories beyond `k` are compared exactly, because the first scores are rounded."""
 _OF_A_PART = 4
-"""By which factor more are found by words if the scope is only a part of a user's memories."""
+"""Factor for selecting more memories by words if the scope is only a part of a user's memories."""
 _SAMPLE = 256
-"""Memories in which the spread of the cosine is measured if the vectors are not in memory."""
+"""How many memories are used to estimate the spread of the cosine if vectors are not loaded."""
 
 
 def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
-    """Score the memories of the scope's user, or of everyone, by the words of a text."""
+    """Return BM25 scores of a scope's memories for the words of a text.
+
+    All memories of the scope's user are scored, or everyone's if the scope names no user.
+    """
     user, everyone = _whose(scope)
     return bm25(reader.terms.postings(search_terms(text), user, everyone=everyone))
 
@@ -32,7 +35,10 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 def best_of_shortlist(
     reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
 ) -> Best:
-    """Return the best of those whose vectors are nearest, `near`, and whose words score most."""
+    """Return the `k` best memories and SPARE more, among those selected by vectors and by words.
+
+    `near` holds the ids selected by vectors. It is for users whose vectors are not loaded.
+    """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     found = reader.terms.candidates(near, words.best(wanted))
     found = [one for one in found if scope.holds(one.values)]
@@ -51,12 +57,11 @@ def best_of_shortlist(
 def results(
     reader: Reader, probe: Probe, best: Best, words: WordScores, k: int
 ) -> list[SearchResult]:
-    """Return the k best of these, best first; of equal ones the nearest, then the newest.
+    """Return the `k` best of these memories, best first; equal ones by cosine, then newest first.
 
-    The score is the sum of two standard scores: how far the cosine and BM25 lie above their means,
-    in standard deviations, of the cosine among the memories of the scope, of BM25 among those of
-    the user. One that does not tell the memories apart counts 0. The similarity is the plain
-    cosine.
+    The score is the sum of two standard scores: how many standard deviations the cosine lies above
+    the mean of the scope, and BM25 above the mean of the user's memories. A part in which all
+    memories are equal counts 0. The similarity is the plain cosine.
     """
     rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)
@@ -69,7 +74,7 @@ def results(
 
 
 def _whose(scope: Scope) -> tuple[str | None, bool]:
-    """Return the user of a scope, and whether it is everyone's."""
+    """Return the user that a scope names, and whether it holds the memories of all users."""
     values = dict(scope.values)
     user = values.get("user")
     return None if user is None else str(user), "user" not in values

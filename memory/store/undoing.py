@@ -1,4 +1,4 @@
-"""Takes decisions back: the members' texts, values and links are again as they were."""
+"""Undoes decisions: the members get back their texts, values and links."""
 
 from __future__ import annotations
 
@@ -25,20 +25,26 @@ from memory.text import text_key
 
 
 class Afterwards(Enum):
-    """What becomes of a question when its decision is taken back."""
+    """What becomes of the question about the members of a decision that is undone.
+
+    KEPT_APART: it is answered by a person, who keeps them apart. OPEN: it may be asked again.
+    """
 
     KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
     OPEN = "it is open, as it was before"
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
-    """Return the decisions that undoing a decision or a run takes back, newest first.
+    """Return the decisions that would be undone with `target`, newest first, without undoing them.
 
-    Raises: CannotUndo if there is nothing to take back, or later decisions build on it.
+    `target` is the number of a decision or the name of a run.
+
+    Raises: CannotUndo if there is nothing to undo, later decisions build on it, or a member was
+    forgotten.
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
-    later = {number for one in doomed for number in _standing_on(reader, one)} - numbers
+    later = {number for one in doomed for number in _later_dependents(reader, one)} - numbers
     if later:
         raise CannotUndo(target, f"decisions {sorted(later)} build on it", "undo those first")
     if scrubbed := [one.number for one in doomed if one.scrubbed]:
@@ -46,8 +52,8 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     return sorted(doomed, key=lambda one: -one.number)
 
 
-def _standing_on(reader: Reader, record: DecisionRecord) -> list[int]:
-    """Return the numbers of later decisions that must be taken back first."""
+def _later_dependents(reader: Reader, record: DecisionRecord) -> list[int]:
+    """Return the numbers of later decisions that must be undone before this one."""
     built = reader.decisions.after(record) if record.survivors else []
     return built + (reader.decisions.parted_after(record) if record.verdicts else [])
 
@@ -80,7 +86,10 @@ def undo(
     clock: Callable[[], datetime],
     afterwards: Afterwards,
 ) -> list[DecisionRecord]:
-    """Take back a decision, or a run.
+    """Undo a decision, given by its number, or a run, given by its name; return what was undone.
+
+    The records come newest first. `scope_of` returns a memory's scope; `afterwards` says what
+    becomes of the questions. Nothing is undone if a part cannot be.
 
     Raises: CannotUndo.
     """
@@ -98,13 +107,13 @@ def undo(
                 for a, b in _joined(record, members)
             ]
             writer.distinct.mark_all(parted, "person")
-        told = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
-        writer.decisions.record(told, NOTHING_BEFORE, clock(), None)
+        decision = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
+        writer.decisions.record(decision, NOTHING_BEFORE, clock(), None)
     return undone
 
 
 def _joined(record: DecisionRecord, members: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
-    """Yield the pairs of members that the decision joined."""
+    """Yield each pair of members that the decision merged or replaced by one another."""
     for survivor, stands_for in record.survivors:
         one = {survivor, *stands_for}
         yield from combinations([member for member in members if member.id in one], 2)
@@ -116,12 +125,15 @@ def reopen_pending(
     scope_of: Callable[[Memory], Scope],
     most: int,
 ) -> list[DecisionRecord]:
-    """Take back what was decided without a model, to be asked again; return the questions.
+    """Undo decisions that were made without a model's answer, and return them to be asked again.
 
-    At most `most`, the oldest first, and none with a pair that `unasked` returns. They count as
-    open until `close_pending`. A decision that later ones build on, or of which a part was
-    forgotten, stays as it is and is asked about with them. If those left fewer than two of its
-    texts alive, there is nothing to ask: it stays open until a person takes the later ones back.
+    At most `most` are returned, oldest first; none about a pair that `unasked` returns. They stay
+    pending until `close_pending` is called. A decision is returned without being undone if later
+    decisions build on it or a part of it was forgotten. It is not returned at all if those later
+    decisions left fewer than two of its texts live; it then stays pending until a person undoes
+    them.
+
+    Raises: LedgerError.
     """
     with ledger.reading() as reader:
         if not reader.decisions.count_pending():
@@ -138,7 +150,7 @@ def reopen_pending(
         ][:most]
         reopened = set[int]()
         for record in reversed(questions):
-            if _stands(record) and not writer.decisions.after(record):
+            if _is_undoable(record) and not writer.decisions.after(record):
                 _take_back(writer, record)
                 writer.decisions.mark_undone(record.number, pending=True)
                 reopened.add(record.number)
@@ -149,14 +161,17 @@ def reopen_pending(
         ]
 
 
-def _stands(record: DecisionRecord) -> bool:
-    """Whether a decision retired something, and could be taken back whole."""
+def _is_undoable(record: DecisionRecord) -> bool:
+    """Return whether a decision retired memories and can still be undone completely."""
     return record.action in REVERSIBLE and not record.undone and not record.scrubbed
 
 
 def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
-    """Whether later decisions, these aside, left fewer than two texts of a question alive."""
-    if not _stands(record) or set(reader.decisions.after(record)) <= set(open_numbers):
+    """Return whether later decisions left fewer than two texts of a question live.
+
+    False if all these later decisions are in `open_numbers`: they are to be undone too.
+    """
+    if not _is_undoable(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False
     rows = reader.memories.rows(record.members).values()
     return (
@@ -175,16 +190,16 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """Mark these questions as asked again."""
+    """Record that these questions have been asked again: they are no longer pending."""
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)
 
 
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
-    """Restore the rows and links of a decision's members, and erase what it made.
+    """Restore the rows and links of a decision's members, and erase the memories that it created.
 
-    Later links stay with the memory that they led to; if that is erased, with the newest member.
+    Links made since then stay: at the restored memory or, if that was erased, at the newest member.
     """
     before = json.loads(record.before)["links"]
     links = [*_links_of_image(before), *_later_links(writer, record, before)]
@@ -205,7 +220,10 @@ def _links_of_image(links: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Memor
 def _later_links(
     writer: Writer, record: DecisionRecord, before: Sequence[Sequence[Any]]
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the survivors' links made after the decision, with the memories that keep them."""
+    """Return the links of the survivors that were made after the decision.
+
+    Each comes with the id of the memory that will carry it after the undo.
+    """
     successor = {name: survivor for survivor, retired in record.survivors for name in retired}
     ends = {end for link in before for end in link[:2]}
     alive = writer.memories.resolved(ends)
