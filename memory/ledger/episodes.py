@@ -1,4 +1,4 @@
-"""Episodes, their owners, and their memories by the ids those had when the episode was stored."""
+"""The table of episodes: summaries of several memories, each with at most one owner."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from memory.ledger.transaction import TableGroup
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"
-"""The summary of an episode that held a memory since forgotten."""
+"""Replaces the summary of an episode if one of its memories was forgotten."""
 
 
 class Episodes(TableGroup):
-    """All episodes, in the order in which they were stored."""
+    """Reads episodes, in the order in which they were stored.
+
+    An episode names its memories by the ids that they had when it was stored.
+    """
 
     def get(self, episode_id: str) -> Episode | None:
         return next(iter(self._found(t.episodes.c.id == episode_id)), None)
@@ -56,7 +59,7 @@ def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
 
 
 class EpisodesWriter(Episodes):
-    """Store and forget episodes."""
+    """Stores episodes and erases their summaries."""
 
     def put(self, episode: Episode) -> None:
         """Store a new episode."""
@@ -77,19 +80,19 @@ class EpisodesWriter(Episodes):
         self._connection.execute(t.episode_memories.insert(), rows)
 
     def drop_memories(self, episode_id: str, memory_ids: Collection[str]) -> None:
-        """Take memories out of an episode."""
+        """Remove these memories from an episode."""
         held = t.episode_memories.c
         leaving = sa.and_(held.episode_id == episode_id, among(held.memory_id, memory_ids))
         self._connection.execute(t.episode_memories.delete().where(leaving))
 
     def forget(self, memory_ids: Collection[str]) -> None:
-        """Drop the summaries of all episodes that hold one of these memories."""
+        """Erase the summaries of all episodes that contain one of these memories."""
         held = t.episode_memories.c
         holding = sa.select(held.episode_id).where(among(held.memory_id, memory_ids))
         self._forget_summaries(t.episodes.c.id.in_(holding))
 
     def forget_summaries(self, episode_ids: Iterable[str]) -> None:
-        """Drop the summaries of these episodes."""
+        """Erase the summaries of these episodes."""
         self._forget_summaries(among(t.episodes.c.id, list(episode_ids)))
 
     def _forget_summaries(self, where: sa.ColumnElement[bool]) -> None:

@@ -1,4 +1,4 @@
-"""Changes for the indexes that follow the ledger, and how far each of them has followed."""
+"""What a vector index needs to follow the ledger: changed rows, and how far it has read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ _SCOPES = sa.select(
 
 @cache
 def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool) -> Prepared:
-    """Select live rows with given values of some columns and none of others, in order."""
+    """Return a query for live rows, in order of arrival.
+
+    `given`: columns that must have a value passed as a parameter; `missing`: columns that must be
+    NULL.
+    """
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'")
     columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
@@ -45,15 +49,15 @@ def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool
 
 
 class Followers(TableGroup):
-    """Changes since a revision, live rows, and the states of indexes."""
+    """Reads changes since a revision, live rows, and how far each vector index has followed."""
 
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()
     ) -> list[Change]:
-        """Return the current state of the rows above a revision, lowest revision first.
+        """Return the current state of all rows with a higher revision, the lowest revision first.
 
-        With `limit`, return about that many, and all rows of a revision or none. The values hold
-        only the given fields of the metadata.
+        `limit`: return about this many rows, but never only some of one revision. `fields`: the
+        fields of the metadata that scopes consist of; the values hold no others.
         """
         last = None
         if limit is not None:
@@ -66,15 +70,22 @@ class Followers(TableGroup):
         ]
 
     def count(self, owner: Scope) -> int:
-        """Count the live rows of an owner."""
+        """Count the live rows of `owner`, a scope that has no fields of the metadata."""
         return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *t.in_scope(owner)))
 
     def last_seq(self) -> int:
-        """Return the number of the last row that arrived, which is at least the number of rows."""
+        """Return the number of the row that arrived last; 0 if there is none.
+
+        There are at most this many rows.
+        """
         return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0)
 
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
-        """Yield the live rows of an owner in order of arrival, in pages."""
+        """Yield the live rows of `owner` in pages, in order of arrival.
+
+        `owner`: a scope that has no fields of the metadata. `fields`: the fields of the metadata
+        that scopes consist of; the values of a row hold no others.
+        """
         known: dict[tuple[Any, ...], ScopeValues] = {}
         values = {name: value for name, value in owner.values if value is not None}
         missing = frozenset(name for name, value in owner.values if value is None)
@@ -85,23 +96,23 @@ class Followers(TableGroup):
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return what scopes compare of those of these memories that are live, by id."""
+        """Return, by id, the values that decide the scopes of those memories that are live."""
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
-        """Count the rows above a revision."""
+        """Count the rows with a higher revision: those that an index has still to read."""
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
-        """Return how far a collection has followed the ledger; None if it never did."""
+        """Return how far an index's collection has followed the ledger; None if it never has."""
         state = t.index_state.c
         query = sa.select(state.watermark, state.stale).where(state.collection == collection)
         found = self._connection.execute(query).first()
         return None if found is None else IndexState(*found)
 
     def locations(self) -> list[str]:
-        """Return the locations of the indexes that have followed."""
+        """Return the locations of all indexes that have followed the ledger."""
         return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))
 
     def stale(self) -> int:
@@ -110,10 +121,10 @@ class Followers(TableGroup):
 
 
 class FollowersWriter(Followers):
-    """Record how far indexes have followed."""
+    """Records how far vector indexes have followed the ledger."""
 
     def note(self, collection: str, location: str, watermark: int) -> None:
-        """Record how far a collection has followed; it stays as stale as it was."""
+        """Record the last revision that a collection contains; leave its mark `stale` as it is."""
         values = {"place": location, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
@@ -121,27 +132,27 @@ class FollowersWriter(Followers):
         )
 
     def mark_clean(self, collection: str) -> None:
-        """Record that a collection holds nothing of forgotten memories."""
+        """Record that a collection holds no vectors of forgotten memories."""
         mine = t.index_state.c.collection == collection
         self._connection.execute(t.index_state.update().where(mine).values(stale=False))
 
     def mark_all_stale(self) -> None:
-        """Record that all collections may hold something of forgotten memories."""
+        """Record that every collection may hold vectors of forgotten memories."""
         self._connection.execute(t.index_state.update().values(stale=True))
 
     def start_all_again(self) -> None:
-        """Make all indexes follow from the start, since every vector is a new one."""
+        """Make every index follow from the start, because all vectors were replaced."""
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
     def drop_others(self, location: str, collection: str) -> None:
-        """Delete the watermarks of this location's earlier collections."""
+        """Delete the records of this location's earlier collections; keep that of `collection`."""
         state = t.index_state.c
         gone = t.index_state.delete().where(state.place == location, state.collection != collection)
         self._connection.execute(gone)
 
 
 def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:
-    """Return what scopes of these fields compare."""
+    """Return the values that decide a row's scope: of SCOPE_FIELDS and of these metadata fields."""
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
     if not fields:
         return values

@@ -1,4 +1,4 @@
-"""Items: values stored under a key of a namespace; the texts of some are memories too."""
+"""The table of items: values under a key of a namespace. An item's text may be a memory too."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _BETWEEN = "."
 
 
 class ItemPlace(NamedTuple):
-    """An item without its value."""
+    """An item's id and memory, without its value."""
 
     id: str
     memory_id: str | None
     text_key: str | None
-    """Of that memory's text, where it is live."""
+    """The key of the memory's text; None if there is no such memory or it is not live."""
 
 
 class Items(TableGroup):
-    """Items by namespace and key."""
+    """Reads items by namespace and key."""
 
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         return next(self._found(t.items.c.id == _id(namespace, key)), None)
 
     def under(self, prefix: Namespace) -> list[ItemPlace]:
-        """Return the items of this namespace and all inside it, the last stored first."""
+        """Return the items of this namespace and of all namespaces inside it, last stored first."""
         query = (
             sa.select(
                 t.items.c.id,
@@ -50,21 +50,21 @@ class Items(TableGroup):
         return [ItemPlace(*row) for row in self._connection.execute(query)]
 
     def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
-        """Return items by their ids."""
+        """Return items by their ids; unknown ids are left out."""
         query = sa.select(t.items).where(among(t.items.c.id, ids))
         return {row.id: _as_item(row) for row in self._connection.execute(query)}
 
     def namespaces(self) -> list[Namespace]:
-        """Return the namespaces that have an item, sorted."""
+        """Return the namespaces that contain an item, sorted."""
         query = sa.select(t.items.c.namespace).distinct()
         return sorted(_labels(name) for name in self._connection.scalars(query))
 
     def of_memories(self, ids: Sequence[str]) -> list[StoredItem]:
-        """Return the items whose text arrived as one of these memories."""
+        """Return the items whose text was stored as one of these memories."""
         return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
-        """Return the items whose memory never arrived because the process ended before."""
+        """Return the items whose memory was never stored, because the process ended before."""
         arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
 
@@ -74,12 +74,15 @@ class Items(TableGroup):
 
 
 class ItemsWriter(Items):
-    """Store and delete items."""
+    """Stores and deletes items."""
 
     def put(
         self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
     ) -> None:
-        """Store a value under a key, in place of the one there."""
+        """Store a value under a key; replace the one stored there before, if any.
+
+        `memory_id`: the memory made from the value's text, if any; `at`: the time.
+        """
         new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
         statement = self._transaction.upsert(t.items).values(
             id=_id(namespace, key),
@@ -94,7 +97,7 @@ class ItemsWriter(Items):
         self._connection.execute(t.items.delete().where(t.items.c.id == _id(namespace, key)))
 
     def forget(self, memory_ids: Collection[str]) -> None:
-        """Delete the items whose text was one of these memories."""
+        """Delete the items whose text was stored as one of these memories."""
         self._connection.execute(t.items.delete().where(among(t.items.c.memory_id, memory_ids)))
 
 
@@ -111,11 +114,12 @@ def _as_item(row: sa.Row[Any]) -> StoredItem:
 
 
 def _id(namespace: Namespace, key: str) -> str:
-    """Return a hash, short enough for any index."""
+    """Return an item's id: a hash, short enough for any database's index."""
     return hashlib.sha256(json.dumps([_BETWEEN.join(namespace), key]).encode()).hexdigest()
 
 
 def _inside(prefix: Namespace) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that an item is in this namespace or one inside it."""
     if not prefix:
         return sa.true()
     name = _escaped(_BETWEEN.join(prefix))
@@ -130,7 +134,7 @@ def _labels(name: str) -> Namespace:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text as JSON does: no database takes NUL or a lone surrogate."""
+    """Escape a text as JSON does, because no database stores NUL or a lone surrogate."""
     return json.dumps(text)[1:-1]
 
 

@@ -138,7 +138,7 @@ def _holds(scope: Scope, where: str, judge: str) -> bool:
 # --- questions that a model failed at -------------------------------------------------------------
 
 MOST_ATTEMPTS = 5
-"""After this many failures of a question, the model is not asked again by itself."""
+"""After this many failures of a question, the model is not asked it again by default."""
 BATCH_PAUSE = timedelta(minutes=10)
 """The time after the first failure of a question in which no batch asks it again."""
 _LONGER = 6
@@ -157,7 +157,7 @@ class Attempts(TableGroup):
         return self._pairs(model, sa.or_(_ATTEMPTS.next_at.is_(None), due_later))
 
     def exhausted(self, model: str) -> set[TextPair]:
-        """Return the pairs that this model failed to judge so often that no batch asks it again."""
+        """Return the pairs that this model failed to judge too often to be asked by default."""
         return self._pairs(model, _ATTEMPTS.next_at.is_(None))
 
     def _pairs(self, model: str, where: sa.ColumnElement[bool]) -> set[TextPair]:

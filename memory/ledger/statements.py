@@ -1,4 +1,4 @@
-"""Statements compiled once, and conditions with any number of texts in one parameter."""
+"""SQL statements that are compiled once, and a condition that takes any number of texts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from sqlalchemy.types import TypeDecorator
 
 
 class Prepared:
-    """A statement that is compiled once for each kind of database, then left to its driver.
+    """A statement that is compiled only once for each kind of database, to save time.
 
-    To execute a statement takes SQLAlchemy some 80 µs and SQLite 10; a write has thirty of them.
+    The database's driver then executes it directly. SQLAlchemy needs about 80 µs to execute a
+    statement, SQLite about 10, and a write executes about thirty.
     """
 
     def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update) -> None:
-        """An INSERT is of rows with a value for each column but `seq`."""
+        """Take the statement. Rows of an INSERT must give a value to every column but `seq`."""
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
 
@@ -43,15 +44,15 @@ class Prepared:
         return [compiled.row(row) for row in found]
 
     def scalars(self, connection: Connection, **values: Any) -> list[Any]:
-        """Execute a query with these parameters, and return its first column."""
+        """Execute a query with these parameters, and return the first column of its rows."""
         return [row[0] for row in self.rows(connection, **values)]
 
     def pages(
         self, connection: Connection, size: int, **values: Any
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Execute a query, and yield its rows as the driver gives them, `size` at a time.
+        """Execute a query, and yield its rows in lists of at most `size`.
 
-        On PostgreSQL a cursor of the server's keeps the others there.
+        Values are as the driver returns them. On PostgreSQL, rows not read yet stay on the server.
         """
         _, opened = self._execute(connection, [values], streamed=True)
         with contextlib.closing(opened) as cursor:
@@ -59,7 +60,7 @@ class Prepared:
                 yield page
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute an INSERT or UPDATE for each of these rows of parameters."""
+        """Execute an INSERT or UPDATE once for each mapping of parameters."""
         self._execute(connection, rows, many=True)
 
     def _execute(
@@ -70,7 +71,13 @@ class Prepared:
         many: bool = False,
         streamed: bool = False,
     ) -> tuple[_Compiled, Any]:
-        """Raises: KeyError if a parameter is missing."""
+        """Execute the statement, and return its compiled form and the driver's cursor.
+
+        `many`: once for each of the rows of parameters, not only for the first. `streamed`: on
+        PostgreSQL, keep the result on the server.
+
+        Raises: KeyError if a parameter is missing.
+        """
         compiled = self._compiled.get(connection.dialect.name)
         if compiled is None:
             compiled = _Compiled(self._statement, connection.dialect)
@@ -88,10 +95,10 @@ class Prepared:
 
 
 class _Compiled:
-    """A statement in the SQL of one kind of database, with the conversions of its values."""
+    """A statement in one database's SQL, with the conversions of its parameters and columns."""
 
     row: Any = None
-    """Makes a named tuple of a row's values; unknown until the first answer."""
+    """Makes a named tuple of a row's values; None until the statement was executed once."""
 
     def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update, dialect: Dialect) -> None:
         keys = None
@@ -115,7 +122,7 @@ class _Compiled:
         self.readers: list[tuple[int, Callable[[Any], Any]]] = []
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
-        """Return the parameters of one execution, in the way that the driver takes them.
+        """Return the parameters of one execution in the form that the driver expects.
 
         Raises: KeyError if one is missing.
         """
@@ -127,7 +134,10 @@ class _Compiled:
         return tuple(given[name] for name in self._order)
 
     def read_columns(self, columns: Sequence[Sequence[Any]], dialect: Dialect) -> None:
-        """Note names and conversions of an answer's columns, described as the driver does."""
+        """Set `row` and `readers` from a result's columns, as the driver describes them.
+
+        `columns`: the driver's `cursor.description`.
+        """
         readers = [
             kind.result_processor(dialect, column[1])
             for kind, column in zip(self._types, columns, strict=True)
@@ -140,20 +150,23 @@ class _Compiled:
 # --- `column IN (...)` with any number of values in one parameter ---------------------------------
 
 _NEVER_STORED = re.compile("[\0\ud800-\udfff]")
-"""Characters that no stored text has: PostgreSQL refuses them, and SQLite's JSON ends at NUL."""
+"""Characters that no stored text contains.
+
+PostgreSQL refuses them, and SQLite's JSON functions stop reading at NUL.
+"""
 
 
 class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it is
-    """Whether a text column has one of these texts, or of those given under this name.
+    """SQL condition that a text column has one of these values, passed as a single parameter.
 
-    `column.in_()` has a parameter for each value, and databases refuse more than some 32,000.
+    `column.in_()` uses a parameter for each value, and databases refuse more than about 32,000.
     """
 
     type = sa.Boolean()
     inherit_cache = True
 
     def __init__(self, column: sa.ColumnElement[Any], texts: str | Collection[str]) -> None:
-        """`texts` is the name of a parameter, or the texts themselves."""
+        """`texts`: the values, or the name of a parameter that receives them at execution."""
         if isinstance(texts, str):
             values = sa.bindparam(texts, type_=_Texts())
         else:
@@ -161,12 +174,12 @@ class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it
         super().__init__(column, values)
 
     def self_group(self, against: Any = None) -> Any:  # noqa: ARG002 - whatever it stands in
-        """Return the condition itself: as `... = 1`, SQLite's boolean, it would use no index."""
+        """Return the condition unchanged: SQLAlchemy would write `... = 1`, which uses no index."""
         return self
 
 
 class _Texts(TypeDecorator[Collection[str]]):
-    """Any number of texts as a JSON array."""
+    """A SQL type that passes any number of texts as one JSON array."""
 
     impl = sa.Text
     cache_ok = True

@@ -1,8 +1,9 @@
-"""An inverted index of the terms of live memories, for ranking by words.
+"""An inverted index of the words (terms) of live memories, for ranking memories by words.
 
-Owners (users) and terms (words) are stored as hashes, so that the index holds no word. The postings
-of a term lie in blocks of 128 memories in order of arrival; an entry says which of them it is, how
-often the term occurs in it, and how many terms it has in all.
+Users and terms are stored as hashes, so that the index contains no readable word. `owner` is the
+hash of a user. The memories that contain a term are stored in blocks of 128, by their number, which
+is their order of arrival. An entry in a block holds the memory's position in the block, how often
+it contains the term, and how many terms it has in total.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""Up to so many memories of an owner, all postings are read without asking for their sizes."""
+"""Up to this many memories, all entries are read without asking first how many there are."""
 _MOST_ENTRIES = 150_000
-"""Entries read for one question; more would be those of its most frequent terms."""
+"""The most entries to read for one query; further entries belong to its most frequent terms."""
 
 _TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
@@ -65,39 +66,46 @@ _LIVE = (
 
 
 class RankedRow(NamedTuple):
-    """A live memory with what ranking needs of it."""
+    """A live memory with the values that ranking needs.
+
+    `number` numbers the memories in order of arrival.
+    """
 
     number: int
     id: str
     values: ScopeValues
-    """The fields a scope can be made of."""
+    """The values from which the memory's scope is made, by field name."""
     vector: Vector
 
 
 class Postings(NamedTuple):
-    """The postings of some terms among the memories of some owners."""
+    """The entries of some terms: which memories of some owners contain which of the terms.
+
+    The four arrays have one value for each entry, shape (n,).
+    """
 
     memories: int
-    """Memories of these owners."""
+    """The number of live memories of these owners."""
     mean_length: float
-    """Terms in an average memory."""
+    """The mean number of terms in one of these memories."""
     terms: Ints
-    """Of each entry (n,), its term by number from 0; terms without an entry have no number."""
+    """A number for the entry's term, from 0; only terms that occur are numbered."""
     numbers: Ints
-    """Of each entry (n,), the number of the memory."""
+    """The number of the memory, by order of arrival."""
     counts: Ints
-    """Of each entry (n,), how often the term occurs in the memory."""
+    """How often the memory contains the term."""
     lengths: Ints
-    """Of each entry (n,), how many terms the memory has."""
+    """How many terms the memory has in total."""
 
 
 class Terms(TableGroup):
-    """Terms of live memories, and the memories that ranking compares."""
+    """Reads the index of terms, and the memories that ranking compares."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
-        """Return the postings of these terms among the memories of a user, or of everyone.
+        """Return the entries of these terms for a user's memories, or with `everyone` for all.
 
-        In a very large store, the most frequent terms are left out.
+        `user` None means memories without a user. If there are very many memories, the most
+        frequent terms are left out.
         """
         owners = self._owners() if everyone else [_owner(user)]
         totals = self._connection.execute(_TOTAL, {"owners": owners}).all()
@@ -130,7 +138,7 @@ class Terms(TableGroup):
         return list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """Return the rarest terms, as many as may be read and at least one."""
+        """Return the rarest of these terms, as many as `_MOST_ENTRIES` allows, but at least one."""
         sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
         left, kept = 4 * _MOST_ENTRIES, list[str]()
         for term, size in sorted(sizes, key=lambda one: int(one[1])):
@@ -141,7 +149,7 @@ class Terms(TableGroup):
         return kept
 
     def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[RankedRow]:
-        """Return live memories with a vector that have one of these ids or numbers."""
+        """Return the live memories that have a vector and one of these ids or numbers."""
         found = list(self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))))
         known = {row.seq for row in found}
         if others := [number for number in numbers if number not in known]:
@@ -149,7 +157,7 @@ class Terms(TableGroup):
         return list(map(_ranked_row, found))
 
     def sample(self, size: int, user: str | None, *, everyone: bool) -> list[RankedRow]:
-        """Return up to `size` live memories of a user, or of everyone."""
+        """Return up to `size` live memories with a vector, of a user or of `everyone`."""
         query = _LIVE.limit(size)
         if not everyone:
             query = query.where(t.memories.c.user == user)
@@ -157,16 +165,16 @@ class Terms(TableGroup):
 
 
 class TermsWriter(Terms):
-    """Keep the terms of memories up to date."""
+    """Keeps the index of terms up to date."""
 
     def follow(self, ids: Collection[str]) -> None:
-        """Update the terms of memories that were written; the last step of a transaction."""
+        """Update the index for these memories, which this transaction wrote; call it last."""
         if ids:
             _take_in(self._connection, _STATES.rows(self._connection, ids=ids))
 
 
 def fill_terms(connection: sa.Connection) -> None:
-    """Add the terms of all live memories to a ledger that has none yet."""
+    """Add the terms of all live memories to a ledger whose index of terms is empty."""
     memories = sa.table("memories", *map(sa.column, ("seq", "live", "user", "content")))
     last = -1
     end = int(connection.scalar(sa.select(sa.func.max(memories.c.seq))) or 0)
@@ -178,7 +186,11 @@ def fill_terms(connection: sa.Connection) -> None:
 
 
 def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
-    """Update terms. A state: number, liveness, user, text, and the owner and terms so far."""
+    """Update the index of terms for some memories.
+
+    `states`: for each memory its number, whether it is live, its user and text, and the owner and
+    terms that the index holds now (None if none).
+    """
     old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for number, live, user, content, owner_before, before in states:
         owner, terms = _owner(user), listed(content) if live else None
@@ -208,7 +220,10 @@ def _count(
     old: Sequence[tuple[int, str, str]],
     new: Sequence[tuple[int, str, str]],
 ) -> None:
-    """Keep the number of memories and terms of each owner."""
+    """Update the numbers of memories and terms of each owner.
+
+    `old`, `new`: the memories removed and added, each as number, owner and joined term hashes.
+    """
     memories, found = Counter[str](), Counter[str]()
     for sign, changes in ((-1, old), (1, new)):
         for _, owner, terms in changes:
@@ -221,7 +236,10 @@ def _count(
 
 
 def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> None:
-    """Remove the entries and lists of memories."""
+    """Remove the entries and term lists of memories.
+
+    `old`: the number, owner and joined term hashes of each memory.
+    """
     leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, owner, terms in old:
         for term in _cut(terms):
@@ -246,7 +264,10 @@ def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> N
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Write rows through the driver alone: each memory has some ten of them."""
+    """Execute a statement for many rows through the driver alone, since a memory has about ten.
+
+    Placeholders are written as `?`.
+    """
     if rows:
         if connection.dialect.name == "postgresql":
             statement = statement.replace("?", "%s").replace("BLOB", "BYTEA")
@@ -277,18 +298,20 @@ def _ranked_row(row: Any) -> RankedRow:
 
 @lru_cache(maxsize=65_536)
 def _hashed(term: str) -> str:
-    """Return 8 characters for a term, so that nobody reads in an index what was said."""
+    """Return a hash of 8 characters for a term, so that the index reveals no word."""
     return b64encode(blake2b(term.encode(), digest_size=6).digest()).decode()
 
 
 def _owner(user: str | None) -> str:
+    """Return the hash of a user; "" for memories without a user."""
     return "" if user is None else _hashed(user)
 
 
 def listed(text: str) -> str:
-    """Return the hashes of all terms of a text, as often as they occur in it."""
+    """Return the hashes of all terms of a text, joined; repeated terms are repeated."""
     return "".join(map(_hashed, search_terms(text)))
 
 
 def _cut(hashes: str) -> list[str]:
+    """Split joined hashes into single ones."""
     return [hashes[start : start + _HASH] for start in range(0, len(hashes), _HASH)]

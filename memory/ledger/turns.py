@@ -1,4 +1,4 @@
-"""Turns of conversations that wait for extraction, and the leases of who extracts them."""
+"""Turns that wait for extraction, and leases: which process extracts a conversation now."""
 
 from __future__ import annotations
 
@@ -20,27 +20,33 @@ from memory.models import KeptCandidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
-"""Extracted, with its text still kept."""
+"""SQL condition: the turn is extracted, and its text is still kept."""
 SHARED = "default"
-"""The conversation of turns without one in versions before schema 7."""
+"""Before schema version 7, the conversation of all turns that named none."""
 
 
 class Turns(TableGroup):
-    """Turns that wait for extraction, and the last extracted ones as their context."""
+    """Reads the turns that wait for extraction, and the last extracted ones as their context."""
 
     def waiting(self) -> list[PendingTurn]:
-        """Return the turns that wait, in the order in which they were kept."""
+        """Return all turns that wait for extraction, in the order in which they were stored."""
         return self._found(t.turns.c.pending)
 
     def to_extract(
         self, conversation: str, most_attempts: int, after: int, limit: int
     ) -> list[PendingTurn]:
-        """Return the first turns that wait in a conversation after `after`, failed less often."""
+        """Return the first `limit` waiting turns of a conversation whose number is above `after`.
+
+        Turns that failed `most_attempts` times or more are left out.
+        """
         mine = t.turns.c.conversation == conversation
         return self._found(_worth_a_try(most_attempts), mine, t.turns.c.seq > after, limit=limit)
 
     def conversations(self, most_attempts: int) -> list[Waiting]:
-        """Return the conversations in which turns wait, the longest wait first."""
+        """Return the conversations with waiting turns, the longest wait first.
+
+        Turns that failed `most_attempts` times or more do not count.
+        """
         first = sa.func.min(t.turns.c.heard_at)
         query = (
             sa.select(t.turns.c.conversation, sa.func.count(), first)
@@ -55,7 +61,10 @@ class Turns(TableGroup):
         ]
 
     def extracted_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
-        """Return the last extracted turns before this one whose text is kept."""
+        """Return up to `limit` turns that come last before number `seq`, oldest first.
+
+        Only extracted turns whose text is still kept are returned.
+        """
         query = sa.select(t.turns.c.turn).where(
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
         )
@@ -63,12 +72,12 @@ class Turns(TableGroup):
         return [_turn(column) for column in reversed(last)]
 
     def with_text(self) -> list[Turn]:
-        """Return every turn whose text is kept: waiting ones and the last extracted ones."""
+        """Return every turn whose text is kept: waiting turns and the last extracted ones."""
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
         return [_turn(one) for one in self._connection.scalars(query)]
 
     def last_before_upgrade(self) -> int:
-        """Return the number of the last turn that was kept before schema 7, 0 if there is none."""
+        """Return the number of the last turn stored before schema version 7; 0 if there is none."""
         key = t.meta.c.key == "last_turn_with_defaults"
         return int(self._connection.scalar(sa.select(t.meta.c.value).where(key)) or 0)
 
@@ -76,6 +85,7 @@ class Turns(TableGroup):
         return self._transaction.count(t.turns, t.turns.c.pending)
 
     def count_waiting_of(self, speaker: str) -> int:
+        """Count the waiting turns of a speaker."""
         return sum(waiting.turn.speaker == speaker for waiting in self.waiting())
 
     def _found(self, *where: sa.ColumnElement[bool], limit: int | None = None) -> list[PendingTurn]:
@@ -84,10 +94,13 @@ class Turns(TableGroup):
 
 
 class TurnsWriter(Turns):
-    """Keep, finish and erase turns."""
+    """Stores turns, marks them as extracted, and erases their texts."""
 
     def keep(self, turn: Turn, name: str) -> bool:
-        """Keep a turn until it is extracted; False if it was known before."""
+        """Store a turn until it is extracted. Return False if it was stored before.
+
+        A turn is known by its conversation, its text and `name`.
+        """
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
             name=name,
@@ -100,22 +113,23 @@ class TurnsWriter(Turns):
         return self._connection.scalar(fresh) is not None
 
     def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate | None]) -> None:
-        """Keep what a model found in a turn, so that it is not asked again after a crash."""
+        """Store what a model found in a turn, so that it is not asked again after a crash."""
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
         self._update(t.turns.c.seq == seq, candidates=found)
 
     def count_attempt(self, seq: int) -> None:
-        """Count a failed extraction of a turn."""
+        """Count one more failed extraction of a turn."""
         self._update(t.turns.c.seq == seq, attempts=t.turns.c.attempts + 1)
 
     def finish(self, seq: int) -> None:
-        """Mark a turn as extracted; its text stays as context until it is cleared."""
+        """Mark a turn as extracted; its text stays as context for later turns until `clear`."""
         self._update(t.turns.c.seq == seq, pending=False, candidates=None)
 
     def clear(self, conversation: str, but: int, older_than_s: float) -> None:
-        """Erase the texts of extracted turns: all but the last here, old ones everywhere.
+        """Erase the texts of extracted turns that are no longer needed as context.
 
-        Their digests stay, by which they are recognised.
+        In this conversation these are all but the last `but`; in every conversation, those older
+        than `older_than_s` seconds. Their hashes stay, to recognise a turn that is sent again.
         """
         done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
         earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
@@ -124,15 +138,18 @@ class TurnsWriter(Turns):
         self._update(sa.and_(_DONE, old), turn=None)
 
     def reword(self, seq: int, turn: Turn) -> None:
-        """Change the text of a waiting turn, which is still recognised by the first one."""
+        """Change the text of a waiting turn; it is still recognised by its first text."""
         self._update(t.turns.c.seq == seq, turn=turn.model_dump_json())
 
     def drop(self, seq: int) -> None:
-        """Erase a turn but for its digest; it will not be extracted."""
+        """Erase a waiting turn without extracting it.
+
+        Its hash stays, so that the turn is recognised if it is sent again.
+        """
         self._update(t.turns.c.seq == seq, pending=False, turn=None, candidates=None)
 
     def clear_extracted(self, conversations: Collection[str] | None = None) -> None:
-        """Erase the texts of extracted turns, in these conversations or everywhere."""
+        """Erase the texts of all extracted turns, of these conversations or of all."""
         where = _DONE
         if conversations is not None:
             where = sa.and_(_DONE, among(t.turns.c.conversation, conversations))
@@ -147,6 +164,7 @@ def _digest(text: str) -> str:
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that a turn waits and failed fewer than `most_attempts` times."""
     return sa.and_(t.turns.c.pending, t.turns.c.attempts < most_attempts)
 
 
@@ -170,12 +188,13 @@ def _turn(column: str) -> Turn:
 
 
 class Leases(TableGroup):
-    """The conversations that a process is extracting."""
+    """Reads the leases: a process that holds a conversation's lease is extracting its turns."""
 
     def is_held(self, conversation: str, seconds: float) -> bool:
-        """Whether a process holds a conversation, if leases last this many seconds.
+        """Whether a process holds the lease of a conversation.
 
-        A lease that ends later than one taken now is from a clock that was set back: not held.
+        `seconds`: how long a lease lasts. A lease that ends later than one taken now would is not
+        held: it was taken before the clock was set back.
         """
         now_s = self._transaction.now_s()
         ends = t.leases.c.expires_at
@@ -184,7 +203,9 @@ class Leases(TableGroup):
         return self._transaction.count(t.leases, sa.and_(here, valid)) > 0
 
     def check(self, lease: Lease) -> None:
-        """Check that no other process has taken over; an expired lease holds until one does.
+        """Check that the lease is still ours: no other process has taken the conversation over.
+
+        An expired lease stays valid until another process takes it.
 
         Raises: LeaseLost.
         """
@@ -193,10 +214,10 @@ class Leases(TableGroup):
 
 
 class LeasesWriter(Leases):
-    """Take, renew and release leases."""
+    """Takes, renews and releases leases."""
 
     def claim(self, lease: Lease, seconds: float) -> bool:
-        """Take the lease of a conversation; False if another process holds it."""
+        """Take the lease of a conversation for `seconds`; False if another process holds it."""
         if self.is_held(lease.conversation, seconds):
             return False
         self.free(lease.conversation)
@@ -211,7 +232,7 @@ class LeasesWriter(Leases):
         return True
 
     def renew(self, lease: Lease, seconds: float) -> None:
-        """Hold the lease for this many seconds from now on.
+        """Extend the lease to `seconds` from now.
 
         Raises: LeaseLost.
         """
@@ -220,15 +241,15 @@ class LeasesWriter(Leases):
         self._connection.execute(t.leases.update().where(_is(lease)).values(expires_at=until))
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back; nothing happens if it was lost."""
+        """Give the lease back; do nothing if another process has taken it over."""
         self._connection.execute(t.leases.delete().where(_is(lease)))
 
     def free(self, conversation: str) -> None:
-        """Take a conversation from its holder."""
+        """Revoke the lease of a conversation, whoever holds it."""
         self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
 
     def free_all(self) -> None:
-        """Take every conversation from its holder: what they read may be forgotten since."""
+        """Revoke all leases, because what their holders have read may have been erased."""
         self._connection.execute(t.leases.delete())
 
 

@@ -1,4 +1,4 @@
-"""Vectors by text key, so that no text is embedded twice."""
+"""Vectors by text key: memories with the same text share one, and no text is embedded twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory.models import Vector, Vectors
 
 _PAGE = 500
 _MANY = 4
-"""If more than one vector in so many is wanted, reading all costs less than looking each up."""
+"""If more than one in this many vectors is wanted, reading all is faster than looking each up."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _HOLDERS = Prepared(
@@ -24,25 +24,30 @@ _HOLDERS = Prepared(
         among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
     )
 )
-"""+ 0: use the index of text keys, not that of revisions."""
+"""Memories with one of these text keys that this transaction has not written yet.
+
+`+ 0` makes SQLite use the index of text keys instead of the index of revisions.
+"""
 _EVERY = Prepared(sa.select(t.vectors))
 _INSERT = Prepared(t.vectors.insert())
 
 
 class VectorTable(Mapping[str, Vector]):
-    """Vectors by text key, all in one array (n, dim)."""
+    """A read-only mapping from text key to vector; all vectors are rows of one array (n, dim)."""
 
     def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
-        """Use the first rows of the matrix, one for each key; more rows are ignored."""
+        """Use the first `len(keys)` rows of the matrix, in the order of the keys."""
         self._position = {key: n for n, key in enumerate(keys)}
         self.matrix = matrix
 
     def positions(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the row numbers of these keys (n,), all of which must be known."""
+        """Return the rows in `matrix` of these keys, shape (n,). All keys must be known."""
         return np.fromiter((self._position[key] for key in keys), np.int64)
 
     def of(self, keys: Sequence[str]) -> Vectors:
-        """Return the vectors of these keys (n, dim), without a copy if they lie side by side."""
+        """Return the vectors of these keys, shape (n, dim), copied only if the rows are not
+        adjacent.
+        """
         found = self.positions(keys)
         if len(found) and np.array_equal(found, np.arange(found[0], found[0] + len(found))):
             return self.matrix[found[0] : found[0] + len(found)]
@@ -63,10 +68,13 @@ class VectorTable(Mapping[str, Vector]):
 
 
 class TextVectors(TableGroup):
-    """The vectors of texts."""
+    """Reads the vectors of texts."""
 
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
-        """Return `known` with the vectors of these keys, read straight into one array."""
+        """Return a table of `known` and the stored vectors of these text keys.
+
+        Keys without a stored vector are left out.
+        """
         known = known or VectorTable((), np.empty((0, self.dim() or 0), np.float32))
         wanted = sorted({key for key in keys if key not in known})
         matrix = np.empty((len(known) + len(wanted), known.matrix.shape[1]), np.float32)
@@ -80,13 +88,15 @@ class TextVectors(TableGroup):
         return VectorTable(found, matrix)
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
-        """Return vectors by text key; unknown keys are left out."""
+        """Return the vectors of these text keys, by key; unknown keys are left out."""
         wanted = set(keys)
         rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
-        """Read the vectors of these keys into the first rows; return the rows without one.
+        """Read the vectors of these keys into the first rows of `matrix`, in the order of the keys.
+
+        Return the numbers of the rows whose key has no vector.
 
         Raises: ValueError if a vector's length is not that of the matrix's rows.
         """
@@ -105,7 +115,10 @@ class TextVectors(TableGroup):
         return missing
 
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
-        """Yield pages of keys and vectors: of all texts, in disk order, if many are wanted."""
+        """Yield pages of pairs of text key and vector, at least for the wanted keys.
+
+        If many are wanted, all vectors are read, in the order on disk.
+        """
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
             if _MANY * len(keys) > last:
@@ -116,7 +129,7 @@ class TextVectors(TableGroup):
             yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
 
     def missing_texts(self) -> list[str]:
-        """Return one text for each key without a vector."""
+        """Return one text for each text key that has no vector."""
         query = (
             sa.select(sa.func.min(t.memories.c.content))
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
@@ -126,21 +139,24 @@ class TextVectors(TableGroup):
         return list(self._connection.scalars(query))
 
     def dim(self) -> int | None:
-        """Return the dimension of the vectors; None if there are none."""
+        """Return the dimension of the stored vectors; None if there are none."""
         one = self._connection.scalar(sa.select(sa.func.length(t.vectors.c.vector)).limit(1))
         return None if one is None else int(one) // np.dtype(np.float32).itemsize
 
     def byte_lengths(self) -> dict[int, int]:
-        """Count the vectors of each length in bytes."""
+        """Return the number of vectors by length in bytes; all should have the same length."""
         size = sa.func.length(t.vectors.c.vector)
         return self._transaction.counted(sa.select(size, sa.func.count()).group_by(size))
 
 
 class TextVectorsWriter(TextVectors):
-    """Store and delete vectors."""
+    """Stores and deletes vectors."""
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by text key; known ones stay. Followers read rows with a new one again."""
+        """Store vectors by text key, except for keys that have one already.
+
+        Memories with a new vector get a new revision, so that indexes read them again.
+        """
         known = set(_KNOWN.scalars(self._connection, keys=vectors))
         fresh = {key: vector for key, vector in vectors.items() if key not in known}
         if not fresh:
@@ -151,9 +167,9 @@ class TextVectorsWriter(TextVectors):
         self._transaction.touched |= set(holders)
 
     def replace_all(self, vectors: Mapping[str, Vector]) -> None:
-        """Replace all vectors by another embedder's, and count every memory as written.
+        """Replace all vectors by those of another embedder; every memory gets a new revision.
 
-        Vectors of texts that no memory has any more are left out.
+        Vectors of texts that no memory has are not stored.
         """
         held = set(self._connection.scalars(sa.select(t.memories.c.text_key)))
         self._connection.execute(t.vectors.delete())
@@ -171,7 +187,7 @@ class TextVectorsWriter(TextVectors):
             _INSERT.run(self._connection, rows)
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
-        """Delete the vectors of these texts that no memory has any more; return their keys."""
+        """Delete the vectors of those text keys that no memory has any more; return these keys."""
         used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
@@ -179,7 +195,10 @@ class TextVectorsWriter(TextVectors):
 
 
 def _matrix(vectors: Sequence[bytes], dim: int) -> Vectors:
-    """Raises: ValueError if vectors differ in length."""
+    """Return vectors in binary form as an array of shape (n, dim).
+
+    Raises: ValueError if one has another length.
+    """
     if any(len(vector) != 4 * dim for vector in vectors):
         raise ValueError("vectors of different lengths")
     return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), dim)
