@@ -435,5 +435,5 @@ def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
 
 
 def new_run() -> str:
-    """`run_` + 12 hex digits."""
+    """Return `run_` and 12 random hex digits."""
     return "run_" + secrets.token_hex(6)

@@ -131,7 +131,7 @@ class ChatMemory:
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until everything heard is extracted, or the model fails.
 
-        Gives what was extracted since this was last asked.
+        Return what was extracted since the last call.
 
         Raises: LedgerError.
         """

@@ -257,8 +257,7 @@ class BackgroundExtraction:
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until all that waits now was extracted or tried once.
 
-        Gives what was extracted since this was last asked; ends early where the model fails, or
-        where this is stopped.
+        Return what was extracted since the last call; end early if the model fails, or at `stop`.
         """
         me = asyncio.current_task()
         self._settling.add(me)

@@ -80,7 +80,7 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Replace the calls taken by those really made: an offline judge's answers are free."""
+        """Count the calls really made in place of those taken: an offline judge's are free."""
         self._spent += calls - taken
 
     def part(self, calls: int) -> CallBudget:

@@ -54,12 +54,12 @@ class OpenAIServer:
 
     @property
     def name(self) -> str:
-        """Host and port, for messages."""
+        """Return host and port, for messages."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
 
     @property
     def host(self) -> str:
-        """The host in fingerprints, without a port: a server on this machine may change it."""
+        """Return the host for fingerprints, without a port: a local server may change it."""
         host = urlsplit(self.base_url).hostname or self.base_url
         return "localhost" if host in _LOOPBACK else host
 
@@ -70,7 +70,7 @@ class OpenAIServer:
 
     @property
     def client(self) -> dict[str, Any]:
-        """The SDK client's arguments; it keeps no connection, since a loop may end any time."""
+        """Return the SDK client's arguments; no connection is kept, since a loop may end."""
         key = self.key.get_secret_value() if self.key else "none"
         # Given here, so that no other server gets the environment's.
         whose = {} if self.is_openai else {"Authorization": f"Bearer {key}"}
@@ -83,7 +83,7 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """Options of each request: no redirect to another host, no header without a key.
+        """Return each request's options: no redirect to another host, no header without a key.
 
         The account, and other headers from the environment, are for OpenAI alone.
         """
