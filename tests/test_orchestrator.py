@@ -256,7 +256,7 @@ def test_killed_in_the_middle_and_started_again_it_ends_with_the_same_memories(
     for calls in (2, 3):
         before = len(gemini.asked)
         process = subprocess.Popen(
-            [commands.python(), "-m", "orchestrator", "--transcript", "talk.jsonl"],
+            [sys.executable, "-m", "orchestrator", "--transcript", "talk.jsonl"],
             cwd=killed, env=environment(gemini), stdout=subprocess.DEVNULL,
         )  # fmt: skip
         deadline = time.monotonic() + 30
