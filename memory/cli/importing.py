@@ -24,102 +24,106 @@ if TYPE_CHECKING:
     from memory.assembly import Brought, Source
     from memory.config import Config
 
-
-# --- another store --------------------------------------------------------------------------------
-
-
-def _source(
-    from_chroma: Annotated[
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "from_chroma": (
         str | None,
         typer.Option("--from-chroma", help="A Chroma folder, or http://HOST:PORT of a server."),
-    ] = None,
-    from_mem0: Annotated[
+    ),
+    "from_mem0": (
         str | None,
         typer.Option(
             "--from-mem0",
             help="mem0's folder, http://HOST:6333 of its Qdrant, or postgresql://... of its "
             "pgvector.",
         ),
-    ] = None,
-    from_qdrant: Annotated[
+    ),
+    "from_qdrant": (
         str | None,
         typer.Option("--from-qdrant", help="A local Qdrant folder, or http://HOST:6333."),
-    ] = None,
-    from_pgvector: Annotated[
+    ),
+    "from_pgvector": (
         str | None,
         typer.Option("--from-pgvector", help="postgresql://... of a table with vectors."),
-    ] = None,
-    from_langgraph: Annotated[
+    ),
+    "from_langgraph": (
         str | None,
         typer.Option(
             "--from-langgraph",
             help="The file of LangGraph's SqliteStore, or postgresql://... of its PostgresStore.",
         ),
-    ] = None,
-    from_mcp_memory: Annotated[
+    ),
+    "from_mcp_memory": (
         Path | None,
         typer.Option("--from-mcp-memory", help="The JSON Lines of MCP's reference memory server."),
-    ] = None,
-    collection: Annotated[
+    ),
+    "collection": (
         str | None,
         typer.Option(
             "--collection", help="The collection to read [default: memories, mem0's mem0]."
         ),
-    ] = None,
-    namespace: Annotated[
+    ),
+    "namespace": (
         list[str] | None,
         typer.Option(
             "--namespace",
             help="A namespace of LangGraph's store and all inside it; repeatable [default: those "
             "that hold memories].",
         ),
-    ] = None,
-    text_key: Annotated[
-        str | None, typer.Option(help="The metadata key of the text [default: detected].")
-    ] = None,
-    user_key: Annotated[
-        str | None, typer.Option(help="The metadata key of the user [default: detected].")
-    ] = None,
-    time_key: Annotated[
-        str | None, typer.Option(help="The metadata key of the time [default: detected].")
-    ] = None,
-    id_key: Annotated[
-        str | None, typer.Option(help="The metadata key of the id [default: the store's own id].")
-    ] = None,
-    default_time: Annotated[
-        str | None, typer.Option(help="The time of rows that have none, ISO 8601.")
-    ] = None,
-    no_user: Annotated[
-        bool, typer.Option("--no-user", help="Import rows without a user as everyone's.")
-    ] = False,
-    assume_utc: Annotated[
-        bool, typer.Option("--assume-utc", help="Take times without a time zone as UTC.")
-    ] = False,
-) -> Source:
-    """Raises: InputError."""
+    ),
+    "text_key": (
+        str | None,
+        typer.Option(help="The metadata key of the text [default: detected]."),
+    ),
+    "user_key": (
+        str | None,
+        typer.Option(help="The metadata key of the user [default: detected]."),
+    ),
+    "time_key": (
+        str | None,
+        typer.Option(help="The metadata key of the time [default: detected]."),
+    ),
+    "id_key": (
+        str | None,
+        typer.Option(help="The metadata key of the id [default: the store's own id]."),
+    ),
+    "default_time": (str | None, typer.Option(help="The time of rows that have none, ISO 8601.")),
+    "no_user": (bool, typer.Option("--no-user", help="Import rows without a user as everyone's.")),
+    "assume_utc": (
+        bool,
+        typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
+    ),
+}
+"""The options that name another store: each with its type and its help."""
+
+
+# --- another store --------------------------------------------------------------------------------
+
+
+def _source(given: dict[str, Any]) -> Source:
+    """Return the source that these options name. Raises: InputError."""
     from memory.interchange import Reading
 
-    reading = Reading(
-        text_key=text_key,
-        user_key=user_key,
-        time_key=time_key,
-        id_key=id_key,
-        default_time=None if default_time is None else _time(default_time),
-        no_user=no_user,
-        assume_utc=assume_utc,
-    )
-    if namespace and from_langgraph is None:
+    if given["namespace"] and given["from_langgraph"] is None:
         raise WrongArgument("--namespace", "is for --from-langgraph")
+    reading = Reading(
+        text_key=given["text_key"],
+        user_key=given["user_key"],
+        time_key=given["time_key"],
+        id_key=given["id_key"],
+        default_time=None if given["default_time"] is None else _time(given["default_time"]),
+        no_user=given["no_user"],
+        assume_utc=given["assume_utc"],
+    )
     return assembly.Source(
         reading,
-        collection,
-        chroma=from_chroma,
-        mem0=from_mem0,
-        qdrant=from_qdrant,
-        pgvector=from_pgvector,
-        langgraph=from_langgraph,
-        mcp_memory=from_mcp_memory,
-        namespaces=tuple(namespace or ()),
+        given["collection"],
+        chroma=given["from_chroma"],
+        mem0=given["from_mem0"],
+        qdrant=given["from_qdrant"],
+        pgvector=given["from_pgvector"],
+        langgraph=given["from_langgraph"],
+        mcp_memory=given["from_mcp_memory"],
+        namespaces=tuple(given["namespace"] or ()),
     )
 
 
@@ -134,17 +138,25 @@ def _time(given: str) -> datetime:
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
     """Replace a command's parameter `source` by the options that name a source."""
     value = {"Source": Any}  # loading the class would slow down `--help`
-    options = inspect.signature(_source, eval_str=True, locals=value).parameters
     own = inspect.signature(command, eval_str=True, locals=value)
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False if kind is bool else None,
+            annotation=Annotated[kind, option],
+        )
+        for name, (kind, option) in _OPTIONS.items()
+    ]
     shown = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        parameter
         for name, declared in own.parameters.items()
-        for parameter in (options.values() if name == "source" else [declared])
+        for parameter in (options if name == "source" else [declared])
     ]
 
     @wraps(command)
     def called(**given: Any) -> None:
-        source = _source(**{name: given.pop(name) for name in options})
+        source = _source({name: given.pop(name) for name in _OPTIONS})
         command(source=source, **given)
 
     # Both are what typer reads a command's options from.

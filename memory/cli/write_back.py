@@ -29,6 +29,41 @@ Across = Annotated[
         help="Let one row stand for rows that differ in this key, such as run_id; repeatable."
     ),
 ]
+Dump = Annotated[
+    Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
+]
+ToChroma = Annotated[
+    str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
+]
+ToMem0 = Annotated[
+    str | None,
+    typer.Option("--to-mem0", help="mem0's folder, http://HOST:6333, or postgresql://..."),
+]
+ToQdrant = Annotated[
+    str | None, typer.Option("--to-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
+]
+ToPgvector = Annotated[
+    str | None, typer.Option("--to-pgvector", help="postgresql://... of a table with vectors.")
+]
+ToLangGraph = Annotated[
+    str | None,
+    typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
+]
+ToJsonl = Annotated[
+    Path | None,
+    typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
+]
+InCollection = Annotated[
+    str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
+]
+Embedding = Annotated[
+    str | None, typer.Option(help="The embedder of merged texts: package.module:factory.")
+]
+UndoFileName = Annotated[
+    Path | None,
+    typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
+]
+Undo = Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")]
 
 
 # --- changes --------------------------------------------------------------------------------------
@@ -162,43 +197,19 @@ def _say_left_alone(left_alone: Sequence[LeftAlone]) -> None:
 
 def write_back(
     context: typer.Context,
-    dump: Annotated[
-        Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
-    ] = None,
-    to_chroma: Annotated[
-        str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
-    ] = None,
-    to_mem0: Annotated[
-        str | None,
-        typer.Option("--to-mem0", help="mem0's folder, http://HOST:6333, or postgresql://..."),
-    ] = None,
-    to_qdrant: Annotated[
-        str | None, typer.Option("--to-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
-    ] = None,
-    to_pgvector: Annotated[
-        str | None, typer.Option("--to-pgvector", help="postgresql://... of a table with vectors.")
-    ] = None,
-    to_langgraph: Annotated[
-        str | None,
-        typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
-    ] = None,
-    to_jsonl: Annotated[
-        Path | None,
-        typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
-    ] = None,
-    collection: Annotated[
-        str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
-    ] = None,
-    embedder: Annotated[
-        str | None, typer.Option(help="The embedder of merged texts: package.module:factory.")
-    ] = None,
-    undo_file: Annotated[
-        Path | None,
-        typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
-    ] = None,
+    dump: Dump = None,
+    to_chroma: ToChroma = None,
+    to_mem0: ToMem0 = None,
+    to_qdrant: ToQdrant = None,
+    to_pgvector: ToPgvector = None,
+    to_langgraph: ToLangGraph = None,
+    to_jsonl: ToJsonl = None,
+    collection: InCollection = None,
+    embedder: Embedding = None,
+    undo_file: UndoFileName = None,
     across: Across = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
-    undo: Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")] = None,
+    undo: Undo = None,
 ) -> None:
     """Write the clean-up back to the store it came from.
 
