@@ -1,4 +1,4 @@
-"""Nearest neighbours, exact or by Chroma; the ledger can make them again."""
+"""Nearest neighbours of a vector: exact in RAM, or from an approximate index such as Chroma."""
 
 import lazy_loader
 

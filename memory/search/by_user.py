@@ -1,4 +1,4 @@
-"""Exact search in vectors that are loaded by user, within a limit of memory."""
+"""Exact search in vectors that are loaded for one user at a time, up to a limit of memory."""
 
 from __future__ import annotations
 
@@ -20,36 +20,42 @@ _NOBODY = Scope((("user", None),))
 
 
 class VectorsByUser:
-    """Each user's vectors, loaded at the first query and brought up to date before each answer.
+    """The vectors of recently searched users, in RAM, kept up to date with the ledger.
 
-    Those of the users asked about last stay, up to `limit` bytes. Safe to share between threads:
-    one thread loads a user's vectors, and others that ask about the user wait for it.
+    A user's vectors are loaded at the first query. Up to `limit` bytes are held; the users searched
+    longest ago are dropped first. It is safe to share between threads: one thread loads a user's
+    vectors while others that need them wait.
     """
 
     def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
-        """`bounded_from` is the number of vectors from which on bounds speed up a query."""
+        """Hold up to `limit` bytes of vectors.
+
+        From `bounded_from` vectors on, a query computes upper bounds first, because it is faster
+        then.
+        """
         self._ledger = ledger
         self._bounded_from = bounded_from
         self._limit = limit
         self._lock = threading.Lock()
-        """Held while the fields below change; never while anything is loaded."""
+        """Held while the fields below change, but never while vectors are loaded."""
         self.loaded: OrderedDict[Scope, LiveVectors] = OrderedDict()
-        """By owner, those asked about last at the end."""
+        """The loaded vectors by owner; the owner searched last is at the end."""
         self._used = 0
-        """The bytes of all that is loaded."""
+        """The size of all loaded vectors, in bytes."""
         self._loading: dict[Scope, threading.Lock] = {}
         self._too_large: set[Scope] = set()
         self._revision = 0
-        """The revision that all loaded vectors are at."""
+        """The ledger's revision that all loaded vectors correspond to."""
         self._fields: tuple[str, ...] = ()
-        """Keys of the metadata that scopes have named."""
+        """The metadata keys that scopes of earlier queries contain."""
         self._nobodys: Scope | None = None
-        """The owner that memories without a user are searched in; None until it is looked up."""
+        """The owner of the scope of memories without a user; None until it is looked up."""
 
     def owner(self, scope: Scope) -> Scope:
-        """Return the scope whose vectors are searched: that of its user, or everybody's.
+        """Return the owner of a scope: the larger scope whose vectors are loaded to search it.
 
-        If half of the memories have no user, everybody's vectors serve for those too.
+        It is the scope of the user or, if no user is named, of everybody. Memories without a user
+        are searched in everybody's vectors if they are at least half of all.
         """
         values = dict(scope.values)
         if "user" not in values:
@@ -63,7 +69,9 @@ class VectorsByUser:
         return self._nobodys
 
     def nearest(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]] | None:
-        """Return the ids for each query, nearest first; None if the owner's vectors are too many.
+        """Return, for each query, the ids of the `query.k` nearest memories, nearest first.
+
+        `owner` must be the owner of all the queries' scopes. None if its vectors exceed the limit.
 
         Raises: IndexFault, LedgerError.
         """
@@ -75,7 +83,9 @@ class VectorsByUser:
             return vectors.nearest(queries)
 
     def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the best by words and vector; None if there are too many vectors to hold.
+        """Return the memories that answer a query best by vector and by words.
+
+        `words` are the memories' scores by words. None if the owner's vectors exceed the limit.
 
         Raises: IndexFault, LedgerError.
         """
@@ -87,19 +97,22 @@ class VectorsByUser:
             return vectors.best(query, words)
 
     def has_too_large(self) -> bool:
-        """Whether the vectors of any user, or of all memories without one, do not fit."""
+        """Return whether any user's vectors, or those of memories without a user, exceed the limit.
+
+        Raises: LedgerError.
+        """
         with self._ledger.reading() as reader:
             most = max(reader.counts().users.values(), default=0)
             return bytes_of(most, reader.vectors.dim() or 0) > self._limit
 
     def forget_all(self) -> None:
-        """Drop all vectors."""
+        """Drop all loaded vectors; the next query loads them again."""
         with self._lock:
             self._drop_all()
             self._too_large.clear()
 
     def _keep_fields(self, queries: Sequence[Query]) -> None:
-        """Drop all vectors if the scopes name metadata that was not loaded with them."""
+        """Drop all vectors if a scope contains a metadata key that was not loaded with them."""
         named = {name for query in queries for name, _ in query.scope.values}
         if fresh := named.difference(SCOPE_FIELDS, self._fields):
             with self._lock:
@@ -107,7 +120,10 @@ class VectorsByUser:
                 self._drop_all()
 
     def _current(self, owner: Scope, dim: int) -> LiveVectors | None:
-        """Return the owner's vectors as of the latest commit; None if they are too many."""
+        """Return an owner's vectors as of the latest commit; None if they exceed the limit.
+
+        `dim` is the dimension of the vectors.
+        """
         while True:
             with self._lock:
                 is_known = owner in self.loaded or owner in self._too_large
@@ -127,7 +143,10 @@ class VectorsByUser:
                     return vectors
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
-        """Load the owner's vectors; None if they are too many, or other fields are needed now."""
+        """Load an owner's vectors.
+
+        None if they exceed the limit, or if other metadata keys are needed by now.
+        """
         vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)
         expected = bytes_of(count, dim)
@@ -147,7 +166,7 @@ class VectorsByUser:
         return vectors
 
     def _catch_up(self, reader: Reader) -> int:
-        """Apply what the ledger has committed since, and return its revision."""
+        """Apply to the loaded vectors what was committed since; return the ledger's revision."""
         revision = reader.revision()
         try:
             if self.loaded and revision != self._revision:
@@ -159,6 +178,7 @@ class VectorsByUser:
         return revision
 
     def _take_in(self, reader: Reader) -> None:
+        """Apply the ledger's changes since `_revision` to the owners that they concern."""
         changes = reader.followers.changes(self._revision, fields=self._fields)
         by_id = {one.id: one for one in changes}
         of: dict[Scope, list[Change]] = {EVERYBODY: changes}
@@ -181,7 +201,10 @@ class VectorsByUser:
                 self._too_large.add(owner)
 
     def _make_room(self, expected: int) -> None:
-        """Drop the owners asked about longest ago until so many bytes fit; keep one if 0."""
+        """Drop the owners searched longest ago until `expected` more bytes fit.
+
+        If `expected` is 0, the last owner is kept even if it exceeds the limit.
+        """
         while self._used + expected > self._limit and len(self.loaded) > (not expected):
             self._used -= self.loaded.popitem(last=False)[1].nbytes
 
@@ -191,9 +214,9 @@ class VectorsByUser:
 
 
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-    """Search the ledger page by page: exact, in little memory, and slow.
+    """Search an owner's vectors in the ledger in parts: exactly and with little memory, but slowly.
 
-    Return the ids for each query, nearest first.
+    Return, for each query, the ids of the `query.k` nearest memories, nearest first.
 
     Raises: LedgerError, IndexFault.
     """

@@ -1,4 +1,4 @@
-"""The live vectors of one user, or of everybody, in memory."""
+"""The vectors of one user's live memories, or of everybody's, as a matrix in RAM."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from memory.search.pairs import slack
 from memory.search.products import Ints, chunks, multiplied
 
 _PRODUCTS = 4_000_000
-"""Products held at once where many queries are answered together."""
+"""The number of products held at once if many queries are answered together."""
 _SCOPES = 16
-"""Scopes whose rows are remembered."""
+"""The number of scopes for which the matching rows are remembered."""
 BOUNDED_FROM = 10_000
-"""Rows from which on a single query reads upper bounds first, a quarter of the numbers."""
+"""From this number of rows on, a single query computes upper bounds first.
+
+The bounds need a quarter of the numbers that the exact products need.
+"""
 _AXES = 4
-"""Dimensions for each axis of the bounds."""
+"""The number of dimensions of a vector for each axis that the bounds use."""
 _SAMPLE = 2_000
-"""Rows in which the axes are found."""
+"""The number of rows from which the axes are computed."""
 _OVERSAMPLING = 4
-"""Rows for each wanted one whose products give the least score that counts."""
+"""How many rows, for each wanted one, are compared to estimate the k-th best score."""
 
 
 class LiveVectors:
-    """A matrix of the vectors of one owner's live memories, changed in place.
+    """The vectors of all live memories of one owner, as a matrix that is changed in place.
 
-    The owner is a scope: of one user, or the empty one, which is everybody. Whoever shares it
-    between threads holds `lock` after `load`.
+    The owner is a scope: that of one user, or the empty one for everybody. It is not thread-safe:
+    after `load`, threads that share it must hold `lock`.
     """
 
     def __init__(self, owner: Scope, bounded_from: int = BOUNDED_FROM) -> None:
@@ -45,28 +48,34 @@ class LiveVectors:
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
-        """One row for each id, and room for more; so have the next three arrays."""
+        """One row for each id, then spare rows; so have `_numbers`, `_kinds` and `_short`."""
         self._numbers: Ints = np.empty(0, np.int64)
-        """The ledger's number of each memory: its place in the order of arrival."""
+        """Each memory's number in the ledger, which increases in the order of arrival."""
         self._kinds: npt.NDArray[np.int32] = np.empty(0, np.int32)
-        """The position of each memory's scope values in `_values`: few memories differ in them."""
+        """For each row, the position of its scope values in `_values`.
+
+        Few memories differ in them.
+        """
         self._axes: Vectors = np.empty((0, 0), np.float32)
-        """Orthonormal columns (dim, m) near the leading principal axes; found when first needed."""
+        """Orthonormal columns (dim, m), near the leading principal axes; empty until needed."""
         self._short: Vectors = np.empty((0, 0), np.float32)
-        """Each vector along the axes, and the length of what they leave out (n, m + 1)."""
+        """Each vector in coordinates of the axes, and the length of the remainder (n, m + 1)."""
         self._values: list[ScopeValues] = []
         self._kind_of: dict[tuple[object, ...], int] = {}
         self._held: dict[Scope, list[bool]] = {}
-        """Whether a scope holds the values of each kind, as far as it was asked."""
+        """For each scope, whether it contains each kind of values, as far as it was checked."""
 
     @property
     def nbytes(self) -> int:
         return bytes_of(*self._matrix.shape)
 
     def load(self, reader: Reader, fields: Sequence[str], count: int, dim: int) -> None:
-        """Read all of them into one array; `fields` are keys of the metadata that scopes name.
+        """Read the vectors of all the owner's live memories from the ledger.
 
-        Raises: IndexFault where a vector has another dimension.
+        `fields` are the metadata keys that scopes may contain. `count` memories are expected;
+        vectors have `dim` dimensions.
+
+        Raises: IndexFault if a vector has another dimension.
         """
         keys: list[str] = []
         room = count + count // 16 + 1
@@ -83,13 +92,13 @@ class LiveVectors:
             self._remove(self._ids[row])
 
     def held(self, ids: Set[str]) -> Set[str]:
-        """Return those of the ids that are here."""
+        """Return those of the ids whose vectors are in the matrix."""
         return self._row_of.keys() & ids
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
-        """Apply changes that the ledger has committed; `vectors` are by text key.
+        """Apply changes that the ledger has committed. `vectors` holds the new vectors by text key.
 
-        Raises: IndexFault where the vectors have another dimension than those here.
+        Raises: IndexFault if a vector has another dimension than those in the matrix.
         """
         by_id = {change.id: change for change in changes}
         for memory_id in by_id:
@@ -114,7 +123,11 @@ class LiveVectors:
             raise _mixed() from exc
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
-        """Return the ids for each query, nearest first; of equally near ones, the first stored."""
+        """Return, for each query, the ids of the `query.k` nearest memories, nearest first.
+
+        Only memories in the query's scope are searched. Of equally near ones, those stored first
+        come first.
+        """
         by_scope: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
             by_scope.setdefault(query.scope, []).append(position)
@@ -141,10 +154,10 @@ class LiveVectors:
         return found
 
     def _likely(self, query: Query, rows: Ints) -> Ints:
-        """Return those of the rows, in order, that may be among the k nearest.
+        """Return those of the rows, in order, that may be among the `query.k` nearest.
 
-        A product is at most that of both vectors along a few axes, and of the lengths of what
-        these leave out (Cauchy-Schwarz).
+        By the Cauchy-Schwarz inequality, a product is at most the product along a few axes plus the
+        product of the lengths of the remainders.
         """
         if not 0 < _OVERSAMPLING * query.k < len(rows):
             return rows
@@ -159,9 +172,9 @@ class LiveVectors:
         return likely
 
     def _shorten_all(self) -> None:
-        """Find the axes by one step of a randomised range finder, and shorten all vectors.
+        """Compute the axes by one step of a randomised range finder, and fill `_short`.
 
-        Halko, Martinsson, Tropp 2011, algorithm 4.3.
+        Source: Halko, Martinsson, Tropp 2011, algorithm 4.3.
         """
         vectors = self._matrix[: len(self._ids)]
         sample = vectors[:: len(vectors) // _SAMPLE + 1].astype(np.float64)
@@ -174,7 +187,10 @@ class LiveVectors:
             self._short[: len(vectors)][part] = _shortened(vectors[part], self._axes)
 
     def best(self, query: Query, words: WordScores) -> Best:
-        """Return the best by the cosine and by the scores of words, as standard scores, added."""
+        """Return the `query.k` memories in the query's scope that answer it best.
+
+        They are ranked by the sum of two standard scores, of the cosine and of the words.
+        """
         rows = self._rows(query.scope)
         if not len(rows):
             return Best([], Spread(0.0, 0.0))
@@ -184,7 +200,7 @@ class LiveVectors:
         return Best([self._ids[row] for row in rows[best]], spread)
 
     def _rows(self, scope: Scope) -> Ints:
-        """Return the rows in a scope, in order."""
+        """Return the positions of the rows whose memories are in a scope, in order."""
         if len(self._held) > _SCOPES:
             self._held.clear()
         held = self._held.setdefault(scope, [])
@@ -192,7 +208,7 @@ class LiveVectors:
         return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
-        """Add rows; their vectors follow."""
+        """Add rows without their vectors, which the caller writes into the matrix afterwards."""
         start, end = len(self._ids), len(self._ids) + len(rows)
         self._reserve(end)
         self._ids += [row.id for row in rows]
@@ -207,7 +223,7 @@ class LiveVectors:
         self._kinds[start:end] = [kinds[id(row.values)] for row in rows]
 
     def _remove(self, memory_id: str) -> None:
-        """Remove a memory; the last row takes its place."""
+        """Remove a memory's row if there is one; the last row moves into its position."""
         row = self._row_of.pop(memory_id, None)
         if row is None:
             return
@@ -220,7 +236,10 @@ class LiveVectors:
             self._row_of[last_id] = row
 
     def _reserve(self, count: int) -> None:
-        """Make room for so many rows, where the system can in place: no other array holds them."""
+        """Make room for `count` rows.
+
+        No other object may hold the arrays, which are resized in place.
+        """
         if count > len(self._matrix):
             room = count + count // 8 + 8
             self._matrix.resize((room, self._matrix.shape[1]), refcheck=False)
@@ -231,7 +250,7 @@ class LiveVectors:
 
 
 def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
-    """Return the positions of the k highest, highest first; of equal ones the first."""
+    """Return the positions of the `k` highest scores, highest first; equal ones by position."""
     if 0 < k < len(scores):
         least = np.partition(scores, -k)[-k]
         likely = np.flatnonzero(scores >= least)
@@ -242,13 +261,16 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
 
 
 def bytes_of(rows: int, dim: int) -> int:
-    """Return the memory that so many vectors take, with their bounds where they are many."""
+    """Return the number of bytes that this many vectors take, including their upper bounds."""
     bounds = dim // _AXES + 1 if rows >= BOUNDED_FROM else 0
     return rows * (dim + bounds) * np.dtype(np.float32).itemsize
 
 
 def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
-    """Return vectors along the axes, and at least the length of what these leave out."""
+    """Return the vectors' coordinates along the axes and, as last column, the remainder's length.
+
+    The length is rounded up. The shape is (n, m + 1) for m axes.
+    """
     leading = multiplied(vectors, axes)
     rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)
     lengths = np.sqrt(np.maximum(rest, 0) + slack(vectors.shape[1]))

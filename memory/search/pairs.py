@@ -1,4 +1,4 @@
-"""Exact neighbours in a matrix of unit vectors. Pure numpy."""
+"""Exact cosines of pairs of vectors, computed with numpy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class Pairs(NamedTuple):
-    """`i < j`, sorted by (i, j); similarity is cosine rounded to 6 places. Three arrays (m,)."""
+    """Pairs of rows `i < j`, sorted by (i, j), with their cosines rounded to 6 decimals.
+
+    All three are arrays of shape (m,).
+    """
 
     i: Ints
     j: Ints
@@ -23,12 +26,16 @@ class Pairs(NamedTuple):
 
 
 def similarity(a: Vector, b: Vector) -> float:
-    """Return the cosine of two vectors, in float64, rounded to 6 places."""
+    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals."""
     return float(similarities(a[None, :], b[None, :])[0])
 
 
 def similarities(a: Vectors, b: Vectors) -> Floats:
-    """Return the cosines (n,) of the rows of two matrices (n, dim), as `similarity` does."""
+    """Return the cosine of each row of `a` with the same row of `b`.
+
+    The matrices have shape (n, dim), the result (n,). Computed in float64 and rounded to 6
+    decimals.
+    """
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
     products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
@@ -36,7 +43,7 @@ def similarities(a: Vectors, b: Vectors) -> Floats:
 
 
 def joined(parts: Iterable[Pairs]) -> Pairs:
-    """Return the pairs of all parts, in the order of the parts."""
+    """Return one `Pairs` with the pairs of all parts, in the order of the parts."""
     columns = list(zip(*parts, strict=True)) or [(), (), ()]
     i, j, scores = columns
     return Pairs(
@@ -47,7 +54,7 @@ def joined(parts: Iterable[Pairs]) -> Pairs:
 
 
 def chosen(pairs: Pairs, which: npt.NDArray[np.bool_]) -> Pairs:
-    """Return the pairs for which `which` (m,) is true."""
+    """Return the pairs for which the boolean array `which` (m,) is true."""
     return Pairs(pairs.i[which], pairs.j[which], pairs.similarity[which])
 
 
@@ -58,13 +65,16 @@ def in_order(pairs: Pairs) -> Pairs:
 
 
 def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
-    """Return the similarity of each pair of rows, a few at a time to stay in the cache."""
+    """Return the cosine of each pair of rows (m,), given by their positions `i` and `j`.
+
+    Few pairs are computed at a time, so that they fit into the processor's cache.
+    """
     parts = [similarities(vectors[i[part]], vectors[j[part]]) for part in chunks(len(i))]
     return np.concatenate([np.empty(0), *parts])
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Return the rows at length 1 in float32; the same array if they already are."""
+    """Return the rows scaled to length 1; the same array if they have that length already."""
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     if np.abs(lengths - 1).max(initial=0) < 1e-6:
         return vectors
@@ -73,5 +83,8 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def slack(dim: int) -> float:
-    """Return how far a float32 product of unit rows may lie from their similarity."""
+    """Return the largest error of a float32 product of two unit vectors against their exact cosine.
+
+    The cosine may be rounded to 6 decimals.
+    """
     return (dim + 8) * 2.0**-24 + 5e-6

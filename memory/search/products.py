@@ -1,4 +1,4 @@
-"""All products of the rows of a matrix, tile by tile, on every core. Pure numpy."""
+"""Dot products of all pairs of rows of a matrix, tile by tile and on all cores, with numpy."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ N = TypeVar("N", bound=np.generic)
 F = TypeVar("F", np.float32, np.float64)
 Ints = npt.NDArray[np.int64]
 OnShare = Callable[[float], None]
-"""Called repeatedly with the share of the work that is done, 0 to 1."""
+"""A progress callback: called repeatedly with the share of the work done, from 0 to 1."""
 Places = tuple[Ints, Ints]
-"""Rows and columns of a matrix, two arrays (m,)."""
+"""The rows and the columns of some entries of a matrix, as two arrays (m,)."""
 
 
 _ALONE = {1: 8_192, 2: 480_000}
-"""Numbers in a block that BLAS multiplies with a vector, or a matrix, on the calling thread."""
+"""The most numbers in a block that BLAS multiplies on the calling thread.
+
+By the number of dimensions of the other factor: 1 for a vector, 2 for a matrix.
+"""
 
 
 class Blocks(NamedTuple):
-    """How the products are cut up: a tile is square, and its side a multiple of both others.
+    """The sizes of the parts into which a matrix of products is cut.
 
-    A tile's products fit into a core's cache. A block is small enough that BLAS multiplies it on
-    the calling thread: its own threads and ours would wait for each other.
+    A tile is square, and its side a multiple of `rows` and `columns`. A tile's products fit into a
+    core's cache. A block, of `rows` by `columns`, is small enough that BLAS computes it on the
+    calling thread: if BLAS used its own threads, they and ours would wait for each other.
     """
 
     rows: int = 48
@@ -41,15 +45,23 @@ class Blocks(NamedTuple):
 
     @classmethod
     def fitting(cls, size: int) -> Blocks:
-        """Return the blocks for a matrix of `size` rows: one block if it is smaller than a tile."""
+        """Return sizes for a matrix of `size` rows; one smaller than a tile is a single block."""
         return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
 
 
 class Products:
-    """The products of every two rows of a float32 matrix, each pair once."""
+    """The products of every two rows of a float32 matrix, each pair once.
+
+    They are computed on request, one tile at a time: a strip is a row of tiles, a tile a grid of
+    blocks.
+    """
 
     def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
-        """With `across`, take only products of one of the first `across` rows with the others."""
+        """Prepare the products of these rows.
+
+        If `across` is given, only products of one of the first `across` rows with one of the others
+        are computed.
+        """
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
         padded[:size] = rows
@@ -61,20 +73,21 @@ class Products:
         self._across = across
 
     def strips(self) -> range:
-        """Return the first row of each strip of tiles."""
+        """Return the number of the first row of each strip."""
         end = self._size if self._across is None else self._across
         return range(0, end, self._blocks.tile)
 
     def columns(self, row: int) -> range:
-        """Return the first column of each tile of a strip, from the diagonal on."""
+        """Return the first column of each tile of the strip at `row`, from the diagonal on."""
         tile = self._blocks.tile
         first = row if self._across is None else max(row, self._across // tile * tile)
         return range(first, self._size, tile)
 
     def tile(self, row: int, column: int) -> Vectors:
-        """Return the products of a tile; those not above the diagonal are -inf.
+        """Return the products of the tile that starts at this row and column.
 
-        The shape is (row blocks, column blocks, rows of a block, columns of a block).
+        The shape is (row blocks, column blocks, rows of a block, columns of a block). Entries that
+        are not above the diagonal, or are not wanted, are -inf.
         """
         rows, columns, tile = self._blocks
         part = self._rows[row // rows : (row + tile) // rows]
@@ -91,20 +104,23 @@ class Products:
         return products
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """Repeat the last of the rows' values up to the end of the last tile."""
+        """Extend an array of one value for each row to whole tiles, by repeating its last value."""
         missing = -len(values) % self._blocks.tile
         return np.concatenate([values, np.repeat(values[-1:], missing)])
 
     def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
-        """Return the `padded` values of a tile's rows, in the shape that goes with its products."""
+        """Return the `padded` values of a tile's rows, shaped to broadcast with `tile`."""
         return values[row : row + self._blocks.tile].reshape(-1, 1, self._blocks.rows, 1)
 
     def of_columns(self, values: npt.NDArray[N], column: int) -> npt.NDArray[N]:
-        """Return the `padded` values of a tile's columns, as its products lie."""
+        """Return the `padded` values of a tile's columns, shaped to broadcast with `tile`."""
         return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
 
     def places(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Places:
-        """Return the rows and columns in the matrix of a tile's hits."""
+        """Return the rows and columns, in the whole matrix, of the true entries of a tile.
+
+        `hits` has the shape of `tile`.
+        """
         found = np.unravel_index(np.flatnonzero(hits), hits.shape)
         i = row + found[0] * self._blocks.rows + found[2]
         j = column + found[1] * self._blocks.columns + found[3]
@@ -112,9 +128,10 @@ class Products:
 
 
 def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
-    """Return `rows @ others`, a vector or a matrix, computed on the calling thread.
+    """Return `rows @ others` for a vector or a matrix, computed on the calling thread.
 
-    The blocks are too small for BLAS's threads, which go on spinning for 30 ms after each product.
+    The product is cut into blocks too small for BLAS's own threads, which would keep a core busy
+    for 30 ms after each product.
     """
     block = max(1, _ALONE[others.ndim] // others.size)
     whole = len(rows) // block * block
@@ -128,7 +145,10 @@ def by_strips(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> Iterator[T]:
-    """Yield the result of `work` for each strip of tiles, in order; `threads` None is all cores."""
+    """Call `work` with the first row of each strip, in several threads; yield the results in order.
+
+    `threads` is the number of threads; None means one for each core.
+    """
     strips = products.strips()
     tiles = [len(products.columns(row)) for row in strips]
     with contextlib.ExitStack() as stack:
@@ -142,7 +162,7 @@ def by_strips(
 
 
 def together(parts: Iterable[Places]) -> Places:
-    """Return the places of all parts, in the order of the parts."""
+    """Return the entries of all parts, in the order of the parts."""
     kept = list(parts)
     none = np.empty(0, np.int64)
     return np.concatenate([none, *(i for i, _ in kept)]), np.concatenate(
@@ -151,5 +171,5 @@ def together(parts: Iterable[Places]) -> Places:
 
 
 def chunks(size: int, step: int = 512) -> Iterator[slice]:
-    """Return slices of `step` rows each, in order."""
+    """Return consecutive slices of `step` rows that cover `size` rows."""
     return (slice(start, start + step) for start in range(0, size, step))
