@@ -29,7 +29,7 @@ class Clock(Protocol):
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors, which are compared by cosine."""
+    """A model that turns texts into unit vectors, which are compared by cosine."""
 
     @property
     def fingerprint(self) -> str:

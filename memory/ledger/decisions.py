@@ -30,7 +30,7 @@ _HIGHEST_NUMBER = 2**31 - 1
 
 
 class Decisions(TableGroup):
-    """Reads decisions; all lists are ordered oldest first."""
+    """Read access to decisions; all lists are ordered oldest first."""
 
     def get(self, number: int) -> DecisionRecord | None:
         if number > _HIGHEST_NUMBER:
@@ -39,7 +39,10 @@ class Decisions(TableGroup):
         return next(iter(self._found(query)), None)
 
     def about(self, memory_id: str) -> list[DecisionRecord]:
-        """Return the decisions in which a memory was a member or a survivor."""
+        """Return the decisions that involve a memory.
+
+        It was a member (the decision is about it) or a survivor (it stayed or was made).
+        """
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
     def all_but_additions(self) -> list[DecisionRecord]:
@@ -55,7 +58,7 @@ class Decisions(TableGroup):
     def after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of later decisions that must be undone before this one can be.
 
-        These involve the same memories, retired or merged some, and are not undone yet.
+        They involve memories of this decision, have retired some, and are not undone yet.
         """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
@@ -66,9 +69,9 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions about a pair of texts of this one.
+        """Return the numbers of a person's later decisions on pairs that this one called distinct.
 
-        Only pairs that this decision called distinct count. Decisions taken back are left out.
+        Decisions that were undone are left out.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -161,7 +164,7 @@ class Decisions(TableGroup):
 
 
 class DecisionsWriter(Decisions):
-    """Records decisions, marks them as answered or undone, and erases forgotten content."""
+    """Write access to decisions: records them, marks them, and erases forgotten content."""
 
     def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
         """Record a decision and return its number.
@@ -174,7 +177,11 @@ class DecisionsWriter(Decisions):
     def record_all(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
-        """Record several decisions, each with its image, and return their numbers in this order."""
+        """Record several decisions, and return their numbers in this order.
+
+        Each comes with its image, the JSON that undo restores; `run`: the name of the batch or
+        import.
+        """
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
         _INSERT.run(self._connection, rows)
@@ -218,9 +225,9 @@ class DecisionsWriter(Decisions):
         self._connection.execute(undone.values(undone=True, pending=pending))
 
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
-        """Erase what decisions recorded about forgotten memories, except the ids of those involved.
+        """Erase what decisions recorded about forgotten memories, except their ids.
 
-        `ids`: the forgotten memories. If a decision merged their words into another memory and was
+        `ids`: the forgotten memories. If a decision put their words into another memory and was
         undone later, what was recorded about that memory in between is erased too. Returns the
         decisions concerned, as they were before.
         """
@@ -242,9 +249,10 @@ class DecisionsWriter(Decisions):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return decisions that may quote the survivors of an undone decision, and these survivors.
+        """Return later decisions that may quote the survivors of an undone decision.
 
-        These are the later decisions about the survivors, until the decision was undone.
+        These decisions are about the survivors and were made before the undoing. Each comes with
+        the survivors' ids. The list is empty if this decision was not undone.
         """
         if not record.undone or not record.survivors:
             return []
@@ -277,7 +285,7 @@ def _scrubbed(
 ) -> dict[str, Any] | None:
     """Return the parameters of `_SCRUB` that erase memories from a decision; None if unchanged.
 
-    `forgotten`: ids of the forgotten memories; `others`: ids of memories that had taken up their
+    `forgotten`: ids of the forgotten memories; `others`: ids of memories that once contained their
     words.
     """
     image = json.loads(record.before)
@@ -295,7 +303,10 @@ def _scrubbed(
 
 
 def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ids of a decision's members and of all memories in its image."""
+    """Yield the ids of a decision's members and of all memories in its image.
+
+    The image is the JSON that undo restores.
+    """
     yield from record.members
     yield from image["rows"]
     for link in image["links"]:
@@ -344,13 +355,13 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that one of these memories was involved or only compared."""
+    """Return the SQL condition that a decision mentions one of these memories (see `mentions`)."""
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that one of these memories was a member or a survivor."""
+    """Return the SQL condition that one of these memories was a decision's member or survivor."""
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
     )
@@ -368,7 +379,7 @@ _SCRUBBED = sa.and_(
     sa.not_(t.decisions.c.pending),
     t.decisions.c.before == NOTHING_BEFORE,
 )
-"""SQL condition that nothing is left to erase: a decision keeps only the ids of its memories."""
+"""SQL condition that a decision keeps only ids of memories, so that nothing is left to erase."""
 _SCRUB = (
     t.decisions.update()
     .where(t.decisions.c.seq == sa.bindparam("number"))

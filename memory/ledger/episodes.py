@@ -14,11 +14,11 @@ from memory.ledger.transaction import TableGroup
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"
-"""Replaces the summary of an episode if one of its memories was forgotten."""
+"""The summary that an episode gets if one of its memories is forgotten."""
 
 
 class Episodes(TableGroup):
-    """Reads episodes, in the order in which they were stored.
+    """Read access to episodes, in the order in which they were stored.
 
     An episode names its memories by the ids that they had when it was stored.
     """
@@ -59,7 +59,7 @@ def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
 
 
 class EpisodesWriter(Episodes):
-    """Stores episodes and erases their summaries."""
+    """Write access to episodes."""
 
     def put(self, episode: Episode) -> None:
         """Store a new episode."""

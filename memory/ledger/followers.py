@@ -49,15 +49,15 @@ def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool
 
 
 class Followers(TableGroup):
-    """Reads changes since a revision, live rows, and how far each vector index has followed."""
+    """Read access to changed rows, live rows, and how far vector indexes have read them."""
 
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()
     ) -> list[Change]:
-        """Return the current state of all rows with a higher revision, the lowest revision first.
+        """Return the current state of all rows with a higher revision than `after`, lowest first.
 
         `limit`: return about this many rows, but never only some of one revision. `fields`: the
-        fields of the metadata that scopes consist of; the values hold no others.
+        fields of the metadata that scopes consist of; the values of a row hold no others.
         """
         last = None
         if limit is not None:
@@ -96,12 +96,14 @@ class Followers(TableGroup):
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return, by id, the values that decide the scopes of those memories that are live."""
+        """Return, by id, the values that decide the scope of each of these memories that is
+        live.
+        """
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
-        """Count the rows with a higher revision: those that an index has still to read."""
+        """Count the rows with a higher revision than `after`, which an index has still to read."""
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
@@ -121,10 +123,13 @@ class Followers(TableGroup):
 
 
 class FollowersWriter(Followers):
-    """Records how far vector indexes have followed the ledger."""
+    """Write access to the records of how far vector indexes have followed the ledger."""
 
     def note(self, collection: str, location: str, watermark: int) -> None:
-        """Record the last revision that a collection contains; leave its mark `stale` as it is."""
+        """Record that a collection contains all changes up to the revision `watermark`.
+
+        Whether it may hold vectors of forgotten memories stays as recorded before.
+        """
         values = {"place": location, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(

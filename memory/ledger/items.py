@@ -16,12 +16,12 @@ from memory.ledger.statements import among
 from memory.ledger.transaction import TableGroup
 
 Namespace = tuple[str, ...]
-"""Labels without a period, the outermost first."""
+"""The path of a namespace: labels without a period, the outermost first."""
 _BETWEEN = "."
 
 
 class ItemPlace(NamedTuple):
-    """An item's id and memory, without its value."""
+    """The ids of a stored item and of its memory, without the item's value."""
 
     id: str
     memory_id: str | None
@@ -30,7 +30,7 @@ class ItemPlace(NamedTuple):
 
 
 class Items(TableGroup):
-    """Reads items by namespace and key."""
+    """Read access to items: values stored under a key of a namespace."""
 
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         return next(self._found(t.items.c.id == _id(namespace, key)), None)
@@ -50,7 +50,7 @@ class Items(TableGroup):
         return [ItemPlace(*row) for row in self._connection.execute(query)]
 
     def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
-        """Return items by their ids; unknown ids are left out."""
+        """Return, by id, the items with these ids; unknown ids are left out."""
         query = sa.select(t.items).where(among(t.items.c.id, ids))
         return {row.id: _as_item(row) for row in self._connection.execute(query)}
 
@@ -64,7 +64,7 @@ class Items(TableGroup):
         return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
-        """Return the items whose memory was never stored, because the process ended before."""
+        """Return the items whose memory was never stored because the process ended in between."""
         arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
 
@@ -74,7 +74,7 @@ class Items(TableGroup):
 
 
 class ItemsWriter(Items):
-    """Stores and deletes items."""
+    """Write access to items."""
 
     def put(
         self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime

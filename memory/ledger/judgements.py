@@ -32,7 +32,7 @@ _ABOUT = Prepared(
 
 
 class DistinctPairs(TableGroup):
-    """Reads the pairs of texts that a judge called distinct: they state different things."""
+    """Read access to pairs of texts that a judge called distinct: they state different things."""
 
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
         """Return the keys of all texts that one of these judges called distinct from this text.
@@ -72,7 +72,7 @@ class DistinctPairs(TableGroup):
 
 
 class DistinctPairsWriter(DistinctPairs):
-    """Records and deletes distinct pairs."""
+    """Write access to distinct pairs."""
 
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
         """Record that two texts are distinct in this scope."""
@@ -131,7 +131,10 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
 
 
 def _holds(scope: Scope, where: str, judge: str) -> bool:
-    """Whether a judge's verdict, given in the scope with the key `where`, counts in `scope`."""
+    """Whether a verdict that `judge` gave in the scope with the key `where` counts in `scope`.
+
+    A person's verdict also counts in a scope of other fields if their common fields agree.
+    """
     return where == scope.key or (judge == "person" and Scope.from_key(where).agrees_with(scope))
 
 
@@ -146,7 +149,7 @@ _LONGER = 6
 
 
 class Attempts(TableGroup):
-    """Reads the pairs of texts that a model failed to judge."""
+    """Read access to the pairs of texts that a model failed to judge."""
 
     def waiting(self, model: str, now: datetime) -> set[TextPair]:
         """Return the pairs that this model failed to judge and should not be asked about at `now`.
@@ -175,7 +178,7 @@ class Attempts(TableGroup):
 
 
 class AttemptsWriter(Attempts):
-    """Counts failed attempts."""
+    """Write access to the counts of failed attempts."""
 
     def count(
         self,
@@ -212,7 +215,7 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Reads which texts a model has read on a page, so that a later batch shows it only new ones.
+    """Read access to the texts that models have read on a page, and need not be shown again.
 
     A page is a question that shows a model many memories of one scope.
     """
@@ -245,7 +248,7 @@ class Readings(TableGroup):
 
 
 class ReadingsWriter(Readings):
-    """Records and deletes readings."""
+    """Write access to readings."""
 
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
         """Record that this model has read these texts, except texts forgotten in the meantime.
@@ -265,7 +268,7 @@ class ReadingsWriter(Readings):
             self._connection.execute(update, rows)
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
-        """Return those of these texts that a live or retired memory of their scope has."""
+        """Return the texts that are still those of a live or retired memory in their scope."""
         c = t.memories.c
         columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()

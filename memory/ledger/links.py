@@ -26,7 +26,7 @@ _ENDS = ("low_id", "high_id")
 
 
 class Links(TableGroup):
-    """Reads links by the ids of the memories at their ends."""
+    """Read access to links, by the ids of the memories at their ends."""
 
     def of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
         """Return, by id, the links between each of these live memories and other live memories."""
@@ -58,7 +58,7 @@ class Links(TableGroup):
 
 
 class LinksWriter(Links):
-    """Makes, changes and deletes links; the memories at both ends get a new revision."""
+    """Write access to links; the memories at both ends get a new revision."""
 
     def put(self, memory_id: str, end: MemoryLink) -> None:
         """Store a link; it replaces any other link between the two memories.
@@ -103,7 +103,7 @@ class LinksWriter(Links):
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
-    """Return the link of a row as one of its two memories carries it."""
+    """Return a link as one of its two memories carries it: the other memory is the target."""
     low = link.low_id == memory_id
     return MemoryLink(
         target_id=link.high_id if low else link.low_id,
@@ -176,7 +176,7 @@ def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]
 
 
 def end_of(name: str, states: Mapping[str, State]) -> str | None:
-    """Return the last memory in the chain of successors, which may be the memory itself.
+    """Return the id of the last memory in the chain of successors, which may be `name` itself.
 
     None for an unknown id, or if the chain ends in one or is a circle.
     """
@@ -193,10 +193,10 @@ def end_of(name: str, states: Mapping[str, State]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield a memory's link with the live successor of its target; nothing if it leads nowhere.
+    """Yield the memory's link, redirected to the live successor of its target.
 
-    `targets`: live successors by id. A link to a forgotten memory, or to the memory itself, is
-    dropped.
+    `targets`: live successors by id. Yields nothing if the target was forgotten or is the memory
+    itself.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

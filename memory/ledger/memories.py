@@ -43,7 +43,7 @@ _INSERT = Prepared(t.memories.insert())
 
 
 class Memories(TableGroup):
-    """Reads memories; each row comes with the memory's links."""
+    """Read access to memories; each row comes with the memory's links."""
 
     @cached_property
     def _links(self) -> LinksWriter:
@@ -90,7 +90,7 @@ class Memories(TableGroup):
         return sorted(_held(scope, found), key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
-        """Return the live memories of the scope with a higher revision, in order of arrival.
+        """Return the scope's live memories with a revision above this one, in order of arrival.
 
         Rows are sorted here: with ORDER BY, SQLite would not use the index of revisions.
         """
@@ -238,7 +238,10 @@ class Memories(TableGroup):
         return found
 
     def _pages(self, query: Prepared) -> Iterator[Row]:
-        """Yield the rows of a query that takes one page of rows above the number `after`."""
+        """Yield all rows of a query, reading one page at a time.
+
+        The query must return the first rows whose number is above its parameter `after`.
+        """
         last = 0
         while True:
             page = self._rows(query.rows(self._connection, after=last))
@@ -261,7 +264,7 @@ class Memories(TableGroup):
 
 
 class MemoriesWriter(Memories):
-    """Stores, changes and retires memories; each changed memory gets a new revision."""
+    """Write access to memories. Each memory that is written gets a new revision."""
 
     def insert_all(self, memories: Sequence[Memory]) -> None:
         """Store new live memories, in this order, with their links.
@@ -340,7 +343,10 @@ class MemoriesWriter(Memories):
         return images
 
     def restore(self, image: str) -> None:
-        """Write the rows of an image back. Restore its links with `restore_links`."""
+        """Write the rows of an image, which `images` returned, back to the table.
+
+        Links are restored by `restore_links`.
+        """
         for name, columns in json.loads(image)["rows"].items():
             kept = columns.keys() - _NEVER_RESTORED
             self._update({name: {key: columns[key] for key in kept}})
@@ -355,9 +361,9 @@ class MemoriesWriter(Memories):
 
 
 def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
-    """Yield slices of `new` in which no memory can be an earlier arrival of another.
+    """Yield slices of `new` in which no memory repeats the id or the identity of another.
 
-    Together the slices cover all memories, in order.
+    So each slice can be stored in one step. Together the slices cover all memories, in order.
     """
     start, seen = 0, set[str]()
     for position, memory in enumerate(new if len(new) > 1 else ()):

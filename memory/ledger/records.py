@@ -17,7 +17,8 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 class KnownPair(NamedTuple):
     """A pair of texts in a scope, and the verdict that they are distinct.
 
-    `by` is the judge who gave it. `reason` and `by` are None if there is no verdict.
+    `by` is the judge who gave it (person, model or offline). `reason` and `by` are None if there is
+    no verdict.
     """
 
     scope: str
@@ -47,13 +48,16 @@ VERDICTS = "distinct"
 
 
 def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
-    """Return the image of a decision with earlier verdicts added, which undo then restores too."""
+    """Add earlier verdicts to an image, the JSON with the state that undo restores."""
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
 @dataclass(frozen=True)
 class Row:
-    """A memory as stored. `seq` numbers the rows in order of arrival."""
+    """A memory as stored. `seq` numbers the rows in order of arrival.
+
+    `text_key` is the same for equal texts. `identity_hash` recognises a memory that arrives again.
+    """
 
     memory: Memory
     live: bool

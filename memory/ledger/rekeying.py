@@ -41,10 +41,10 @@ _ATTEMPTS = sa.Table(
 def make_keys_anew(connection: Connection) -> None:
     """Compute every text key again, since signs, codes and capitals now make texts differ.
 
-    Texts that shared an old key may get several new ones. Vectors are copied to each of them. A
-    person's distinct pair is kept for all of them; another judge's is dropped if there are several.
-    Pages that contain such a text are read again. Replacements of texts whose keys now differ
-    become pending.
+    Texts that shared an old key may get several new ones. Vectors are copied to each of them. If a
+    person called a pair distinct, all its new pairs are distinct; another judge's verdict is
+    dropped if a pair becomes several. Pages that contain such a text are read again. Replacements
+    of texts whose keys now differ become pending.
     """
     keys = _Rekeyed(connection)
     if keys.changed:

@@ -50,9 +50,10 @@ class SqliteDatabase(Database):
 
     @classmethod
     def open(cls, path: Path, *, create: bool, untouched: bool = False) -> SqliteDatabase:
-        """Open the ledger's file, for reading only unless `create` is set; then make it if missing.
+        """Open the ledger's file for reading only.
 
-        With `untouched`, no file is made next to a ledger that has no log.
+        With `create`, open it for writing too, and make it if it is missing. With `untouched`, make
+        no file next to a ledger that has no log.
 
         Raises: LedgerMissing, LedgerError.
         """

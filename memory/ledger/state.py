@@ -185,12 +185,12 @@ class Snapshot:
     ancestors: Mapping[str, tuple[str, ...]]
     """By memory id, the keys of the other texts that the memory stands for (see `Lineage`)."""
     distinct: frozenset[TextPair]
-    """Pairs not to ask the model about: judged distinct, or it failed at them and is not due."""
+    """Pairs not to ask the model about: judged distinct, or it failed at them and waits."""
     revision: int
     waiting: int = 0
     """Number of pairs that the model failed at and that are not due."""
     judged: frozenset[TextPair] = frozenset()
-    """Pairs that a judge whose verdict counts called distinct."""
+    """Pairs called distinct by a judge whose verdict the batch accepts."""
     kept_apart: frozenset[TextPair] = frozenset()
     """Pairs that a person decided to keep as two memories."""
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -211,7 +211,7 @@ def take_snapshot(
     kept_apart: Collection[TextPair] = (),
     read: Collection[ScopedText] = (),
 ) -> Snapshot:
-    """Take a snapshot of all live memories.
+    """Take a snapshot of all live memories, from which a batch can plan.
 
     `before`: an earlier snapshot; then only what was written since is read. `distinct`, `waiting`:
     pairs not to ask the model about, because they were judged distinct or because the model failed
@@ -239,7 +239,10 @@ def take_snapshot(
 
 
 def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
-    """Take a snapshot of only these memories, live or retired, without ancestors and verdicts."""
+    """Take a snapshot of only these memories, live or retired.
+
+    It contains no verdicts, and not the texts that the memories were merged from.
+    """
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
     return Snapshot(

@@ -98,7 +98,7 @@ class _Compiled:
     """A statement in one database's SQL, with the conversions of its parameters and columns."""
 
     row: Any = None
-    """Makes a named tuple of a row's values; None until the statement was executed once."""
+    """Function that makes a named tuple of a row's values; None before the first execution."""
 
     def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update, dialect: Dialect) -> None:
         keys = None

@@ -104,7 +104,8 @@ mentions = sa.Table(
 )
 """The memories that each decision mentions.
 
-`involved`: whether the memory was a member or a survivor; otherwise it was only compared.
+`involved`: whether the memory was a member (the decision is about it) or a survivor (it stayed or
+was made). Otherwise it was only compared with them or linked to them.
 """
 distinct_pairs = sa.Table(
     "distinct_pairs",

@@ -79,9 +79,10 @@ class RankedRow(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """The entries of some terms: which memories of some owners contain which of the terms.
+    """Which memories of some owners contain some terms (words).
 
-    The four arrays have one value for each entry, shape (n,).
+    Each entry says that one memory contains one term. The four arrays have a value for each entry,
+    shape (n,).
     """
 
     memories: int
@@ -89,7 +90,7 @@ class Postings(NamedTuple):
     mean_length: float
     """The mean number of terms in one of these memories."""
     terms: Ints
-    """A number for the entry's term, from 0; only terms that occur are numbered."""
+    """A number for the term, from 0; terms that no memory contains get no number."""
     numbers: Ints
     """The number of the memory, by order of arrival."""
     counts: Ints
@@ -99,10 +100,10 @@ class Postings(NamedTuple):
 
 
 class Terms(TableGroup):
-    """Reads the index of terms, and the memories that ranking compares."""
+    """Read access to the index of terms (words), and to the memories that ranking compares."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
-        """Return the entries of these terms for a user's memories, or with `everyone` for all.
+        """Return which of a user's memories contain these terms, or with `everyone` of all users'.
 
         `user` None means memories without a user. If there are very many memories, the most
         frequent terms are left out.
@@ -138,7 +139,7 @@ class Terms(TableGroup):
         return list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """Return the rarest of these terms, as many as `_MOST_ENTRIES` allows, but at least one."""
+        """Return the rarest of these terms: as many as `_MOST_ENTRIES` allows, at least one."""
         sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
         left, kept = 4 * _MOST_ENTRIES, list[str]()
         for term, size in sorted(sizes, key=lambda one: int(one[1])):
@@ -165,7 +166,7 @@ class Terms(TableGroup):
 
 
 class TermsWriter(Terms):
-    """Keeps the index of terms up to date."""
+    """Write access to the index of terms."""
 
     def follow(self, ids: Collection[str]) -> None:
         """Update the index for these memories, which this transaction wrote; call it last."""
@@ -264,9 +265,9 @@ def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> N
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Execute a statement for many rows through the driver alone, since a memory has about ten.
+    """Execute a statement for many rows through the database's driver, which is fast.
 
-    Placeholders are written as `?`.
+    `statement` has the placeholder `?` for each value. A memory has about ten rows.
     """
     if rows:
         if connection.dialect.name == "postgresql":
@@ -308,7 +309,7 @@ def _owner(user: str | None) -> str:
 
 
 def listed(text: str) -> str:
-    """Return the hashes of all terms of a text, joined; repeated terms are repeated."""
+    """Return the hashes of all terms of a text as one string, each as often as its term occurs."""
     return "".join(map(_hashed, search_terms(text)))
 
 

@@ -26,7 +26,7 @@ SHARED = "default"
 
 
 class Turns(TableGroup):
-    """Reads the turns that wait for extraction, and the last extracted ones as their context."""
+    """Read access to the turns that wait for extraction, and to the last extracted ones."""
 
     def waiting(self) -> list[PendingTurn]:
         """Return all turns that wait for extraction, in the order in which they were stored."""
@@ -61,9 +61,9 @@ class Turns(TableGroup):
         ]
 
     def extracted_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
-        """Return up to `limit` turns that come last before number `seq`, oldest first.
+        """Return the last `limit` extracted turns before the number `seq`, oldest first.
 
-        Only extracted turns whose text is still kept are returned.
+        Turns whose text was erased are left out.
         """
         query = sa.select(t.turns.c.turn).where(
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
@@ -94,7 +94,7 @@ class Turns(TableGroup):
 
 
 class TurnsWriter(Turns):
-    """Stores turns, marks them as extracted, and erases their texts."""
+    """Write access to turns: stores them, marks them as extracted, and erases their texts."""
 
     def keep(self, turn: Turn, name: str) -> bool:
         """Store a turn until it is extracted. Return False if it was stored before.
@@ -188,7 +188,7 @@ def _turn(column: str) -> Turn:
 
 
 class Leases(TableGroup):
-    """Reads the leases: a process that holds a conversation's lease is extracting its turns."""
+    """Read access to leases: only the process that holds its lease may extract a conversation."""
 
     def is_held(self, conversation: str, seconds: float) -> bool:
         """Whether a process holds the lease of a conversation.
@@ -203,7 +203,7 @@ class Leases(TableGroup):
         return self._transaction.count(t.leases, sa.and_(here, valid)) > 0
 
     def check(self, lease: Lease) -> None:
-        """Check that the lease is still ours: no other process has taken the conversation over.
+        """Check that no other process has taken over the conversation of this lease.
 
         An expired lease stays valid until another process takes it.
 
@@ -214,7 +214,7 @@ class Leases(TableGroup):
 
 
 class LeasesWriter(Leases):
-    """Takes, renews and releases leases."""
+    """Write access to leases."""
 
     def claim(self, lease: Lease, seconds: float) -> bool:
         """Take the lease of a conversation for `seconds`; False if another process holds it."""

@@ -45,9 +45,7 @@ class VectorTable(Mapping[str, Vector]):
         return np.fromiter((self._position[key] for key in keys), np.int64)
 
     def of(self, keys: Sequence[str]) -> Vectors:
-        """Return the vectors of these keys, shape (n, dim), copied only if the rows are not
-        adjacent.
-        """
+        """Return the vectors of these keys, shape (n, dim): a view if their rows are adjacent."""
         found = self.positions(keys)
         if len(found) and np.array_equal(found, np.arange(found[0], found[0] + len(found))):
             return self.matrix[found[0] : found[0] + len(found)]
@@ -68,10 +66,10 @@ class VectorTable(Mapping[str, Vector]):
 
 
 class TextVectors(TableGroup):
-    """Reads the vectors of texts."""
+    """Read access to the vectors of texts."""
 
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
-        """Return a table of `known` and the stored vectors of these text keys.
+        """Return a new table: `known`, extended by the stored vectors of these text keys.
 
         Keys without a stored vector are left out.
         """
@@ -150,7 +148,7 @@ class TextVectors(TableGroup):
 
 
 class TextVectorsWriter(TextVectors):
-    """Stores and deletes vectors."""
+    """Write access to the vectors of texts."""
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text key, except for keys that have one already.

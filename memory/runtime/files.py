@@ -48,7 +48,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def clear_parts(path: Path) -> None:
-    """Delete unfinished files that killed processes left in `replacing`.
+    """Delete unfinished files that killed processes left behind (see `replacing`).
 
     The file name of `path` may be a glob pattern. Call it only if no process is writing these
     files.
@@ -61,9 +61,10 @@ def clear_parts(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing_alone(path: Path) -> Iterator[Path]:
-    """Replace a file as `replacing` does, holding a lock, so that several processes may try.
+    """Yield a path to write to, as `replacing` does, while holding a lock.
 
-    For writes that take long: it first deletes what killed processes left in the same folder.
+    So several processes may write the same file, one after the other, even if that takes long. The
+    unfinished files that killed processes left in the same folder are deleted first.
 
     Raises: OSError.
     """
@@ -78,7 +79,10 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Delete the files and locks that killed processes left of `replacing_alone` in a folder."""
+    """Delete unfinished files and locks that killed processes left in a folder.
+
+    They were made by `replacing_alone`; files of running processes stay.
+    """
     for lock in folder.glob(f".*{_WRITING}"):
         held = own_lock(lock, 0)
         with contextlib.suppress(filelock.Timeout, OSError), held:
@@ -103,7 +107,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def clear_temporary_folders() -> None:
-    """Delete the folders that killed processes left of `temporary_folder`."""
+    """Delete folders that `temporary_folder` made for processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         lock = folder / _LOCK
         if folder.is_symlink() or not lock.exists():

@@ -68,7 +68,7 @@ class Address:
 
     @classmethod
     def read(cls, text: str) -> Address:
-        """Parse `127.0.0.1:8765` or `[::1]:8765`; port 0 means any free port.
+        """Parse an address such as `127.0.0.1:8765` or `[::1]:8765`; port 0 means any free port.
 
         Raises: WrongArgument.
         """

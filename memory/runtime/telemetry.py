@@ -129,7 +129,7 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
 
 
 async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Answer:
-    """Await a model's answer; record the duration, the tokens, and the error if it fails.
+    """Await and return a model's answer; record its duration and tokens, or the error.
 
     `question` is the kind of question, which names the span.
     """
