@@ -119,8 +119,8 @@ class Follower:
                     surplus += expected is None and name not in newer
                     wrong += expected is not None and not np.allclose(held, expected, atol=1e-5)
             missing = len(keys) if watermark else 0
-        told = {"missing": missing, "surplus": surplus, "with a different vector": wrong}
-        return ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
+        differences = {"missing": missing, "surplus": surplus, "with a different vector": wrong}
+        return ", ".join(f"{count:,} {what}" for what, count in differences.items() if count)
 
     def close(self) -> None:
         """Stop copying after the current page, and close the index."""

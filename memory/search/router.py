@@ -47,7 +47,7 @@ class SearchRouter:
         self._follower: Follower | None = None
         self._asked = 0
         """How many times a user was searched whose vectors do not fit."""
-        self._is_told = False
+        self._has_warned = False
 
     @property
     def name(self) -> str:
@@ -144,14 +144,14 @@ class SearchRouter:
                 return follower.nearest(queries, fill=self._asked > 1) if queries else []
         except IndexFault as exc:
             self._give_up()
-            self._tell_once(f"similarity query failed, searching exactly from here on: {exc}")
+            self._warn_once(f"similarity query failed, searching exactly from here on: {exc}")
         if queries:
-            self._tell_once("these memories do not fit into memory, and no index is open for them")
+            self._warn_once("these memories do not fit into memory, and no index is open for them")
         return [None] * len(queries)
 
-    def _tell_once(self, problem: str) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def _warn_once(self, problem: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             logger.warning("%s; in large scopes that takes seconds: %s", problem, _REMEDY)
 
     def _opened(self) -> Follower | None:
