@@ -1,4 +1,7 @@
-"""Strings: clean, normalise, tokenise, numbers, language, sentences. Knows no `Memory`."""
+"""Functions on strings: clean, normalise, tokenise, read numbers, tell the language, cut sentences.
+
+This package does not know the class `Memory`.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Forms of a text: as it is stored, as it is embedded, as it is compared, as it is shown."""
+"""Forms of a text: for storage, for embedding, for comparison and for display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\b((?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+)\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _CHUNK = re.compile("([^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+)")
-"""Characters between spaces, or between characters of a script without spaces."""
+"""Matches characters between spaces, or between characters of a script that has no spaces."""
 _OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
 _WORD_PARTS = re.compile("[-'’]")
 _PLAINLY_WRITTEN = re.compile(
@@ -30,29 +30,32 @@ _PLAINLY_WRITTEN = re.compile(
     r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
     re.ASCII,
 ).fullmatch
-"""Matches texts in which case says nothing: plain words, numbers and signs."""
+"""Matches texts whose capitals have no meaning: they hold only plain words, numbers and
+punctuation.
+"""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
-"""Characters of the longest text that NFKC may make."""
+"""Length limit, in characters, for a text that NFKC normalisation has expanded."""
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
-"""Characters that NFKC adds for these; for any other it adds at most five."""
+"""How many characters NFKC adds for each of these; for any other character it adds at most five."""
 
 
 def clean(text: str) -> str:
-    """Return text that every store, wire and terminal can hold.
+    """Return the text without characters that a database, protocol or terminal may not accept.
 
-    Control characters but tab and line ends are removed, lone surrogates become U+FFFD, outer
-    space is trimmed.
+    Control characters are removed, except tabs and line ends. Lone surrogates become U+FFFD. White
+    space at both ends is removed.
     """
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 
 
 def normalise(text: str) -> str:
-    """Return the form that is embedded.
+    """Return the form of a text that is embedded.
 
-    NFKC, casefold, runs of space as one, final full stops and exclamation marks dropped. A
-    question mark stays: a question states nothing. Raised digits and fractions keep a mark, since
-    NFKC alone would read 10² as 102; codes like aB3x keep their case.
+    NFKC and casefold are applied, runs of white space become one space, and final full stops and
+    exclamation marks are dropped. A final question mark stays, because a question is not a
+    statement. Superscript digits and fractions keep a mark, since NFKC alone would turn 10² into
+    102. Codes such as aB3x keep their case.
     """
     folded = " ".join(_folded(_compatible(text)).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
@@ -60,10 +63,10 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def identity(text: str) -> str:
-    """Return the form by which two texts are the same text.
+    """Return a normal form of a text: two texts count as the same text if their forms are equal.
 
-    As `normalise`, but case is folded in plain words alone: signs, codes, capitals inside a word
-    and words in capitals stay as they stand, unless all of the text is in capitals.
+    It differs from `normalise` in case: only plain words become lower case. Codes, words with a
+    capital inside and words in capitals keep their case, unless the whole text is in capitals.
     """
     text = _compatible(text)
     if text.isascii() and _PLAINLY_WRITTEN(text):
@@ -93,7 +96,11 @@ def _plain_words_folded(text: str, *, shouted: bool) -> str:
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
-    """Whether a chunk is a word whose case says nothing, apart from the punctuation around it."""
+    """Return whether a chunk, without the punctuation around it, is a word whose case has no
+    meaning.
+
+    `first`: whether it begins a sentence; `shouted`: whether the whole text is in capitals.
+    """
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
     if len(word) == 1:
         return first or word == "I"
@@ -109,14 +116,17 @@ def _is_word_or_number(last: list[str]) -> bool:
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, with a mark where NFKC alone would change its meaning."""
+    """Return the text in NFKC, with a mark where NFKC alone would change the meaning, as in 10²."""
     if unicodedata.is_normalized("NFKC", text):
         return text
     return nfkc("".join(map(_keep_apart, text)))
 
 
 def nfkc(text: str) -> str:
-    """Return the text in NFKC; unchanged if that has more than `_LONGEST_EXPANDED` characters."""
+    """Return the text in NFKC, or unchanged if the result would be too long.
+
+    The limit is `_LONGEST_EXPANDED` characters, or the length of the text if that is greater.
+    """
     longest = max(len(text), _LONGEST_EXPANDED)
     if len(text) + sum(more * text.count(char) for char, more in _EXPANDING.items()) > longest:
         return text  # one call would hold the interpreter
@@ -125,7 +135,7 @@ def nfkc(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return the text in lower case, but for codes, which are every second piece."""
+    """Return the text in lower case, except for codes such as aB3x."""
     if not _DIGIT.search(text):
         return text.casefold()
     pieces = _CODE.split(text)
@@ -140,31 +150,34 @@ def _keep_apart(char: str) -> str:
 
 
 def text_key(text: str) -> str:
-    """Return 32 hex digits that name the text by its identity, and so its vector."""
+    """Return the key of a text and of its vector: a hash of its `identity`, 32 hex digits."""
     return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
 
 
 def visible(text: str) -> str:
-    """Return the text without characters that are invisible or turn the direction of writing.
+    """Return the text without invisible characters and characters that change the writing
+    direction.
 
-    Joiners stay between letters of scripts that need them, and between the parts of an emoji.
+    Zero-width joiners stay between letters of scripts that need them, and within an emoji.
     """
     return text if text.isascii() else _JOINER.sub("", _UNSEEN.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """Return the visible text with every run of white space as one space."""
+    """Return the visible text on one line: every run of white space becomes one space."""
     return " ".join(visible(text).split())
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the first `most` characters on one line, with `...` where there are more."""
+    """Return the text on one line; if longer than `most` characters, cut there and followed by
+    `...`.
+    """
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 
 
 def clean_json(value: JsonValue) -> JsonValue:
-    """Return the value with every text in it cleaned, but not trimmed."""
+    """Return a JSON value with all its strings and keys cleaned as by `clean`, but not trimmed."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Recognise script and language, cut sentences, and find plain forms of English words."""
+"""Detect script and language, cut sentences, and find the dictionary form of English words."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
 
 
 def has_cjk(text: str) -> bool:
-    """Whether it holds a character of Japanese or Chinese (kana or Han)."""
+    """Return whether the text holds a Japanese or Chinese character (kana or Han)."""
     return not text.isascii() and _CJK.search(text) is not None
 
 
 def is_japanese(text: str) -> bool:
-    """Whether it holds kana, and so is Japanese."""
+    """Return whether the text holds kana, which only Japanese has."""
     return not text.isascii() and _KANA.search(text) is not None
 
 
 def sentences(text: str) -> list[str]:
-    """Cut a text of any script into sentences, each with its final mark."""
+    """Cut a text of any script into sentences, each with its final punctuation mark."""
     return [sentence.strip() for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]
 
 
 class Language(Enum):
-    """Languages whose small words are known, and the rest."""
+    """The languages that can be detected by their function words, and OTHER for all the rest."""
 
     ENGLISH = "English"
     GERMAN = "German"
@@ -53,18 +53,21 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English words that are no words of the languages in `_SMALL_WORDS` ("in" and "hat" are)."""
+"""English words that do not occur in the languages of `_SMALL_WORDS`, as "in" and "hat" do."""
 _SMALL_WORDS = {
     Language.GERMAN: frozenset(
         "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
         "zum zur vom beim im ein wurde wurden".split()
     ),
 }
-"""Words that show another language, where no word of `_ENGLISH_ALONE` stands."""
+"""Function words of each language; they count only if the text has no word of `_ENGLISH_ALONE`."""
 
 
 def language_of(text: str) -> Language:
-    """Return the language that the small words of a text show; OTHER where they are of several."""
+    """Return the language that the function words of a text belong to.
+
+    OTHER if it has none of a known language, or also some of an unknown one.
+    """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     if words.isdisjoint(_ENGLISH_ALONE):
         for language, small_words in _SMALL_WORDS.items():
@@ -89,7 +92,9 @@ _KEEPS_ITS_END = re.compile(r"(?:it(?<![vcn]it)|er|en|on|el|al|op|cus)$")
 
 
 class PlainForm(NamedTuple):
-    """A word as a dictionary lists it; `past`: whether its form was a past."""
+    """A word in its dictionary form; `past`: whether the form in the text was a past or a
+    participle.
+    """
 
     word: str
     past: bool = False
@@ -97,10 +102,12 @@ class PlainForm(NamedTuple):
 
 @lru_cache(maxsize=32_768)
 def plain_form(word: str) -> PlainForm:
-    """Return slice for `slicing`, slice and past for `sliced`; `word` is in lower case.
+    """Return the dictionary form of an English word: slice for "slicing", slice and past for
+    "sliced".
 
-    Only number, person and tense are removed. A stemmer would go on to join words of other meanings
-    (import, important), and retire the wrong memory.
+    `word` is in lower case. Only the endings of number, person and tense are removed. A stemmer
+    would also join words that differ in meaning (import, important), and then a wrong memory could
+    be retired.
     """
     if word in PAST:
         return PlainForm(PAST[word], past=True)
@@ -132,7 +139,7 @@ def _singular(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """Return the word of which -ing or -ed was cut: plan for `plann`, hope for `hop`."""
+    """Return the verb from which -ing or -ed was cut: plan for `plann`, hope for `hop`."""
     if _DOUBLED.search(stem):
         return stem if stem.endswith(_KEEP_DOUBLE) else stem[:-1]
     if _ONE_SYLLABLE.search(stem):

@@ -1,4 +1,4 @@
-"""Numbers in one form: twenty-one as 21, $5 as 5 dollars, 17:00 as 5 pm."""
+"""Write numbers in one form: twenty-one as 21, $5 as 5 dollars, 17:00 as 5 pm."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
 _GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
-"""Keys, besides numbers, that may change the number before them."""
+"""Token keys that may change the number before them: 3rd, 5 pm, two hundred and six."""
 
 
 def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with each number, date, time and amount in one form and one order."""
+    """Return the tokens with each number, date, time and amount in a standard form and order.
+
+    "twenty one" becomes one token 21, "$5" becomes 5 and dollar, "3 May" becomes May and day 3.
+    """
     joined: list[Token] = []
     position = 0
     for start, token in enumerate(tokens):
@@ -42,7 +45,7 @@ _KEY = itemgetter(0)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
-    """Return the tokens of the number that starts here, and the position behind it."""
+    """Return the tokens of the number that starts at `start`, and the position after it."""
     first = tokens[start]
     position = start + 1
     following, kind = tokens[position][:2] if position < len(tokens) else ("", "")
@@ -77,11 +80,14 @@ def _value(token: Token) -> float | None:
 
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
 _MOST_DIGITS = 15
-"""Digits that a float holds exactly; a longer number is a code."""
+"""The number of digits that a float holds exactly; a longer number is treated as a code."""
 
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
-    """Whether 3.10 may not be 3.1, since it counts nothing and is no amount."""
+    """Return whether the number may be a version, so that 3.10 is not 3.1.
+
+    It ends with 0 after a point, and no unit or currency shows that it is an amount.
+    """
     key, after = tokens[start].key, tokens[start + 1 : start + 2]
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
     is_amount = start > 0 and tokens[start - 1].key in CURRENCIES
@@ -89,9 +95,9 @@ def _is_version(tokens: Sequence[Token], start: int) -> bool:
 
 
 def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]:
-    """Add up a number word by word: two, hundred, and six, thousand, twenty, one.
+    """Add up a number that is written in several words, such as "two hundred and six thousand".
 
-    Returns the number and the position behind it.
+    `first`: the value of the word at `start`. Returns the number and the position after it.
     """
     total, part, position = 0.0, first, start + 1
     in_words = not tokens[start].surface[:1].isdigit()
@@ -112,7 +118,11 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
 
 
 def _continues(total: float, part: float, token: Token) -> bool:
-    """Whether a word of a number goes on with it: twenty one, not twenty ten."""
+    """Return whether a number word continues the number before it: twenty one, but not twenty ten.
+
+    `total`: the thousands and millions that are complete; `part`: the value of the words after
+    them.
+    """
     value = _value(token) if token.kind is Kind.NUMBER else None
     if value is None or value < 1 or token.surface[:1].isdigit():
         return False
@@ -123,7 +133,10 @@ def _continues(total: float, part: float, token: Token) -> bool:
 
 
 def _moment(first: Token, following: str) -> list[Token]:
-    """Return a time of day or an ISO date in one form; nothing where it is neither."""
+    """Return the tokens of a time of day or an ISO date in standard form; [] if it is neither.
+
+    `following`: the key of the next token, which may be "am" or "pm".
+    """
     date = _ISO_DATE.match(first.key)
     if date and 1 <= int(date[2]) <= 12:
         month, day = MONTH_NAMES[int(date[2]) - 1], str(int(date[3]))
@@ -142,7 +155,9 @@ def _moment(first: Token, following: str) -> list[Token]:
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
-    """Put months before their days: 3 May, the 3rd of May and May 3rd are one date."""
+    """Put months before their days, so that 3 May, the 3rd of May and May 3rd become the same
+    tokens.
+    """
     for position, token in enumerate(tokens):
         if token.key in MONTH_SET and token.kind is Kind.CONTENT:
             _name_day(tokens, position)
@@ -164,7 +179,7 @@ def _name_day(tokens: list[Token], month: int) -> None:
 
 
 def _day(token: Token) -> str:
-    """Return the day of the month that a number can be; "" where it cannot."""
+    """Return the token's number if it can be a day of the month (1 to 31), else ""."""
     number = token.key.removesuffix(".")
     fits = len(number) <= 2 and number.isdecimal() and 1 <= int(number) <= 31
     return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""

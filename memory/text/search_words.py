@@ -1,7 +1,8 @@
-"""Words by which a text is found, and wordings under which a question is looked up.
+"""The terms by which a text is found in a keyword search, and the forms in which a query is
+searched.
 
-Coverage must not lose a word; a search gains by losing those that say who told it and that it was
-told.
+Coverage needs every word of a text. Search is better without the words that only report who said
+something, such as "Mia mentioned that".
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]+")
 
 
 def search_terms(text: str) -> list[str]:
-    """Return the terms by which a text is found, in any script, as often as they stand in it.
+    """Return the terms under which keyword search finds a text, repeated as often as they occur.
 
-    They are its content words in plain form, its numbers, and its Han one by one and in pairs.
-    Ledgers store them: a change of this function needs a step of the schema that makes them anew.
+    They are the content words in dictionary form, the numbers, and each Han character and pair of
+    neighbouring Han characters. The ledger stores them, so a change of this function needs a schema
+    migration that builds them again.
     """
     found = [token.key.lower() for token in tokens(text) if token.kind in _TELLING]
     if text.isascii():
@@ -42,13 +44,14 @@ _REPORTING = frozenset(
     "say mention state note tell share reveal explain add express describe talk discuss report "
     "claim emphasize acknowledge recently currently remember".split()
 )
-"""Verbs of the frame in which an extracted memory stands: "Mia mentioned that ..."."""
+"""Verbs and adverbs with which extracted memories often begin: "Mia mentioned that ..."."""
 
 
 def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
-    """Return the plain forms of its content words and numbers, in order, each once.
+    """Return the content words and numbers of a text in dictionary form, in order, each once.
 
-    Verbs of reporting and the parts of the user's name are left out: all memories have them.
+    Reporting verbs and the words of `user`, the user's name, are left out, because most memories of
+    a user have them.
     """
     known = _REPORTING | {token.key for name in _LETTERS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
@@ -64,14 +67,16 @@ _SELF = frozenset(
     "je j moi mon ma mes mien mienne "
     "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero".split()
 )
-"""Words for the one who speaks; the last are verbs that need no pronoun."""
+"""Words of the first person; the last ones are Spanish verbs that need no pronoun."""
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 
 
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
-    """Return the question and, where it is in the first person, also with the user's name.
+    """Return the queries to search for: the question, and a second form if it is in the first
+    person.
 
-    Where such a word means something else, the name does no harm.
+    The second form has the user's name in front, because memories name the user: "Mia where do I
+    live?". The name does no harm if the word for "I" has another meaning.
     """
     asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_LETTERS(question.lower()))
     return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)

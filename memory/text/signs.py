@@ -1,9 +1,9 @@
-"""Signs and codes: the parts of a text that are facts as they stand.
+"""Signs and codes: the parts of a text that must match exactly.
 
-A sign (≤, →, 👍, :)), an operator, a token with a digit, a symbol or a capital inside it (A+, C#,
-v1.2.0, @runa_k, 5 mW) states what it states to the letter. Before a text is cut into words each of
-them becomes one word of letters, which stands for it; what is written in several ways (½ and 1/2,
-14.30 Uhr and 14:30, a telephone number) becomes one first.
+A sign (≤, →, 👍, :)), an operator, or a token with a digit, a symbol or a capital inside it (A+,
+C#, v1.2.0, @runa_k, 5 mW) is never read as a plain word. Before a text is cut into words, each is
+replaced by one word of letters that encodes it. What has several spellings (½ and 1/2, 14.30 Uhr
+and 14:30, a telephone number) is brought to one spelling first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _UNUSUAL = re.compile(
     r"[^A-Za-z \n,.!?;'-]|[a-z][A-Z]|\.[A-Za-z]|(?<![A-Za-z])-|-(?![a-z])"
     r"| [IVX]+(?=\s*(?:$|[.,;:!?]))"
 ).search
-"""Finds what may be more than plain words and stops in ASCII text."""
+"""Finds the first thing in an ASCII text that may be more than plain words and punctuation."""
 
 
 @lru_cache(maxsize=8_192)
 def is_code(surface: str) -> bool:
-    """Whether a word is a sign or a code, and no plain word or number."""
+    """Return whether a token is a sign or a code, and not a plain word or number."""
     return unified(surface).strip() == encoded(surface)
 
 
@@ -33,7 +33,9 @@ _WORD = re.compile(r"[^\W\d_]+").findall
 
 
 def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Return words that only one of two texts writes in capitals: IT is not it."""
+    """Return the words that one text writes in capitals and the other in small letters: IT is
+    not it.
+    """
     found = []
     for one, other in ((a, b), (b, a)):
         capitals = () if one.isupper() else _CAPITALS(one)
@@ -51,7 +53,10 @@ _PREDICATE = re.compile(
 
 
 def is_other_list(a: str, b: str) -> bool:
-    """Whether both texts are lists under the same heading; such a list is complete."""
+    """Return whether both texts are a heading with a list after it, and the headings are the same.
+
+    Such a list is taken as complete, so a longer list does not cover a shorter one.
+    """
     left, right = _LABELLED(a), _LABELLED(b)
     if left is None or right is None or left[1].casefold() != right[1].casefold():
         return False
@@ -70,12 +75,12 @@ _FROM_HEX = str.maketrans("0123456789abcdef", _NIBBLES)
 
 
 def encoded(code: str) -> str:
-    """Return a word of ASCII letters that stands for a code in a text."""
+    """Return a word of ASCII letters that encodes a sign or a code; `decoded` reverses it."""
     return _MARK + code.encode().hex().translate(_FROM_HEX)
 
 
 def decoded(word: str) -> str:
-    """Return the code that a word stands for; "" for an ordinary word."""
+    """Return the sign or code that a word of `encoded` stands for; "" for an ordinary word."""
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
         return ""
@@ -83,7 +88,9 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with each sign or code as one word, and numbers and dates in one form."""
+    """Return the text with each sign or code encoded as one word, and numbers and dates in one
+    spelling.
+    """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
     text = _one_form(_compatible(text))
@@ -104,7 +111,7 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹]")
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, but for 10², which is not 102, and 1½, which is not 11/2."""
+    """Return the text in NFKC, but keep 10² apart from 102, and 1½ from 11/2."""
     if text.isascii():
         return text
     text = _RAISED.sub(lambda raised: f"^{raised.group()}", text)
@@ -144,7 +151,9 @@ _GLUED = re.compile(
 
 
 def _one_form(text: str) -> str:
-    """Write dates, times, telephone numbers, Roman numerals and decimal commas in one form."""
+    """Write dates, times, telephone numbers, Roman numerals and decimal commas in one spelling
+    each.
+    """
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
     if not _DIGIT(text):
@@ -212,7 +221,7 @@ _SMALL = frozenset(
     "ihr mein dein sein nicht nichts nie kein keine der die das ein eine und oder im am um "
     "zu".split()
 )
-"""Words that in quotation marks are names, and otherwise no words of content."""
+"""Function words that are names if they stand in quotation marks."""
 
 
 def _operator(found: re.Match[str]) -> str:
@@ -221,7 +230,7 @@ def _operator(found: re.Match[str]) -> str:
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """Replace a function word in quotation marks, which is a name."""
+    """Encode a function word in quotation marks, because it is a name: the film "It"."""
     word = found[1]
     name = encoded('"' + word.lower() + '"')
     return f" {name} " if word.lower() in _SMALL else found.group()
@@ -246,7 +255,10 @@ _PARTS = re.compile("['’-]")
 
 
 def _chunk(chunk: str, shouted: bool) -> str:
-    """Return the words between two spaces as they are, or one word for a code."""
+    """Return a run of characters without spaces as it is, or encoded as one word if it is a code.
+
+    `shouted`: whether the whole text is in capitals; plain words then become lower case.
+    """
     bare = chunk.lstrip(_OPENING)
     core = bare.rstrip(_CLOSING)
     if not core or core.startswith(_MARK):
@@ -264,7 +276,10 @@ def _chunk(chunk: str, shouted: bool) -> str:
 
 
 def _has_capital_inside(word: str) -> bool:
-    """Whether a word is a code by its capitals: iPhone, Objective-C, not O'Brien, Wi-Fi, NASA."""
+    """Return whether capitals make a word a code, as in iPhone and Objective-C.
+
+    O'Brien, Wi-Fi and NASA are not codes.
+    """
     if "." in word:
         return not (
             _SENTENCES(word) or re.fullmatch(rf"(?:{_LETTERS}\.)+{_LETTERS}?", word)

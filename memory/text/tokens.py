@@ -1,7 +1,7 @@
 """Cut a text of any script into tokens (words, numbers, signs, stops), each with its kind.
 
-Words of scripts with spaces are read one by one, kana by their endings and particles, Han by the
-run in Japanese and by the character in Chinese.
+Scripts with spaces are cut into words. Hiragana is cut into endings and particles. A run of Han
+characters is one word in Japanese, and one token per character in Chinese.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ from memory.text.vocabulary import (
 
 
 class Kind:
-    """Kinds of tokens, by what they contribute to a statement."""
+    """Kinds of tokens, by what they contribute to a statement.
+
+    SCALE is a number word such as "thousand". TURNING is a word that changes the whole statement,
+    such as "might" or "had". GOVERNING is a preposition, PARTICLE its Japanese counterpart. PERSON
+    is a pronoun. FILLER is a word that may be left out. STOP is punctuation.
+    """
 
     CONTENT = "content"
     NUMBER = "number"
@@ -49,11 +54,11 @@ class Kind:
 
 
 class Token(NamedTuple):
-    """A word, number, sign or stop of a text.
+    """A word, number, sign or punctuation mark of a text.
 
-    `key` names what it states in any form of the word; `surface` is its form in the text. `past`:
-    whether that form is a past; `participle`: whether it can be a participle ("cut" can), or, where
-    a dictionary reads Japanese, whether it is a verb.
+    `key`: the same for all forms and synonyms of a word; `surface`: the form in the text; `past`:
+    whether that form is a past; `participle`: whether it can be a participle, as "cut" can. In
+    Japanese that a dictionary has read, `participle` marks a verb.
     """
 
     key: str
@@ -64,11 +69,11 @@ class Token(NamedTuple):
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
-"""Kinds of tokens that state something."""
+"""Kinds of tokens that state something by themselves."""
 
 
 def is_name(token: Token) -> bool:
-    """Whether it is written like a name, with a capital."""
+    """Return whether the token is a content word with a capital, like a name."""
     return token.kind is Kind.CONTENT and token.surface[:1].isupper()
 
 
@@ -101,12 +106,12 @@ def tokens(text: str) -> list[Token]:
 
 
 _LONG = 40_000
-"""Characters that one call of a pattern reads."""
+"""Length in characters above which a text is cut before a regular expression reads it."""
 
 
 @lru_cache(maxsize=32_768)
 def _alphabetic(piece: str) -> Token:
-    """Return the token of a word, a number, a sign or a stop."""
+    """Return the token of a word, a number, a sign or a punctuation mark."""
     if piece[0].isalpha():
         return word_token(piece)
     if piece[-1].isdigit():
@@ -122,7 +127,7 @@ _STOP = Token("", Kind.STOP, "")
 
 
 def _digits(number: str) -> str:
-    """Return a number without thousands' commas and with one sign for minus."""
+    """Return a number without commas between thousands, and with "-" as its minus sign."""
     return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
 
 
@@ -151,11 +156,15 @@ def word_token(word: str) -> Token:
 
 _SHORT = 3
 _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
-"""Abbreviations that in capitals are no units."""
+"""Abbreviations that are units in small letters, but not in capitals."""
 
 
 def _short_or_single(word: str) -> str:
-    """Return a letter that is a name (vitamin K), or a unit in its case (Mb is not MB); else ""."""
+    """Return the word if its case has a meaning, else "".
+
+    That is a single capital letter (vitamin K), or a unit of two letters with a capital (Mb is not
+    MB).
+    """
     if len(word) == 1:
         return word if word.isascii() and word.isupper() and word not in "AI" else ""
     return word if len(word) == 2 and word[0].isupper() and word.lower() in UNITS else ""
@@ -175,7 +184,7 @@ _ONE_FORM = (
 
 
 def _read(low: str) -> tuple[str, str, bool]:
-    """Return the key and the kind of a word, and whether its form is a past."""
+    """Return the key and the kind of a word in lower case, and whether its form is a past."""
     if low in _CLOSED:
         return *_CLOSED[low], False
     plain = plain_form(low)
@@ -199,12 +208,15 @@ _HAN_ZH_FILLERS = frozenset("的了着地得在正是")
 
 
 _DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}
-"""Kana that only mark a past."""
+"""Endings in kana that only mark a past, each with the key of its token."""
 
 
 @lru_cache(maxsize=32_768)
 def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
-    """Return the tokens of a piece of a text that is not all ASCII."""
+    """Return the tokens of one piece of a text that is not all ASCII.
+
+    `japanese`: whether the text is Japanese; otherwise Han characters are read as Chinese.
+    """
     first = piece[0]
     if "\u3400" <= first <= "\u9fff" or "\uf900" <= first <= "\ufaff" or first == "々":
         return tuple(_han_run(piece) if japanese else _han_characters(piece))
@@ -216,14 +228,16 @@ def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
 
 
 def _kana_spelling(text: str) -> str:
-    """Return one spelling of sounds that are written in several ways."""
+    """Return a katakana word in a standard spelling: ヴァ as バ, without a long mark at the end."""
     for pair in "ヴァバ ヴィビ ヴェベ ヴォボ ウィウイ ウェウエ ウォウオ ティチ".split():
         text = text.replace(pair[:2], pair[2:])
     return text.rstrip("ー") or text
 
 
 def _han_run(run: str) -> Iterator[Token]:
-    """Yield a number where a counter follows it, and the rest of a run of kanji as one word."""
+    """Yield the tokens of a run of kanji: a number if a counter follows it, and the rest as one
+    word.
+    """
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
         yield Token(han_value(number.group()), Kind.NUMBER, number.group())
@@ -233,7 +247,9 @@ def _han_run(run: str) -> Iterator[Token]:
 
 
 def _han_characters(run: str) -> Iterator[Token]:
-    """Yield the tokens of a run of Chinese, character by character, numbers as one."""
+    """Yield the tokens of a run of Chinese, one per character, but one for a number before a
+    counter.
+    """
     position = looked_at = 0
     while position < len(run):
         number = _HAN_NUMBER.match(run, position) if position >= looked_at else None
@@ -249,7 +265,7 @@ def _han_characters(run: str) -> Iterator[Token]:
 
 
 def han_value(digits: str) -> str:
-    """Return the number that Han numerals write, in decimal digits."""
+    """Return the value of a number in Han numerals, as decimal digits: "21" for 二十一."""
     if all(digit in _HAN_DIGITS for digit in digits):
         return "".join(str(_HAN_DIGITS[digit]) for digit in digits).lstrip("0") or "0"
     total, part, digit = 0, 0, 0
@@ -290,7 +306,7 @@ _ROLE = {"が": "は", "へ": "に"}
 _NEGATED = re.compile(
     "なかった|ない|なく|ずに|(?<!とりあえ)(?<=[かがさたなばらわえけげせぜてでねべめれきぎしちにびみり])ず$"
 )
-"""Matches negated endings; the last is "止まらず", while "まず" by itself is "first"."""
+"""Matches negated verb endings. The last alternative matches 止まらず but not まず ("first")."""
 _WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
 _EMPTY = frozenset(
     "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
@@ -299,7 +315,11 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """Return the tokens of a run of hiragana: an ending, a particle, or a word of its own."""
+    """Return the tokens of a run of hiragana, which is an ending, a particle or an independent
+    word.
+
+    A negation and a wish ("want to") become tokens of their own before these.
+    """
     plain = run
     for pattern, short in _POLITE:
         plain = pattern.sub(short, plain)
@@ -321,7 +341,10 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
 
 
 def _role(particle: str) -> str:
-    """Return the role that a particle gives to the word before it; は and が give the same."""
+    """Return the role that a Japanese particle gives to the word before it.
+
+    は and が give the same role, and so do へ and に.
+    """
     if particle == "までに":
         return particle
     also = "も" if particle.endswith("も") and len(particle) > 1 else ""

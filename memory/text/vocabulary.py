@@ -1,4 +1,4 @@
-"""Closed classes of words (negations, fillers, numbers, words that turn a statement), synonyms."""
+"""Lists of words: negations, fillers, numbers, words that change a statement, and synonyms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NEGATIONS = frozenset(
     "ne pas jamais sans aucun aucune nunca jamás ningún ninguna não sem sin nessuno senza "
     "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без".split()
 )
-"""Words for "not" in many languages; the file of a language may add to them."""
+"""Words for "not" in many languages; files in `coverage/languages` may add more."""
 NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 
 TURNING = frozenset(
@@ -26,7 +26,7 @@ TURNING = frozenset(
     "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
-"""Words that make a wish, a doubt, a past or a half of a statement; verbs in plain form."""
+"""Words that turn a statement into a wish, a doubt, a past or a part; verbs in dictionary form."""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
@@ -36,19 +36,19 @@ FILLERS = frozenset(
     "is are am be been being it its itself own such "
     "well oh yes".split()
 )
-"""Words that may be left out, forms of "be" among them."""
+"""Words that may be left out without a change of meaning; forms of "be" are among them."""
 
 SHADES = frozenset(
     "just very quite too extremely incredibly highly super rather pretty again such own well "
     "then so totally completely".split()
 )
-"""Fillers that state something all the same."""
+"""Fillers that state something nevertheless: a difference in them is a difference in meaning."""
 
 EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""Fillers that state nothing, except under a negation: "not really" is not "not"."""
+"""Fillers that count only after a negation: "not really" differs from "not"."""
 
 GOVERNING = {
     "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
@@ -56,7 +56,7 @@ GOVERNING = {
     "to": "to", "from": "from", "than": "than", "over": "over", "through": "through",
     "across": "through",
 }  # fmt: skip
-"""Prepositions by the one that stands for them: in, on and at are one."""
+"""Prepositions, each with its key; those with the same key count as equal ("in" and "on")."""
 
 NARROWING = frozenset(
     # quantity
@@ -77,9 +77,9 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words under which an addition narrows: "all big cats" is fewer than all cats.
+"""English words after which an addition narrows the statement: "all big cats" are not all cats.
 
-The second tallest is not the tallest, a toy gun is no gun.
+The second tallest is not the tallest, and a toy gun is not a gun.
 """
 
 PRIVATIVE = frozenset(
@@ -94,13 +94,13 @@ PRIVATIVE = frozenset(
     "simulated purported putative presumed ostensible styled failed "
     "lookalike decoy respectively".split()
 )
-"""English adjectives that deny their noun: a former, a future, a fictional king is no king."""
+"""English adjectives that deny their noun: a former, a future or a fictional king is not a king."""
 
 CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
     "lest except excluding besides unlike instead until till".split()
 )
-"""English words that introduce a condition, a choice or an exception."""
+"""English words that introduce a condition, an alternative or an exception."""
 
 DOUBTS = frozenset(
     "might may could would should must ought perhaps maybe probably possibly presumably apparently "
@@ -109,10 +109,10 @@ DOUBTS = frozenset(
     "hope wish want expect plan intend consider hesitate try attempt promise threaten pretend "
     "dream need deem opinion according rumor".split()
 )
-"""English words that tell of what may not be so."""
+"""English words that mark a statement as uncertain, planned, wished or only claimed."""
 
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
-"""English words that tell who says so: who said all of it said a part of it."""
+"""English words that report a statement. Who said a whole statement also said each part of it."""
 
 MUTUAL = {
     word: preposition
@@ -122,7 +122,10 @@ MUTUAL = {
     }.items()
     for word in words.split()
 }
-"""Relations that hold from both sides, by their plain form, and what governs the other side."""
+"""Relations that hold in both directions, in dictionary form, with the preposition they take.
+
+Example: "marry" takes "to", since "Mia is married to Tom" also says that Tom is married to Mia.
+"""
 
 
 MEASURES = frozenset(
@@ -138,7 +141,7 @@ MEASURES = frozenset(
 CAUSAL_NOUNS = frozenset(
     "account sake view light hope fear reason cause behalf case order purpose".split()
 )
-"""Nouns that a preposition makes a cause of: on account of the noise."""
+"""Nouns that express a cause or purpose after a preposition: on account of the noise."""
 
 NO_IDIOMS = {
     (preposition, noun): denies
@@ -149,24 +152,27 @@ NO_IDIOMS = {
     }.items()
     for preposition, noun in (pair.split() for pair in pairs.split("|"))
 }
-"""A preposition and a noun with "no" between: whether they deny (by no means, in no time)."""
+"""Idioms of a preposition, "no" and a noun. The value: whether the idiom negates the statement.
+
+True for "by no means", False for "in no time".
+"""
 
 RELATIONAL = frozenset(
     "mother father parent brother sister sibling son daughter child wife husband uncle aunt cousin "
     "niece nephew grandmother grandfather friend boss colleague neighbor teacher doctor owner name "
     "address birthday".split()
 )
-"""Nouns of which somebody has his own: the mother of Mia is Mia's mother."""
+"""Nouns for something that each person has: "the mother of Mia" means "Mia's mother"."""
 
 GIVING = frozenset("give send lend show hand bring offer".split())
-"""Verbs of which the receiver may stand first: gave Leo a book."""
+"""Verbs after which the receiver may come first: "gave Leo a book" means "gave a book to Leo"."""
 
 POSITIVE_EST = frozenset(
     "west rest test guest forest interest request protest honest modest harvest nest chest contest "
     "pest vest invest arrest digest dishonest zest manifest conquest east breast priest feast "
     "beast yeast roast toast coast guest northwest southwest".split()
 )
-"""Words that end like a superlative and are none."""
+"""Words that end in -est but are not superlatives."""
 
 NO_ADVERBS = frozenset(
     "family friendly lovely lonely early daily weekly monthly yearly hourly nightly quarterly only "
@@ -177,7 +183,7 @@ NO_ADVERBS = frozenset(
     "hardly barely scarcely nearly simply merely mostly partly possibly probably supposedly "
     "reportedly allegedly apparently".split()
 )
-"""Words in -ly that are no adverbs of manner: they stay where they stand."""
+"""Words that end in -ly but are not adverbs of manner, so they may not change their position."""
 
 PRONOUNS = {
     word: person
@@ -245,7 +251,7 @@ TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
     "week month year day summer winter spring autumn last next every each am pm lately "
     "daily weekly monthly yearly early late".split()
 ) | {"in no time"}  # fmt: skip
-"""Words of time; a phrase of them may stand at either end of a sentence."""
+"""Words of time; a phrase made of them may stand at either end of a sentence."""
 
 UNITS = {
     name: unit
@@ -301,13 +307,16 @@ PAST = {
     )
     for form in forms.split(",")
 }
-"""Irregular pasts and participles. Those like "saw" or "found" that are other words too stay past
-of themselves: what matters is that both texts are read the same way."""
+"""Irregular pasts and participles, each with its verb in dictionary form.
+
+"saw" and "found" are always read as pasts, although they are other words too. This is harmless,
+because both texts of a comparison are read in the same way.
+"""
 
 SAME_IN_PAST = frozenset(
     "bet burst cost cut hit hurt let put read set shut split spread thrust upset".split()
 )
-"""Verbs whose participle is their plain form."""
+"""Verbs whose participle is the same as their dictionary form."""
 
 IRREGULAR_PLURALS = {
     "children": "child", "men": "man", "women": "woman", "feet": "foot", "teeth": "tooth",
@@ -342,7 +351,7 @@ BE = frozenset({"is", "are", "be", "been", "being", "am"})
 WAS = frozenset({"was", "were"})
 AUXILIARIES = frozenset({"have", "do"})
 WHICH = frozenset({"which", "that", "who"})
-"""Words that start a clause about the word before them."""
+"""Words that begin a relative clause about the word before them."""
 
 # --- a small thesaurus of everyday English, strict on purpose -------------------------------------
 
@@ -374,15 +383,16 @@ therefore thus hence consequently
 """
 
 GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split("|"))
-"""Groups of synonyms in plain form; the first stands for its group.
+"""Groups of synonyms in dictionary form; the first word represents its group.
 
-Words stand in one group only if they can replace each other in every everyday sense. Shades (like
-and love), kinds (dog and poodle), and words that differ in some sense (finish and end, job and
-work) do not. Each group has an example and a look-alike in the tests.
+Two words share a group only if they can replace each other in every everyday sense. Words that
+differ in degree (like and love), words for a kind of the other (dog and poodle) and words that
+differ in one sense (finish and end, job and work) do not. The tests have an example and a
+counterexample for each group.
 """
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
-"""Representative of a group of synonyms, by a word's plain form."""
+"""The word that represents a group of synonyms, for each word of the group in dictionary form."""
 
 SAME_IN_JAPANESE = {
     word: group.split()[0]
@@ -394,4 +404,4 @@ SAME_IN_JAPANESE = {
     )
     for word in group.split()
 }  # fmt: skip
-"""Representative of a group of synonyms, by a Japanese word."""
+"""The word that represents a group of synonyms, for each Japanese word of the group."""
