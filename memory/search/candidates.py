@@ -1,4 +1,4 @@
-"""The pairs that a batch compares, found in one pass over all products."""
+"""The pairs of similar memories that a batch compares, found in one pass over all products."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ from memory.search.pairs import Floats, Pairs, chosen, in_order, joined, scores_
 from memory.search.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
 
 Cosine = float | Floats
-"""One threshold for all rows, or one for each (n,): for a pair, the higher one counts."""
+"""A threshold: one cosine for all rows, or one for each row (n,).
+
+For a pair, the higher one of its two rows counts.
+"""
 _AT_ONCE = 50_000
-"""Pairs compared in one call: enough that numpy does the work, not Python."""
+"""The number of pairs compared in one call, so large that numpy does the work and not Python."""
 
 
 class CandidatePairs(NamedTuple):
-    """`upper` and `nearest` have no pair in common; `counts` has one number for each band."""
+    """The pairs at or above `upper`, and the nearest pairs below it; no pair is in both.
+
+    `counts` has one number of pairs for each of the requested bands.
+    """
 
     upper: Pairs
     nearest: Pairs
@@ -29,11 +35,11 @@ class CandidatePairs(NamedTuple):
 def nearest_pairs(
     vectors: Vectors, k: int, threshold: Cosine, blocks: Blocks | None = None
 ) -> Pairs:
-    """Return the pairs of each row and its k nearest others at or above the threshold, exactly.
+    """Return the pairs of each row with its `k` nearest others at or above `threshold`, exactly.
 
-    A pair is kept if either row is among the other's k nearest, so there are n * k at most. Of
-    equally near rows, the first ones count as nearest. Rows that are all the same take long: each
-    is compared again in float64.
+    A pair is returned if either row is among the other's `k` nearest, so there are at most n * k.
+    Of equally near rows, those with the lower position count as nearer. It is slow if all rows are
+    equal, because each pair is then compared again in float64.
     """
     return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
 
@@ -50,14 +56,14 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Return every pair at or above `upper`, and below it the k nearest of each row, exactly.
+    """Return every pair at or above `upper` and, below it, the `k` nearest of each row, exactly.
 
-    The nearest are those of `nearest_pairs` without the pairs at or above `upper`, so near-copies
-    do not crowd out the others. Also count the pairs at or above each of the `bands`, without
-    keeping them; if rows have weights (n,), a pair counts as the product of its two. With
-    `across`, the number of first rows, only pairs of one of them with one of the others count: a
-    part of a larger search. All thresholds are cosines. It needs about three copies of the vectors
-    in memory. `threads` is one for each core if None.
+    The nearest pairs are at or above `min_cosine`. Pairs at or above `upper` do not use up a row's
+    `k`. For each threshold in `bands`, the pairs at or above it are counted but not returned; if
+    rows have `weights` (n,), a pair counts as the product of its two. If `across` is given, only
+    pairs of one of the first `across` rows with one of the others are considered, as a part of a
+    larger search. All thresholds are cosines. `threads` is the number of threads; None means one
+    for each core. About three copies of the vectors are needed in memory.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -75,7 +81,10 @@ def candidate_pairs(
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Return the pairs that a whole search keeps, of those that its parts have kept."""
+    """Return the `k` nearest pairs of each row among pairs that separate searches have found.
+
+    `rows` is the number of rows of the whole matrix. No pair may be given twice.
+    """
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
         best.take(pairs)
@@ -83,13 +92,13 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
 
 
 def _placed(pairs: Pairs, order: Ints) -> Pairs:
-    """Return the pairs by the numbers that the rows had before they were sorted."""
+    """Return the pairs with the positions of their rows before these were sorted into `order`."""
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
 
 
 class _Level:
-    """A threshold for each row; for a pair, the higher one counts."""
+    """A threshold with one value for each row; for a pair, the higher of its two counts."""
 
     def __init__(self, values: Floats, products: Products) -> None:
         self.values = values
@@ -97,12 +106,12 @@ class _Level:
         self._products = products
 
     def of(self, i: Ints, j: Ints) -> Floats:
-        """Return the threshold of each pair (m,)."""
+        """Return the threshold of each pair (m,), given by its rows `i` and `j` (m,)."""
         stricter: Floats = np.maximum(self.values[i], self.values[j])
         return stricter
 
     def in_tile(self, row: int, column: int) -> float | Vectors:
-        """Return the threshold of each pair of a tile, or the one that all of them have."""
+        """Return the threshold of each pair of a tile, or one number if it is the same for all."""
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
         low = max(float(rows.min()), float(columns.min()))
@@ -113,7 +122,10 @@ class _Level:
 
 
 class _Best:
-    """The k nearest of each row among the pairs seen so far; equally near ones by position."""
+    """The `k` nearest other rows of each row, among the pairs given to `take` so far.
+
+    Of equally near rows, the one with the lower `position` counts as nearer.
+    """
 
     def __init__(self, position: Ints, k: int) -> None:
         self.k = k
@@ -122,10 +134,10 @@ class _Best:
         self._others = np.full((len(position), k), -1)
 
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
-        """Keep the nearest of these pairs, none of which was seen before.
+        """Update the nearest rows with these pairs, none of which was given before.
 
-        Return the rows that changed, and the similarity of the farthest of each one's k nearest,
-        -inf if it has fewer.
+        Return the rows that changed and, for each, the cosine of its k-th nearest; -inf if it has
+        fewer.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -142,7 +154,7 @@ class _Best:
         return changed, scores[kept[:, -1]]
 
     def pairs(self) -> Pairs:
-        """Return each pair once, `i < j`, in which either row is among the other's nearest."""
+        """Return each pair `i < j` once in which either row is among the other's nearest."""
         rows, place = np.nonzero(self._others >= 0)
         others, scores = self._others[rows, place], self._scores[rows, place]
         i, j = np.minimum(rows, others), np.maximum(rows, others)
@@ -151,7 +163,7 @@ class _Best:
 
 
 class _Search:
-    """One pass over all tiles; `best` fills as it goes."""
+    """One pass over all tiles of the matrix, which collects pairs; `best` is filled by `run`."""
 
     def __init__(
         self,
@@ -173,12 +185,12 @@ class _Search:
         floors = levels[0] - self._slack if best.k else self._limits
         floors = np.minimum(floors, self._limits).astype(np.float32)
         self._floors = self._products.padded(floors)
-        """The product from which on a pair of the row is compared; it only ever rises."""
+        """For each row, the lowest product at which a pair is compared exactly. It only rises."""
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """Return all pairs at or above upper, and the number of pairs in each band."""
+        """Return all pairs at or above the upper threshold, and the count for each band."""
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):
                 pass
@@ -193,11 +205,11 @@ class _Search:
         return upper, counts
 
     def _is_kept(self, band: _Level) -> bool:
-        """Whether all pairs of the band are kept at `upper` anyway."""
+        """Return whether the band is nowhere below the upper threshold: all its pairs are kept."""
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise the floors of a tile's rows to the k-th nearest inside the tile."""
+        """Raise the floors of a diagonal tile's rows to their k-th nearest in this tile."""
         if not 0 < self.best.k <= self._tile:
             return
         products = self._products.tile(row, row)
@@ -209,12 +221,12 @@ class _Search:
         self._raise(rows, kth[: len(rows)] - self._slack)
 
     def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
-        """Raise the rows' floors to their k-th nearest, but not above `upper`."""
+        """Raise the rows' floors to their k-th highest cosine, or at most the upper threshold."""
         floors = np.minimum(kth - self._slack, self._limits[rows])
         self._floors[rows] = np.maximum(self._floors[rows], floors)
 
     def _strip(self, row: int) -> Ints:
-        """Compare a strip of tiles, and return the number of pairs in each band."""
+        """Compare the rows of one strip of tiles, and return the number of pairs in each band."""
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
         kept: list[Places] = []
@@ -230,7 +242,7 @@ class _Search:
         return counts
 
     def _noticed(self, products: Vectors, row: int, column: int) -> Places:
-        """Return the pairs of a tile that may be at `upper`, or among either row's nearest."""
+        """Return the pairs of a tile that may reach the upper threshold or be a row's nearest."""
         rows = self._products.of_rows(self._floors, row)
         columns = self._products.of_columns(self._floors, column)
         hits = products >= rows
@@ -238,6 +250,7 @@ class _Search:
         return self._products.places(row, column, hits)
 
     def _look_at(self, i: Ints, j: Ints) -> None:
+        """Compute the exact cosines of these pairs, and keep those that are to be returned."""
         pairs = Pairs(i, j, scores_of(self._vectors, i, j))
         upper = pairs.similarity >= self._upper.of(i, j)
         near = ~upper & (pairs.similarity >= self._lower.of(i, j))
@@ -247,7 +260,10 @@ class _Search:
                 self._raise(*self.best.take(chosen(pairs, near)))
 
     def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
-        """Count the pairs of a tile in a band; float64 decides about those at its edge."""
+        """Count the pairs of a tile in a band.
+
+        Products close to the threshold are computed in float64.
+        """
         level = band.in_tile(row, column)
         maybe = products >= level - self._slack
         many = np.count_nonzero(maybe)
@@ -264,4 +280,5 @@ class _Search:
         return weight + self._weight(i[hit], j[hit])
 
     def _weight(self, i: Ints, j: Ints) -> int:
+        """Return the sum of the weights of these pairs."""
         return int((self._weights[i] * self._weights[j]).sum())

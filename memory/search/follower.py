@@ -1,4 +1,4 @@
-"""Keeps an index up to date with the ledger, and adds to its answers what it lacks."""
+"""Keeps an approximate index up to date with the ledger, and searches what it does not have yet."""
 
 from __future__ import annotations
 
@@ -17,32 +17,40 @@ from memory.protocols import Query, VectorIndex
 logger = logging.getLogger(__name__)
 
 _WIDER = 4
-"""By which factor more neighbours are asked for at first: some are of other scopes."""
+"""Factor by which more neighbours than `k` are requested first, as some are of other scopes."""
 _WIDEST = 4_000
-"""Neighbours asked for at most; then the search is done without the index."""
+"""The most neighbours that are requested. If they are too few, the index cannot answer."""
 _PAGE = 500
-"""Rows copied at once; a search may have to wait for as long as that takes."""
+"""The number of rows copied at once. A search may have to wait until a page is copied."""
 _PAUSE_S = 0.02
-"""Seconds between two pages, in which waiting searches come first."""
+"""Pause in seconds after each page, in which waiting searches run."""
 
 
 class Follower:
-    """An index that follows one ledger. Safe to share between threads."""
+    """An approximate index that is kept up to date with one ledger.
+
+    Safe to share between threads.
+    """
 
     def __init__(self, index: VectorIndex, ledger: Ledger, lag: int = 200) -> None:
-        """Let the index be up to `lag` changes behind: those are searched exactly."""
+        """Keep `index` up to date with `ledger`.
+
+        The index may be up to `lag` changes behind when it is searched; changed memories are then
+        searched exactly.
+        """
         self.index = index
         self._ledger = ledger
         self._lag = lag
         self._lock = threading.RLock()
-        """Held by whoever uses the index."""
+        """Held while a thread uses the index."""
         self._stopped = threading.Event()
         self._copying: threading.Thread | None = None
 
     def nearest(self, queries: Sequence[Query], *, fill: bool = True) -> list[list[str] | None]:
-        """Return candidates for the nearest of each query; None if the index cannot tell.
+        """Return, for each query, the ids of memories that may be nearest, for exact comparison.
 
-        If it is far behind the ledger and `fill` is set, it is filled in the background.
+        None in place of a list means that the index cannot answer this query. If the index is far
+        behind the ledger and `fill` is set, it is filled in the background.
 
         Raises: IndexFault, LedgerError.
         """
@@ -61,7 +69,9 @@ class Follower:
     def copy_all(
         self, on_progress: Callable[[int, int], None] | None = None, pause_s: float = 0.0
     ) -> None:
-        """Copy every change into the index, resting after each page.
+        """Copy every change into the index in pages, with a pause of `pause_s` seconds after each.
+
+        `on_progress` is called with the numbers of changes copied and in all.
 
         Raises: IndexFault, LedgerError.
         """
@@ -74,7 +84,9 @@ class Follower:
             self._stopped.wait(pause_s)
 
     def scrub(self) -> None:
-        """Leave no vector of a forgotten memory in the index.
+        """Remove all vectors of forgotten memories from the index.
+
+        An index of a single process is cleared instead, and filled again when it is needed.
 
         Raises: IndexFault, LedgerError.
         """
@@ -89,7 +101,7 @@ class Follower:
                 writer.followers.mark_clean(self.index.id)
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Fill the index again from the ledger's vectors.
+        """Clear the index, and fill it again with the vectors in the ledger.
 
         Raises: IndexFault, LedgerError.
         """
@@ -98,7 +110,7 @@ class Follower:
             self.copy_all(on_progress)
 
     def disagreement(self) -> str:
-        """Say how the index differs from what it has copied of the ledger; "" if it does not.
+        """Return how the index differs from what it has copied of the ledger; "" if it does not.
 
         Raises: IndexFault, LedgerError.
         """
@@ -133,7 +145,11 @@ class Follower:
     # --- how far it is ---
 
     def _state(self) -> IndexState:
-        """Return how far the index has followed; clear one that the ledger does not know."""
+        """Return which changes the index has copied; clear an index that the ledger does not know.
+
+        An index that may still hold forgotten memories is cleared too, unless other processes share
+        it.
+        """
         with self._ledger.reading() as reader:
             state = reader.followers.state(self.index.id)
         keeps = self.index.shared and state is not None and state.watermark > 0
@@ -153,6 +169,10 @@ class Follower:
     def _found(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str] | None:
+        """Return ids of memories that may be nearest to a query; None if the index gives too few.
+
+        `changes` are the changes that the index lacks, and `known` has their vectors by text key.
+        """
         newer = {change.id for change in changes}
         near = self._nearest_of(query, changes, known)
         wanted = _WIDER * query.k
@@ -167,7 +187,7 @@ class Follower:
             wanted = min(4 * wanted, _WIDEST)
 
     def _fitting(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Return those of the ids that are live memories of the scope, in their order."""
+        """Return those of the ids that are live memories in the scope, in the given order."""
         with self._ledger.reading() as reader:
             values = reader.followers.live_values(ids)
         return [name for name in ids if name in values and scope.holds(values[name])]
@@ -175,7 +195,7 @@ class Follower:
     def _nearest_of(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str]:
-        """Return the nearest of the memories that the index lacks."""
+        """Return the `query.k` nearest of the changed memories, which the index lacks."""
         inside = [one for one in changes if one.live and one.text_key in known]
         fits = {*self._fitting(query.scope, [one.id for one in inside])}
         scored = [
@@ -197,9 +217,9 @@ class Follower:
             logger.warning("the index is behind (%s)", exc)
 
     def _copy_page(self) -> tuple[int, int]:
-        """Copy a page; return how many changes were copied, and how many are left.
+        """Copy one page of changes; return how many were copied, and how many are left.
 
-        Both are 0 while another process copies.
+        Both numbers are 0 while another process copies.
         """
         with self._lock, self._only_one() as mine:
             if not mine:
@@ -216,7 +236,10 @@ class Follower:
             return len(changes), left - len(changes)
 
     def _only_one(self) -> contextlib.AbstractContextManager[bool]:
-        """Lock the copying, which one process at a time does for a shared index."""
+        """Lock the copying, so that only one process at a time copies into a shared index.
+
+        The context manager yields False if another process has the lock.
+        """
         if not self.index.shared:
             return contextlib.nullcontext(True)
         return self._ledger.exclusive(f"index-{self.index.place}")

@@ -1,4 +1,4 @@
-"""Words and vectors together: BM25 beside the cosine, each as standard scores, added."""
+"""Ranking by words and by vector: the sum of the standard scores of BM25 and of the cosine."""
 
 from __future__ import annotations
 
@@ -12,28 +12,32 @@ from memory.ledger import Postings
 
 Floats = npt.NDArray[np.float64]
 _SATURATION, _BY_LENGTH = 1.2, 0.75
-"""BM25's k1 and b, as Robertson and Walker found them; others score alike here."""
+"""BM25's parameters k1 and b, as found by Robertson and Walker. Others rank about as well here."""
 
 
 class WordScores(NamedTuple):
-    """The BM25 scores of the memories that have any of the words; all others score 0."""
+    """The BM25 scores of memories for a question. Memories without any of its words score 0."""
 
     numbers: npt.NDArray[np.int64]
-    """Of the memories, in order."""
+    """The numbers in the ledger of the memories that have any of the words, ascending."""
     by_number: Floats
-    """The score of each number from the first of them on; the last score is 0."""
+    """The scores by number: position 0 is the lowest of `numbers`. The last score is always 0."""
     memories: int
-    """How many there are in all."""
+    """The number of memories in all, including those that score 0."""
 
     def best(self, k: int) -> list[int]:
-        """Return the numbers of the k memories that score most, in no order."""
+        """Return the numbers of the `k` memories with the highest scores, in no order."""
         best = self.numbers
         if k < len(best):
             best = best[np.argpartition(-self.by_number[best - best[0]], k)[:k]]
         return [int(number) for number in best]
 
     def of(self, numbers: npt.NDArray[np.int64]) -> Floats:
-        """Return the standard scores of these memories, among all; 0 where all score the same."""
+        """Return the standard scores (n,) of the memories with these numbers (n,).
+
+        Mean and deviation are those of all memories. The scores are 0 if all memories score the
+        same.
+        """
         if not len(self.numbers):
             return np.zeros(len(numbers))
         scores = self.by_number[self.numbers - self.numbers[0]]
@@ -48,7 +52,7 @@ class WordScores(NamedTuple):
 
 
 def bm25(postings: Postings) -> WordScores:
-    """Score the memories by the terms that they have."""
+    """Return the BM25 score of each memory for the terms in `postings`."""
     _, mean_length, terms, numbers, counts, lengths = postings
     memories = max(postings.memories, 1)
     if not len(numbers):
@@ -64,7 +68,7 @@ def bm25(postings: Postings) -> WordScores:
 
 
 class Spread(NamedTuple):
-    """The mean and the standard deviation of a question's cosines with the memories of a scope."""
+    """The mean and the standard deviation of a question's cosines with a scope's memories."""
 
     mean: float
     deviation: float
@@ -76,7 +80,7 @@ class Spread(NamedTuple):
         return cls(float(cosines.mean(dtype=np.float64)), float(cosines.std(dtype=np.float64)))
 
     def standard(self, cosines: npt.NDArray[np.floating[Any]]) -> Floats:
-        """Return the standard scores of cosines; 0 where all in the scope are the same."""
+        """Return the standard scores of these cosines; zeros if the deviation is nearly zero."""
         if self.deviation < 1e-6:
             return np.zeros(len(cosines))
         scores = (cosines - self.mean) / self.deviation
@@ -84,7 +88,7 @@ class Spread(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The memories of a scope that answer a question best, best first."""
+    """The ids of the memories that answer a question best, best first, and the cosines' spread."""
 
     ids: Sequence[str]
     spread: Spread

@@ -1,4 +1,4 @@
-"""Answers a query from the vectors in memory, an approximate index, or the ledger in parts."""
+"""Answers queries from vectors in RAM, from an approximate index, or from the ledger in parts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
 
 
 class SearchRouter:
-    """Nearest neighbours over the ledger's live memories, as of the latest commit.
+    """Finds the live memories of a ledger that are nearest to a query, as of the latest commit.
 
-    Safe to share between threads.
+    Each query is answered from the user's vectors in RAM if they fit, else from an approximate
+    index, else from the ledger in parts. It is safe to share between threads.
     """
 
     def __init__(
@@ -34,10 +35,11 @@ class SearchRouter:
         *,
         at_once: bool = False,
     ) -> None:
-        """Hold up to `limit` bytes of vectors; call `open_index` for users with more of them.
+        """Hold up to `limit` bytes of vectors in RAM.
 
-        With `at_once` it is called at the first query, needed or not: somebody who names a server
-        wants to know if it is not there.
+        `open_index` is called when a user's vectors exceed this limit; None means that there is no
+        index. With `at_once` it is called at the first query in any case, so that a wrong address
+        of an index server is noticed early.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)
@@ -46,21 +48,23 @@ class SearchRouter:
         self._lock = threading.Lock()
         self._follower: Follower | None = None
         self._asked = 0
-        """How many times a user was searched whose vectors do not fit."""
+        """How often a user was searched whose vectors exceed the limit."""
         self._has_warned = False
 
     @property
     def name(self) -> str:
-        """The name shown to people."""
+        """The kind of search in use, as shown to people."""
         return "exact search" if self._follower is None else self._follower.index.name
 
     @property
     def has_index(self) -> bool:
-        """Whether an index can be opened here."""
+        """Whether an index is open or could be opened."""
         return self._open_index is not None
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
-        """Return the ids of the nearest to each query, to be compared by the ledger's vectors.
+        """Return, for each query, the ids of memories that may be nearest to it.
+
+        There may be more than `query.k`. The caller must compare them by the vectors in the ledger.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
@@ -77,7 +81,9 @@ class SearchRouter:
         return found
 
     def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the best by vector and by words; None if the vectors are not in memory.
+        """Return the memories that answer a query best by vector and by words.
+
+        `words` are the memories' scores by words. None if the user's vectors are not in RAM.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
@@ -85,7 +91,7 @@ class SearchRouter:
         return self._by_user.best(query, words)
 
     def scrub(self) -> None:
-        """Clear what an index holds of forgotten memories, if this process may write it.
+        """Open the index, if there is one, and remove what it holds of forgotten memories.
 
         Raises: IndexFault, LedgerError.
         """
@@ -94,7 +100,7 @@ class SearchRouter:
             follower.scrub()
 
     def disagreement(self) -> str:
-        """Say how the index differs from the ledger; "" if it does not, or is not needed.
+        """Return how the index differs from the ledger; "" if it does not, or if it is not needed.
 
         Raises: IndexFault, LedgerError.
         """
@@ -102,14 +108,17 @@ class SearchRouter:
         return "" if follower is None else follower.disagreement()
 
     def unneeded(self) -> list[str]:
-        """Return the folders of indexes that are not needed since all vectors fit into memory."""
+        """Return the folders of indexes that are no longer needed because all vectors fit into RAM.
+
+        Raises: LedgerError.
+        """
         if self._by_user.has_too_large():
             return []
         with self._ledger.reading() as reader:
             return [place for place in reader.followers.locations() if Path(place).is_dir()]
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Fill the index again from the ledger's vectors.
+        """Drop the vectors in RAM, and fill the index again from the ledger if there is one.
 
         Raises: IndexFault, LedgerError.
         """
@@ -119,7 +128,7 @@ class SearchRouter:
             follower.rebuild(on_progress)
 
     def close(self) -> None:
-        """Drop the vectors and close the index. May be called twice."""
+        """Drop the vectors and close the index. It may be called twice."""
         self._by_user.forget_all()
         self._give_up()
 
@@ -129,7 +138,10 @@ class SearchRouter:
             self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-        """Return the index's answers, and the ledger's for queries that it cannot answer."""
+        """Return the ids for queries of a user whose vectors exceed the limit.
+
+        Queries that the index cannot answer are answered from the ledger.
+        """
         self._asked += 1
         answers = self._approximately(queries)
         left = [query for query, names in zip(queries, answers, strict=True) if names is None]
@@ -155,7 +167,10 @@ class SearchRouter:
             logger.warning("%s; in large scopes that takes seconds: %s", problem, _REMEDY)
 
     def _opened(self) -> Follower | None:
-        """Raises: IndexFault."""
+        """Open the index if necessary, and return it; None if there is none.
+
+        Raises: IndexFault.
+        """
         with self._lock:
             if self._follower is None and self._open_index is not None:
                 index = self._open_index(self._ledger)
@@ -163,7 +178,7 @@ class SearchRouter:
             return self._follower
 
     def _give_up(self) -> None:
-        """Search without the index from here on."""
+        """Close the index, and search without it from now on."""
         with self._lock:
             follower, self._follower, self._open_index = self._follower, None, None
         if follower is not None:

@@ -1,4 +1,4 @@
-"""Chroma as an index of vectors: embedded in a process of its own, or a server."""
+"""Chroma as a vector index: in a separate process for a local folder, or on a server."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The only `chromadb` import, loaded when first needed: clients, collections, faults."""
+"""Clients of Chroma. Only this file imports `chromadb`, and only when it is first needed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from memory.errors import IndexFault
 
 ChromaClient = Any
-"""A client of chromadb's, or a `ChromaProcess`; chromadb's types do not fit what it accepts."""
+"""A client of chromadb or a `ChromaProcess`. Any, because chromadb's own types are too narrow."""
 ChromaCollection = Any
-"""A collection of chromadb's, or a `CollectionHandle`."""
+"""A collection of chromadb or a `CollectionHandle`."""
 COLLECTION = "memories"
 _PATIENCE_S = 5.0
-"""How long a server may take to say that it is there; Chroma's own client waits for ever."""
+"""How long a server may take to answer that it is there. Chroma's own client has no limit."""
 _CALL_S = 30.0
 """How long a server may take for one call."""
 
 
 @dataclass(frozen=True)
 class ChromaServer:
-    """Where a Chroma server listens."""
+    """The address of a Chroma server, with the tenant, database and headers for requests."""
 
     host: str
     port: int
@@ -35,9 +35,10 @@ class ChromaServer:
 
 
 def persistent_client(folder: Path) -> ChromaClient:
-    """Return a client in this process, whose memory may end up in Chroma's files.
+    """Open Chroma on a folder inside this process.
 
-    Only for a process that has nothing else in its memory.
+    Chroma's files may end up with anything from this process's memory. Use it only in a process
+    that holds no other texts, and no keys.
 
     Raises: IndexFault.
     """
@@ -49,7 +50,10 @@ def persistent_client(folder: Path) -> ChromaClient:
 
 
 def http_client(server: ChromaServer) -> ChromaClient:
-    """Raises: IndexFault where nothing answers there."""
+    """Connect to a Chroma server, with a time limit for each call.
+
+    Raises: IndexFault if no server answers.
+    """
     heartbeat(server)
     with chroma_faults():
         chromadb, settings = load_chroma()
@@ -68,7 +72,10 @@ def http_client(server: ChromaServer) -> ChromaClient:
 
 
 def heartbeat(server: ChromaServer) -> None:
-    """Raises: IndexFault where nothing answers there."""
+    """Check that a Chroma server answers.
+
+    Raises: IndexFault if no server answers.
+    """
     import httpx2  # a tenth of a second that stores without a server do without
 
     with chroma_faults():
@@ -78,7 +85,7 @@ def heartbeat(server: ChromaServer) -> None:
 
 
 def close_client(client: ChromaClient) -> None:
-    """Let go of files and connections, whatever state they are in."""
+    """Close a client's files and connections. Errors are ignored."""
     with contextlib.suppress(Exception):  # nothing is left to save
         client.close()
     for session in _sessions(client):
@@ -87,7 +94,7 @@ def close_client(client: ChromaClient) -> None:
 
 
 def _sessions(client: Any) -> list[Any]:
-    """Return the HTTP sessions of a client, where time limits are set and connections closed."""
+    """Return a client's HTTP sessions; a client of a local folder has none."""
     servers = [
         getattr(part, "_server", None) for part in (client, getattr(client, "_admin_client", None))
     ]
@@ -96,6 +103,7 @@ def _sessions(client: Any) -> list[Any]:
 
 
 def load_chroma() -> tuple[Any, Any]:
+    """Import chromadb, and return the module and its settings without telemetry."""
     import chromadb  # 0.5 s and 80 MB that most commands do without
     from chromadb.config import Settings
 
@@ -104,6 +112,7 @@ def load_chroma() -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def chroma_faults() -> Iterator[None]:
+    """Turn every exception inside the block into an IndexFault."""
     try:
         yield
     except IndexFault:
@@ -115,14 +124,14 @@ def chroma_faults() -> Iterator[None]:
 
 @cache
 def load_minilm() -> Any:
-    """Load Chroma's default embedding function once, for `MiniLMEmbedder`."""
+    """Return Chroma's default embedding function, loaded once, for `MiniLMEmbedder`."""
     from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
     return ONNXMiniLM_L6_V2()
 
 
 def own_embedding(collection: ChromaCollection) -> Any | None:
-    """Return the embedding function that a collection names; None if it names none.
+    """Return the embedding function that a collection is configured with; None if there is none.
 
     Raises: IndexFault if it is not installed here.
     """

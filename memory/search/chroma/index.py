@@ -1,4 +1,4 @@
-"""The promise of `VectorIndex` on Chroma: one collection, in a folder or on a server."""
+"""`VectorIndex` implemented by one Chroma collection, in a local folder or on a server."""
 
 from __future__ import annotations
 
@@ -31,20 +31,23 @@ from memory.search.chroma.process import ChromaProcess, alone_at, closed_record,
 logger = logging.getLogger(__name__)
 
 _BATCH = 1_000
-"""Rows of one read or write."""
+"""The number of rows in one read or write."""
 _TOLERANCE = 1e-5
-"""Chroma returns the numbers of a vector with a relative error of up to 1e-6."""
+"""Vectors that differ by less are equal: Chroma returns them with a relative error up to 1e-6."""
 _ID = "memory-dedup.id"
-"""The file in a folder that marks it as ours; each new making of the index gets a new id."""
+"""A file that marks the folder as an index of ours. It holds an id, new each time it is cleared."""
 _RECORD_BYTES = 1_000_000
-"""More than any record of ours: a larger one is somebody else's."""
+"""The maximum size of a record of ours. A larger file is somebody else's."""
 
 
 class _ChromaIndex:
-    """The rows of a `VectorIndex` in one collection, which is opened when first needed."""
+    """The part of a `VectorIndex` that is the same for a folder and a server.
+
+    It stores its rows in one Chroma collection, which is opened when first needed.
+    """
 
     settings: Mapping[str, Any] = {"space": "cosine"}
-    """Of the HNSW graph of a new collection."""
+    """Settings of the HNSW graph of a new collection."""
 
     def __init__(self, collection_name: str) -> None:
         self._collection_name = collection_name
@@ -54,8 +57,9 @@ class _ChromaIndex:
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
         """Store vectors under their ids.
 
-        A vector that is there already stays. A different one under the same id is deleted first:
-        where hnswlib moves a vector in place, its graph can lose the way to others.
+        A vector that is stored already is not written again. A different vector under the same id
+        is deleted first: if hnswlib changes a vector in place, other vectors may no longer be
+        found.
         """
         with chroma_faults():
             for start in range(0, len(ids), _BATCH):
@@ -118,16 +122,20 @@ class _ChromaIndex:
 
 
 class EmbeddedChroma(_ChromaIndex):
-    """Chroma on a folder that only this process uses; Chroma's process starts when first needed.
+    """A vector index in a folder that only this process uses, served by a Chroma process.
 
-    Chroma is not crash-safe: a folder that was not closed in order is deleted and filled again.
+    The Chroma process starts when first needed. Chroma is not crash-safe: a folder that was not
+    closed properly is deleted, and must be filled again.
     """
 
     name = "Chroma"
     shared = False
 
     def __init__(self, folder: Path) -> None:
-        """Raises: IndexFault where another process has the folder."""
+        """Lock the folder, and delete an index in it that was not closed properly.
+
+        Raises: IndexFault if another process has the folder open, or it cannot be locked.
+        """
         super().__init__(COLLECTION)
         self._folder = folder
         self._lock = files.own_lock(folder.with_suffix(".lock"))
@@ -161,7 +169,12 @@ class EmbeddedChroma(_ChromaIndex):
             return ""
 
     def clear(self) -> None:
-        """Delete the folder: Chroma's files keep what it deletes, and what its memory held."""
+        """Delete the folder, and make a new one with a new id.
+
+        Deleting rows would not be enough, because Chroma's files keep deleted data.
+
+        Raises: IndexFault.
+        """
         super().close()
         with alone_at(self._folder):
             self._discard()
@@ -181,7 +194,10 @@ class EmbeddedChroma(_ChromaIndex):
         return ChromaProcess(self._folder, is_ours=True)
 
     def _is_whole(self) -> bool:
-        """Whether the files are as they were when Chroma closed them, or never opened."""
+        """Return whether Chroma closed the files properly and they have not changed since.
+
+        True also if the folder holds nothing but its id.
+        """
         if self.id and [path.name for path in self._folder.iterdir()] == [_ID]:
             return True
         try:
@@ -191,7 +207,10 @@ class EmbeddedChroma(_ChromaIndex):
         return bool(self.id) and bool(record == state_of(self._folder))
 
     def _discard(self) -> None:
-        """Delete the folder; one that is somebody else's is renamed."""
+        """Delete the folder if it is an index of ours; otherwise rename it.
+
+        Raises: IndexFault.
+        """
         closed_record(self._folder).unlink(missing_ok=True)
         if not self._folder.exists():
             return
@@ -206,13 +225,16 @@ class EmbeddedChroma(_ChromaIndex):
 
 
 class ServedChroma(_ChromaIndex):
-    """A store's own collection on a Chroma server, which several processes share."""
+    """A vector index in a collection of its own on a Chroma server, shared by several processes."""
 
     name = "Chroma server"
     shared = True
 
     def __init__(self, server: ChromaServer, store_id: str) -> None:
-        """Raises: IndexFault where no server answers there."""
+        """Use the collection for `store_id`, the id of the ledger's store.
+
+        Raises: IndexFault if no server answers.
+        """
         super().__init__(f"{COLLECTION}-{store_id}")
         self._server = server
         try:
@@ -227,7 +249,10 @@ class ServedChroma(_ChromaIndex):
 
     @property
     def id(self) -> str:
-        """Return the current id: another process may have cleared the collection."""
+        """The collection's current id.
+
+        It is read anew, since another process may have cleared it.
+        """
         self._opened = None
         return str(self._collection.id)
 

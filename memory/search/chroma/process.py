@@ -1,10 +1,10 @@
-"""A client of Chroma's on a folder, in a process of its own that ends with its owner.
+"""A Chroma client whose calls run in a separate process, which ends with its owner.
 
-hnswlib writes memory that it never filled into its files, with whatever was there before. So this
-process is a fresh interpreter. For our index it gets ids and vectors, never a text, so that none
-can end up in a file. For somebody else's folder it knows nothing but their rows. Chroma's writes
-also hold the interpreter's lock, and a damaged folder can end the whole process: neither then
-harms the process that searches and writes memories.
+hnswlib writes uninitialised memory into its files, with whatever that memory held before. So the
+process is a fresh interpreter that knows no texts: for our own index it gets only ids and vectors;
+from another program's folder it knows only what is in the folder. Besides, Chroma holds the
+interpreter's lock while it writes, and a damaged folder can crash the process. Neither then affects
+the process that searches and writes memories.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from memory.search.chroma.client import (
 )
 
 _ENDING_S = 10.0
-"""How long the process may take to end once its files are closed."""
+"""How long the process may take to end after its files are closed."""
 _PATIENCE_S = 30.0
-"""How long a process waits for an earlier one, whose owner was killed, to close the folder."""
+"""How long a process waits until an earlier one, whose owner was killed, closes the folder."""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
     *("APPDATA", "LOCALAPPDATA", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
 )
-"""The variables that the process inherits; any other may hold a key."""
+"""The environment variables that the process inherits. Any other might hold a key."""
 _PACKAGES = Path(__file__).absolute().parents[3]
 """The folder that this package is imported from."""
 _CODE = """
@@ -55,13 +55,18 @@ serve(**json.loads(sys.argv[1]))
 
 
 class ChromaProcess:
-    """A client of Chroma's whose calls run in a process of their own. Safe between threads."""
+    """A Chroma client whose calls run in a separate process.
+
+    It is safe to share between threads.
+    """
 
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
-        """Start the process and wait until it has opened the folder.
+        """Start the process, and wait until it has opened the folder.
 
-        With `is_ours` the process records how it closes the files, and nobody else may read them. A
-        `lock` outside somebody else's folder makes the next process wait for this one.
+        `is_ours` says that the folder is our own index: the process then records the state in which
+        it closes the files, and keeps them private to this user. For another program's folder,
+        `lock` is a lock file outside of it, so that the next process waits until this one has
+        closed the folder.
 
         Raises: IndexFault.
         """
@@ -106,10 +111,10 @@ class ChromaProcess:
         self.call(None, "delete_collection", name=name)
 
     def call(self, collection: UUID | None, method: str, **arguments: Any) -> Any:
-        """Call a method of a collection, or of the client; one call runs at a time.
+        """Call a method of a collection, given by its id, or of the client if `collection` is None.
 
-        Where a method of the client returns collections, the answer is a list of their names, ids
-        and configurations.
+        One call runs at a time. If a method of the client returns collections, the result is a list
+        of their (name, id, configuration).
 
         Raises: IndexFault.
         """
@@ -126,7 +131,10 @@ class ChromaProcess:
                 raise
 
     def close(self) -> None:
-        """Let the process finish its call, close the files and end. May be called twice."""
+        """Wait until the process has finished its call, closed the files and ended.
+
+        It is killed if that takes longer than 10 seconds. May be called twice.
+        """
         with self._lock:
             self._closed = True
             for pipe in (self._process.stdin, self._process.stdout):
@@ -148,7 +156,10 @@ class ChromaProcess:
             raise self._ended() from exc
 
     def _received(self) -> Any:
-        """Raises: IndexFault."""
+        """Return the result that the process sends next.
+
+        Raises: IndexFault if the call failed or the process has ended.
+        """
         assert self._process.stdout is not None
         try:
             value, problem = pickle.load(self._process.stdout)  # noqa: S301 - our own process
@@ -165,7 +176,7 @@ class ChromaProcess:
 
 
 class CollectionHandle:
-    """A `ChromaCollection` in a `ChromaProcess`; its methods are those of Chroma's own, by name."""
+    """A collection in a `ChromaProcess`. Any method of a Chroma collection can be called on it."""
 
     def __init__(
         self,
@@ -190,9 +201,10 @@ class CollectionHandle:
 def alone_at(
     folder: Path, patience_s: float = _PATIENCE_S, lock: Path | None = None
 ) -> Iterator[None]:
-    """Lock the folder for the block, so that no other process of ours has it open.
+    """Lock the folder during the block, so that no other process of ours opens it.
 
-    The lock file lies beside the folder unless another one is given.
+    The lock file is next to the folder unless `lock` names another one. Wait up to `patience_s`
+    seconds for the lock.
 
     Raises: IndexFault.
     """
@@ -210,12 +222,12 @@ def alone_at(
 
 
 def closed_record(folder: Path) -> Path:
-    """Return the file that records the state of the folder when it was last closed in order."""
+    """Return the file that records the folder's state when it was last closed properly."""
     return folder.with_suffix(".closed")
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
-    """Return the size in bytes and the modification time in ns of each file, by its name."""
+    """Return the size in bytes and the modification time in ns of each file, by relative path."""
     found = {}
     for path in folder.rglob("*"):
         if path.is_file():
@@ -228,10 +240,10 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 
 
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
-    """Answer the calls that arrive on stdin until it ends, then close the folder.
+    """Answer calls from stdin on stdout until stdin ends, then close the folder.
 
-    If the owner was killed, its successor may start while a call is still running here: the new
-    process waits for this one.
+    If an owner was killed, a call may still run here when the next process starts. That process
+    waits until this one has closed the folder.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
