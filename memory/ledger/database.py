@@ -91,7 +91,7 @@ class Database(ABC):
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the ledger's file; for PostgreSQL, the file in `folder` that a copy would have."""
+        """Return the ledger's own file; for PostgreSQL, the path for a copy of it in `folder`."""
 
     @abstractmethod
     def copy_into(self, target: Database, tables: Collection[str]) -> None:

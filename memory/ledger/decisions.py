@@ -81,7 +81,7 @@ class Decisions(TableGroup):
         ]
 
     def latest(self, most: int, below: int | None = None) -> list[DecisionRecord]:
-        """Return the last `most` decisions, without additions.
+        """Return the last `most` decisions that are not plain additions, oldest first.
 
         `below`: only decisions with a lower number.
         """

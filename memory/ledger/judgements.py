@@ -57,12 +57,18 @@ class DistinctPairs(TableGroup):
         ]
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
-        """Return every pair that one of these judges called distinct."""
+        """Return every pair of texts that one of these judges called distinct.
+
+        Distinct texts state different things.
+        """
         query = sa.select(*(_DISTINCT[name] for name in _PAIR)).where(_DISTINCT.by.in_(by))
         return {tuple(row) for row in self._connection.execute(query)}
 
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
-        """Return the verdict on a pair of text keys; its `by` is None if there is none."""
+        """Return the verdict on whether two texts, given by their keys, are distinct.
+
+        Its `reason` and `by` are None if there is none.
+        """
         low, high = sorted((key_a, key_b))
         query = sa.select(_DISTINCT.reason, _DISTINCT.by).where(
             _DISTINCT.scope == scope.key, _DISTINCT.low_key == low, _DISTINCT.high_key == high
@@ -75,7 +81,10 @@ class DistinctPairsWriter(DistinctPairs):
     """Write access to distinct pairs."""
 
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
-        """Record that two texts are distinct in this scope."""
+        """Record that two texts are distinct, which means that they state different things.
+
+        `by`: the judge who says so, for this `reason`.
+        """
         self.mark_all([(scope, text_key(text_a), text_key(text_b), reason)], by)
 
     def mark_all(self, pairs: Iterable[tuple[Scope, str, str, str]], by: Judge) -> None:
@@ -248,7 +257,7 @@ class Readings(TableGroup):
 
 
 class ReadingsWriter(Readings):
-    """Write access to readings."""
+    """Write access to the records of which texts a model has read."""
 
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
         """Record that this model has read these texts, except texts forgotten in the meantime.
@@ -283,9 +292,9 @@ class ReadingsWriter(Readings):
         }
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the readings of these text keys in all scopes."""
+        """Delete the records that a model has read texts with these keys, in all scopes."""
         self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
 
     def drop_all(self, model: str) -> None:
-        """Delete all readings of this model."""
+        """Delete all records of what this model has read."""
         self._connection.execute(t.readings.delete().where(_READ.model == model))

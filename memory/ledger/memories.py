@@ -123,13 +123,15 @@ class Memories(TableGroup):
         return len(ids.scalars(self._connection, keys=keys, **values))
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
-        """Find out which of these memories are stored already.
+        """Look up which of these memories are stored already.
 
-        Return for each, in order, the row of the same memory stored earlier (or None), and whether
-        another row or this one has the memory's id. Two memories are the same if they have the same
-        id, user and privacy, and the stored one has or had this text; or if the stored one with
-        this id was forgotten; or if external id, user, privacy, time and text are the same. The
-        last case covers a memory that was stored under another id because its own was taken.
+        Return a pair for each memory, in order: the row of the same memory, or None if it is new;
+        and whether its id is in use. A stored memory counts as the same in three cases:
+
+        - It has the same id, user and privacy, and it has or once had the same text.
+        - It has the same id, and it was forgotten.
+        - It has the same external id (or none), user, privacy, time and text. This also finds
+          a memory that was stored under another id, because its own was taken.
         """
         identities = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
@@ -199,7 +201,7 @@ class Memories(TableGroup):
         return lived_for(wanted, self._states(wanted))
 
     def ancestors(self, *ids: str) -> list[str]:
-        """Return the ids of all retired memories that these stand for, directly or indirectly."""
+        """Return the ids of all retired memories that these replaced, directly or indirectly."""
         found = dict.fromkeys(ids)
         todo = list(ids)
         while todo:

@@ -116,7 +116,7 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Pairs of a survivor's id and the ids of the memories that it stands for."""
+    """The id of each memory that stayed or was made, and of the retired ones that it replaces."""
     before: str
     pending: bool
     undone: bool
@@ -158,7 +158,7 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that were joined into survivors; all members if none were."""
+        """Ids of the members that became one memory with others; all members if none did."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
@@ -171,7 +171,7 @@ class DecisionRecord:
 class Step(NamedTuple):
     """A decision without its image: how it changed the number of memories, and what it cost.
 
-    `survivors`: pairs of a survivor's id and the ids of the memories that it stands for.
+    `survivors`: the id of each memory that stayed or was made, and of those that it replaces.
     """
 
     at: datetime

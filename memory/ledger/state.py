@@ -70,7 +70,7 @@ class Reader:
         return next(iter(_META.scalars(self._connection, key=key)), None)
 
     def external_ids_behind(self) -> dict[str, list[str]]:
-        """Return, by the id of a live memory, the external ids of retired memories it stands for.
+        """Return, by the id of a live memory, the external ids of the retired ones it replaced.
 
         They are ordered by the memories' time, oldest first.
         """
@@ -167,7 +167,7 @@ class Writer(Reader):
 
 
 class Lineage(Enum):
-    """Which other texts a memory in a snapshot stands for, besides its own text."""
+    """Which texts, besides its own, a snapshot lists as a memory's ancestors."""
 
     SYNTHESISED = "those that it was synthesised from"
     WHOLE = "and all that it has replaced, whether or not it states them"
@@ -183,7 +183,10 @@ class Snapshot:
     rows: tuple[Row, ...]
     vectors: VectorTable
     ancestors: Mapping[str, tuple[str, ...]]
-    """By memory id, the keys of the other texts that the memory stands for (see `Lineage`)."""
+    """By memory id, the keys of the texts that the memory was merged from.
+
+    With `Lineage.WHOLE`, also the keys of all texts that it has replaced.
+    """
     distinct: frozenset[TextPair]
     """Pairs not to ask the model about: judged distinct, or it failed at them and waits."""
     revision: int
@@ -280,7 +283,7 @@ def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Return, by memory id, the text keys of all retired memories that these rows stand for."""
+    """Return, by memory id, the keys of all texts that these memories have replaced."""
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)
     found: dict[str, list[str]] = {row.memory.id: [] for row in rows}

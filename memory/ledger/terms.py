@@ -150,7 +150,10 @@ class Terms(TableGroup):
         return kept
 
     def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[RankedRow]:
-        """Return the live memories that have a vector and one of these ids or numbers."""
+        """Return the live memories that have a vector and one of these ids or numbers.
+
+        A memory's number is its place in the order of arrival.
+        """
         found = list(self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))))
         known = {row.seq for row in found}
         if others := [number for number in numbers if number not in known]:

@@ -43,12 +43,12 @@ class Transaction:
 
     @cached_property
     def latest(self) -> int:
-        """The number of the last committed transaction; 0 for a new ledger."""
+        """The revision: the number of the last committed transaction, or 0 for a new ledger."""
         return int(next(iter(_LATEST.scalars(self.connection)), 0))
 
     @property
     def revision(self) -> int:
-        """The number that this transaction gets if it commits after writing."""
+        """The revision number that this transaction gets if it writes and commits."""
         return self.latest + 1
 
     @property

@@ -127,7 +127,7 @@ class TextVectors(TableGroup):
             yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
 
     def missing_texts(self) -> list[str]:
-        """Return one text for each text key that has no vector."""
+        """Return the texts that have no vector; of several texts with the same key, only one."""
         query = (
             sa.select(sa.func.min(t.memories.c.content))
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
