@@ -66,7 +66,7 @@ def _examined(store: MemoryStore) -> list[Finding]:
         for problem in store.ledger.problems()
     ]
     with store.ledger.reading() as reader:
-        found = chain(_rows(reader), _vectors(reader), _left_to_do(reader))
+        found = chain(_rows(reader), _vectors(reader), _episodes(reader), _left_to_do(reader))
         aside = [
             Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
             for name in store.ledger.set_aside_files()
@@ -77,9 +77,13 @@ def _examined(store: MemoryStore) -> list[Finding]:
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Repair what can be made from the ledger: missing vectors and an index that differs.
 
+    Also drop summaries of episodes that may tell of forgotten memories.
+
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
     store.embeddings.make_missing()
+    with store.ledger.writing() as writer:
+        writer.episodes.forget_summaries(_telling_of_forgotten(writer))
     if store.index.disagreement():
         store.index.rebuild(on_progress)
     store.scrub()
@@ -156,6 +160,30 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
+
+
+def _episodes(reader: Reader) -> Iterator[Finding]:
+    """Find summaries, made before episodes had owners, that may tell of forgotten memories."""
+    if telling := _telling_of_forgotten(reader):
+        what = _listed("episodes whose summary may tell of forgotten memories", telling)
+        yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
+
+
+def _telling_of_forgotten(reader: Reader) -> list[str]:
+    """Return the episodes with a summary that hold a forgotten memory, or no memory any more.
+
+    A memory that an undone decision had made is erased as well, but was not forgotten.
+    """
+    return [
+        episode_id
+        for episode_id, gone in reader.episodes.without_some().items()
+        if not gone or not all(_was_undone(reader, name) for name in gone)
+    ]
+
+
+def _was_undone(reader: Reader, memory_id: str) -> bool:
+    made = (one for one in reader.decisions.about(memory_id) if memory_id in one.created)
+    return any(one.undone for one in made)
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
