@@ -1,4 +1,4 @@
-"""Does one text state all that another states, and what differs."""
+"""Find out whether one text states everything that another states, and what differs."""
 
 import lazy_loader
 

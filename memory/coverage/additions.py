@@ -1,8 +1,8 @@
-"""Whether the extra words of a text only add to its statement, or change it.
+"""Find out whether the extra words of a longer text only add to its statement, or change it.
 
-"Mia has a tabby cat" states that she has a cat; "Mia has no tabby cat", "a cat toy", "every tabby
-cat" do not. So an addition is accepted only in a plain, positive statement, in a language whose
-small words are known; everywhere else any extra word makes another statement.
+"Mia has a tabby cat" also states that she has a cat. "Mia has no tabby cat", "a cat toy" and "every
+tabby cat" do not. Therefore extra words are accepted only in a plain, positive statement in a
+language with known function words. In all other texts any extra word changes the statement.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ _CLAUSE = re.compile(
 
 
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the additions that change the statement, as words; empty where all only add.
+    """Return the extra words of `longer` that change its statement; () if all of them only add to
+    it.
 
-    `extra`: all extra words, which are returned where nothing may be added at all.
+    `longer` has all words of `shorter`. `extra`: all its extra words in the spelling of the text;
+    they are all returned if the kind of text allows no additions.
     """
     if longer.parse.language is Language.JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -67,10 +69,11 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Whether the longer text denies less than the shorter: who has no car has no new car.
+    """Return whether `longer` denies less than `shorter`, as "has no new car" denies less than "no
+    car".
 
-    The one negation stands before all extra words, in their clause; and they are qualities of a
-    noun that is not one certain thing (the new car).
+    True only if the text has one negation, before all extra words and in the same clause, and if
+    the extra words are qualities of a noun that is not a definite thing such as "the new car".
     """
     words, more = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
@@ -111,17 +114,17 @@ def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: 
 
 
 _DETERMINER_LENGTH = 50
-"""Characters before a word that are searched for its determiner."""
+"""Number of characters before a word in which its determiner is searched."""
 
 
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
 def _reaches_over(longer: Side, shorter: Side) -> bool:
-    """Whether a word stands in the text under which an addition changes the statement.
+    """Return whether a word of the text makes additions change the statement.
 
-    A doubt or a condition reaches over everything. A word that narrows (all, only) reaches neither
-    into a clause that is added at the end, nor out of it.
+    A doubt or a condition applies to the whole text. A word that narrows (all, only) does not apply
+    across the border of a clause that is added at the end.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     signs = (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)
@@ -150,10 +153,10 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
 
 
 def _is_of_some(longer: Side, shorter: Side) -> bool:
-    """Whether the longer speaks of some of a kind, or of something of another owner.
+    """Return whether `longer` is about only some things of a kind, or about another owner's thing.
 
-    Small dogs are not dogs as such, unless they are seen or did something (small dogs are running,
-    small dogs ran); her brother's dog is not her dog.
+    "Small dogs bark" does not state that dogs bark. But "small dogs are running" does state that
+    dogs are running, since it reports an event. Her brother's dog is not her dog.
     """
     short_text = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
@@ -189,7 +192,9 @@ _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
     r"|wary of|tired of|sick of|interested in|good at|bad at|keen on|experts? (?:on|in)) (\w+)"
 ).findall
-"""The objects of predicates that may hold of a whole kind, or of some of it only."""
+"""Finds the object of predicates that may be about a whole kind or only a part: "allergic to
+nuts".
+"""
 _DEFINITE_START = re.compile(
     r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
 ).match
@@ -197,21 +202,21 @@ _RESTRICTED = re.compile(
     r"(?!this|his|its)[A-Z]?[a-z]+s (?:that|which|who|with|without|of|from|in|on|at|near)\b",
     re.IGNORECASE,
 ).match
-"""A subject that is restricted: dogs that bark."""
+"""Matches a subject that is restricted to a part of a kind: "dogs that bark"."""
 _OF_A_KIND = re.compile(
     r"\b(?:is|are|was|were|been|be|become|becomes|became)\s+(?:\w+\s+){0,2}?(?:extinct|endangered"
     r"|species|subspecies|breed|breeds|genus|domesticated|invented|widespread|native|endemic"
     r"|abundant|numerous|common|rare|scarce|indigenous)\b",
     re.IGNORECASE,
 )
-"""Predicates of a whole kind: what is extinct in Java may live elsewhere."""
+"""Finds predicates about a whole kind: an animal that is extinct in Java may live elsewhere."""
 
 
 def _joins_what_is_one(longer: str, shorter: str) -> bool:
-    """Whether an "and" of the longer text alone joins a quantity, a name or a closed list.
+    """Return whether an "and" that only `longer` has joins a quantity, a name or a closed list.
 
     3 hours and 18 minutes are not 3 hours, Marks and Spencer is not Marks, and one of two members
-    is not the only one. People who were met or asked are counted one by one.
+    is not the only one. After verbs such as "met" or "asked", people may be listed in part.
     """
     if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
         return True
@@ -219,7 +224,7 @@ def _joins_what_is_one(longer: str, shorter: str) -> bool:
 
 
 def _members(text: str, closed_lists: Callable[[str], list[str]]) -> int:
-    """Return how many members beyond the first the closed lists of a text have."""
+    """Return how many members in total, besides the first, the closed lists of a text have."""
     return sum(len(_JOINER(found)) for found in closed_lists(text))
 
 
@@ -261,7 +266,9 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 
 
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
-    """Whether the longer is the shorter with a clause at the end: "..., as Mia told us"."""
+    """Return whether `longer` is `shorter` with a clause added at the end: "..., as Mia told
+    us".
+    """
     other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
     ends.sort(key=lambda end: abs(end - len(shorter.text)))
@@ -273,7 +280,7 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 
 
 _HEADS = 4
-"""Clause starts that are tried, those nearest the end of the shorter text first."""
+"""How many clause starts are tried; those nearest to the length of the shorter text come first."""
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
@@ -287,7 +294,9 @@ def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
 
 
 def _lower(text: str) -> list[str]:
-    """Return the words of a text in lower case, but for the month May, which is no verb."""
+    """Return the words of a text in lower case, except "May", which is the month and not the
+    verb.
+    """
     return [word if word == "May" else word.casefold() for word in _WORDS(text)]
 
 
@@ -301,17 +310,20 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 
 def _is_clause_behind(side: Side) -> bool:
-    """Whether all extra words are a clause, or clauses, at the end."""
+    """Return whether the extra words are exactly one or more whole clauses at the end of the
+    text.
+    """
     words, more = side.parse.words, side.added
     first = more.index(True) if True in more else 0
     return first > 0 and all(more[first:]) and words[first].clause != words[first - 1].clause
 
 
 def _changed(side: Side) -> tuple[str, ...]:
-    """Return the additions that change a word, each with that word.
+    """Return the extra words that change a neighbouring word, each together with its neighbours.
 
-    A noun after a noun makes another thing of it (a cat toy), a word beside a number another
-    amount, a name beside a name another person; before the subject stands another subject.
+    An extra noun after a noun names another thing (a cat toy), a word beside a number another
+    amount, and a name beside a name another person. An extra word before the subject may change the
+    subject.
     """
     words, more = side.parse.words, side.added
     first = more.index(False) if False in more else 0
@@ -321,7 +333,10 @@ def _changed(side: Side) -> tuple[str, ...]:
 
 
 def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: int) -> bool:
-    """Whether this extra word changes a word; `first`: the position of the first other word."""
+    """Return whether the extra word at `position` changes a neighbouring word.
+
+    `more`: for each word, whether it is extra; `first`: the position of the first word that is not.
+    """
     word = words[position]
     before = words[position - 1] if position and not more[position - 1] else None
     after = words[position + 1] if position + 1 < len(words) and not more[position + 1] else None

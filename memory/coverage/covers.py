@@ -1,11 +1,12 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
-A text covers another where it states each of the other's numbers, names, negations and content
-words, as often, in an order that does not change who does what, each governed as it was, and where
-what it adds only adds: "a tabby cat" covers "a cat", "a cat allergy" does not. In doubt texts count
-as different: then the pair goes to the judge, and nothing is lost.
-A text of more than `LONGEST` characters is a document: it covers only the same text.
-What differs is also told in the texts' own words, as one line and as runs to highlight.
+Text A covers text B if A states each number, name, negation and content word of B as often as B
+does, in an order and with prepositions that keep who does what. What A has more must only add to
+the statement: "a tabby cat" covers "a cat", "a cat allergy" does not. In doubt, two texts count as
+different. Then a model or a person decides, and nothing is lost.
+
+A text of more than `LONGEST` characters is a document; it covers only the same text. The module
+also describes a difference in the words of the texts, as one line or as runs to highlight.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Words for a person: what each of two texts states beyond the other.
+    """What each of two texts states that the other does not, in words to show to a person.
 
-    `conflict`, repeated in `only_a` and `only_b`, is what keeps either from covering the other: a
-    negation or a "used to" in one of them, another word order, another preposition ("for Mia" /
-    "with Mia"), an addition that changes what it is added to.
+    `conflict`: differences that keep both texts from covering each other. They are also in `only_a`
+    and `only_b`. Examples: a negation or "used to" in one text, another word order, another
+    preposition ("for Mia" / "with Mia"), or an addition that changes the statement.
     """
 
     only_a: tuple[str, ...]
@@ -58,11 +59,11 @@ class Comparison:
 
 _SAME = Comparison((), ())
 LONGEST = 4_000
-"""Characters of the longest text that is compared word by word."""
+"""Length in characters up to which texts are compared word by word."""
 
 
 def compare(a: str, b: str) -> Comparison:
-    """Return what `a` states beyond `b`, and `b` beyond `a`."""
+    """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = parse_by_dictionary(a), parse_by_dictionary(b)
@@ -84,7 +85,9 @@ def compare(a: str, b: str) -> Comparison:
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    """Compare texts of which one is a document: equal, or neither covers the other."""
+    """Compare two texts, at least one of them a document: they are equal, or neither covers the
+    other.
+    """
     first, second = identity(a), identity(b)
     if first == second:
         return _SAME
@@ -98,7 +101,7 @@ def _compare_documents(a: str, b: str) -> Comparison:
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
 _WORD_SHOWN = 40
-"""Characters shown of one word of a document."""
+"""How many characters of one word of a document are shown."""
 _WORDS_SHOWN = 3
 
 
@@ -109,9 +112,10 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """Compare two texts of which at most one states more words than the other.
+    """Compare two texts, of which at most one has words that the other lacks.
 
-    Persons and shades are compared too, and what is added must not change what it is added to.
+    Persons (pronouns) and shades (fillers such as "very") are compared too. `conflict`: conflicts
+    found so far; `only_a`, `only_b`: the extra words found so far, in the spelling of the texts.
     """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
@@ -134,12 +138,12 @@ def _compare_sides(
 
 
 def covers(a: str, b: str) -> bool:
-    """Whether `a` states everything that `b` states."""
+    """Return whether `a` states everything that `b` states."""
     return compare(a, b).a_covers_b
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
-    """Return how many stated words two texts share, and how many the shorter one has.
+    """Return how many stated words two texts have in common, and how many the shorter text has.
 
     Of a text longer than `LONGEST`, only the beginning is read.
     """
@@ -149,7 +153,10 @@ def shared(a: str, b: str) -> tuple[int, int]:
 
 
 def _surfaces(words: Sequence[Word], extra: Extra) -> tuple[str, ...]:
-    """Return how the text words what it has more of; a negation is named as a conflict instead."""
+    """Return the words that are in `extra`, as the text spells them.
+
+    Negations are left out, because they are reported as a conflict.
+    """
     return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
 
 
@@ -158,7 +165,9 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
-    """Return what turns the statement of one text around: not, had, might, a question mark."""
+    """Return words that change the whole statement of only one text: not, had, might, a question
+    mark.
+    """
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
@@ -166,7 +175,10 @@ def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
 
 
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """Return the persons, or shades, that each text has more of; all where their order differs."""
+    """Return the items that only `left` has, and those that only `right` has.
+
+    The items are persons or shades. All items of both are returned if only their order differs.
+    """
     if left == right:
         return (), ()
     extra_left = tuple((Counter(left) - Counter(right)).elements())
@@ -182,7 +194,7 @@ def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""Words that are aligned; longer parts between common ends count as different as a whole."""
+"""How many words are aligned; a longer part that differs is marked as different as a whole."""
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
 _KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
@@ -197,14 +209,17 @@ _CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
 
 @dataclass(frozen=True)
 class WordRun:
-    """Consecutive words that both texts have, or only the old one, or only the new one."""
+    """Consecutive words that are in both texts ("kept"), only in the old or only in the new one."""
 
     kind: Literal["kept", "removed", "added"]
     text: str
 
 
 def difference(old: str, new: str) -> tuple[WordRun, ...]:
-    """Return runs in reading order; without those removed they are the new text, but for space."""
+    """Return the differences of two texts as runs of words, in reading order.
+
+    The kept and added runs, joined, are the new text, apart from white space.
+    """
     a, b = words(old), words(new)
     runs: list[WordRun] = []
     for same, ours, theirs in _aligned(a, b):
@@ -217,9 +232,9 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut a text into pieces: the first and every second one after it stand in all the others.
+    """Cut a text into pieces that are, in turn, in all other texts and missing from at least one.
 
-    The pieces between are missing from at least one. Joined, they are the text as eyes see it.
+    The first piece is in all of them, and may be "". Joined, the pieces are the visible text.
     """
     own = words(text)
     missing: set[int] = set()
@@ -235,20 +250,24 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Return words, numbers and signs, each with the space behind it; joined, the visible text.
+    """Return words, numbers and signs, each with the white space after it; joined, the visible
+    text.
 
-    Japanese is cut where the script changes; Chinese, which has no kana, at each character.
+    Japanese is cut at each change of script, and Chinese, recognised by the lack of kana, at each
+    character.
     """
     cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
     return cut.findall(visible(text))
 
 
 _Aligned = tuple[bool, slice, slice]
-"""Whether these words of the first and of the second text are the same."""
+"""Whether the words are the same, and their slices in the first and in the second text."""
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
-    """Yield all words of both texts once, in order; space does not count."""
+    """Yield slices that together cover all words of both texts once, in order; white space is
+    ignored.
+    """
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
     start = _common(a, b)
     end = _common(a[start:][::-1], b[start:][::-1])
@@ -265,7 +284,7 @@ def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return how many words (or characters) both begin with."""
+    """Return how many words (or characters) at the beginning are the same."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
 
@@ -274,7 +293,9 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 class _Unit(NamedTuple):
-    """A word without the punctuation around it: its form to compare, its start and end."""
+    """A word without the punctuation around it: its form for comparison, its start and end in the
+    text.
+    """
 
     form: str
     start: int
@@ -287,14 +308,15 @@ _UNIT = re.compile(
 )
 _AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
 _LONGEST = 200
-"""Characters that are shown of one difference."""
+"""How many characters of one difference are shown."""
 
 
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
-    """Return each difference as the words of the old text and those of the new, in their spelling.
+    """Return pairs: the words of the old text, and the words of the new text in their place.
 
-    Empty where both texts state the same. Of texts longer than `LONGEST`, only that many
-    characters are read, from the first different word on.
+    One of a pair is "" if words were only added or removed. Returns () if both texts state the
+    same. Of texts longer than `LONGEST`, only that many characters after the first difference are
+    read.
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:
@@ -316,12 +338,18 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
 
 
 def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
-    """Return all words of one side between the common start and the common end."""
+    """Return the slice of all words between the common start and the common end of two texts.
+
+    `side`: 1 for the first text, 2 for the second.
+    """
     return slice(pairs[0][side].stop, pairs[-1][side].start)
 
 
 def differs(old: str, new: str) -> str:
-    """`"October 15" / "October 16"; one adds "at noon"`, in the texts' own words, the old first."""
+    """Return the differences as one line: `"October 15" / "October 16"; one adds "at noon"`.
+
+    The words are quoted from the texts, those of the old text first.
+    """
     pairs = differing(old, new)
     changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]
     more = [_quoted(ours for ours, theirs in pairs if not theirs)]

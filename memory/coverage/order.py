@@ -1,7 +1,7 @@
-"""Whether the words that two texts share say the same in their order and under their prepositions.
+"""Check that the words two texts share have the same meaning in their order and prepositions.
 
-A phrase may move to the other end of a sentence ("In May Mia left"), an adverb past the word beside
-it, a German subject behind its verb; anything else that moves changes who does what.
+A phrase may move to the other end of a sentence ("In May Mia left"), an adverb past the next word,
+and a German subject behind its verb. Any other change of order changes who does what.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from memory.text import (
 
 _ORDER = "word order"
 Extra = Mapping[str, int]
-"""How many times more one text states a thing than the other, by what is stated."""
+"""What one text states more often than the other: how many times more, by the thing stated."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of two texts that are compared."""
+    """One of the two texts of a comparison; `extra`: what it states more often than the other
+    text.
+    """
 
     text: str
     parse: Parse
@@ -41,7 +43,7 @@ class Side:
 
     @cached_property
     def added(self) -> list[bool]:
-        """Whether each word is extra; of equal words the last ones are."""
+        """For each word of the parse, whether it is extra; of equal words, the last ones are."""
         remaining = dict(self.extra)
         is_extra = []
         for stated in reversed(self.parse.stated):
@@ -51,7 +53,11 @@ class Side:
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
-    """Return what differs in the order, or in the prepositions, of the words that both have."""
+    """Compare the words that both texts share; return pairs that differ in number or preposition.
+
+    Returns ("word order",) if their order differs and the meaning may differ with it, and () if
+    nothing differs.
+    """
     first, second = _common(left), _common(right)
     if _equal(first, second):
         return governed(first, second)
@@ -65,7 +71,11 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
 
 
 def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Whether what stands elsewhere may: a side of a relation, an adverb, a phrase, a subject."""
+    """Return whether the change of order keeps the meaning.
+
+    The partners of a mutual relation, an adverb, a phrase, or a subject may move. `first` and
+    `second`: the words that `left` and `right` share, in their order.
+    """
     if _is_mutual(first, second) or _is_identity(first, second) or _is_identity(second, first):
         return True
     differ = [n for n, (a, b) in enumerate(zip(first, second, strict=True)) if a.stated != b.stated]
@@ -99,15 +109,16 @@ is_ranked = re.compile(
     r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
     re.IGNORECASE,
 ).search
-"""Finds what says that the order of a list matters: in this order, oldest first."""
+"""Finds words which say that the order of a list has a meaning: "in this order", "oldest first"."""
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """Return the words of a text without the extra ones.
+    """Return the words of a text that are not extra.
 
-    The preposition of an extra word passes to the next (on a small stage, on a stage), except for
-    a time, which is a phrase by itself (In May Mia left). Where a part is left out, its whole is
-    marked: the door of the house is not the house, but a cup of tea is tea.
+    The preposition of an extra word passes to the next word ("on a small stage", "on a stage"),
+    except for a time, which is a phrase by itself ("In May Mia left"). If an extra word names a
+    part, the whole gets a mark, since the door of the house is not the house. But a cup of tea is
+    tea.
     """
     if not side.extra:
         return side.parse.words
@@ -127,9 +138,9 @@ def _common(side: Side) -> Sequence[Word]:
 
 
 def is_written_apart(left: Side, right: Side) -> bool:
-    """Whether one text writes as two words what the other writes as one: web site, Wi-Fi.
+    """Return whether one text writes in two words what the other writes in one: web site, Wi-Fi.
 
-    A black bird is no blackbird: a quality stays a word of its own.
+    A black bird is not a blackbird, so an adjective is never joined with its noun.
     """
     return (
         left.parse.persons == right.parse.persons
@@ -160,22 +171,26 @@ _QUALITIES = frozenset(
     "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
     "no may over under out in up down off on all one two there here where".split()
 )
-"""Words that, written together with the next, name another thing: a greenhouse, a blackbird."""
+"""Words that name another thing if they are written together with the next: greenhouse,
+blackbird.
+"""
 
 
 # --- what governs ---------------------------------------------------------------------------------
 
 _PART_OF = "part of"
 _NO_PARTS = MEASURES | {"front"}
-"""Nouns before "of" that name no part: a cup of tea, in front of the house."""
+"""Nouns before "of" that do not name a part: a cup of tea, in front of the house."""
 _LOOSE = frozenset({"", "in", "of"})
-"""Roles that may be left out: on Monday is Monday, all of the cats are all the cats."""
+"""Prepositions that may be left out: on Monday is Monday, all of the cats are all the cats."""
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return the words at one position that differ in number, or else in what governs them.
+    """Return pairs of words at the same position that differ in number, or else in their
+    preposition.
 
-    A cat and cats differ in number; from Mia and to Mia in what governs Mia.
+    "cat / cats" differ in number, "from Mia / to Mia" in their preposition. Both sequences state
+    the same things in the same order.
     """
     pairs = list(zip(left, right, strict=True))
     several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
@@ -194,7 +209,7 @@ def _is_loose(a: Word, b: Word) -> bool:
 
 
 def _differ_in_number(a: str, b: str) -> bool:
-    """Whether two forms of a word differ in number."""
+    """Return whether one of two forms of a word is singular and the other plural."""
     short, long = sorted((a.casefold(), b.casefold()), key=len)
     if short == long or a.casefold() in UNITS:
         return False
@@ -212,9 +227,10 @@ _Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
-    """Return the phrases of a Japanese text by clause and particle, in order for each.
+    """Return the phrases of a Japanese text by clause number and particle, in the order of the
+    text.
 
-    A clause ends where a stop follows a word without a particle, its verb.
+    A clause ends if punctuation follows a word without a particle, which is its verb.
     """
     found: defaultdict[tuple[int, str], list[_Phrase]] = defaultdict(list)
     phrase: _Phrase = ()
@@ -236,7 +252,10 @@ def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether both state a mutual relation, from two sides: Mia is married to Tom, Tom to Mia."""
+    """Return whether both state a mutual relation, and only its two partners changed places.
+
+    Example: "Mia is married to Tom" and "Tom is married to Mia".
+    """
     last = max((n for n, word in enumerate(left) if word.role), default=0)
     for position in range(max(1, last - 1), len(left) - 1):
         relation, other = left[position], left[position + 1 :]
@@ -251,7 +270,10 @@ _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
 
 
 def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether the left names first whom the right names last: "Mia is Tom's sister"."""
+    """Return whether `left` begins with the name that `right` ends with, and both say the same.
+
+    Example: "Mia is Tom's sister" and "Tom's sister is Mia".
+    """
     if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
         return False
     named = all(word.surface[:1].isupper() for word in left[:2])
@@ -259,7 +281,9 @@ def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _are_joined(words: Sequence[Word], position: int) -> bool:
-    """Whether the word there and the next are all that an "and" joins: speaks French and German."""
+    """Return whether an "and" joins only the word at `position` and the next: speaks French and
+    German.
+    """
     first, last = words[position : position + 2]
     behind = words[position + 2] if position + 2 < len(words) else None
     doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
@@ -274,13 +298,16 @@ def _are_joined(words: Sequence[Word], position: int) -> bool:
 
 
 def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether times moved together to the other end: "On Monday at 5 pm Mia swims"."""
+    """Return whether only the times moved, all to the other end: "On Monday at 5 pm Mia swims"."""
     (times, rest), (other_times, other_rest) = _without_times(left), _without_times(right)
     return bool(times) and times == other_times and _equal(rest, other_rest)
 
 
 def _without_times(words: Sequence[Word]) -> tuple[list[str], Sequence[Word]]:
-    """Return the times at one end, days before hours, and the rest; no times if both ends have."""
+    """Return the times at one end of a sentence, days before hours, and the rest of the words.
+
+    Returns no times if there are some at both ends.
+    """
     no_times = [n for n, word in enumerate(words) if not is_time(word.key)] or [len(words)]
     start, end = no_times[0], no_times[-1] + 1
     if start and end < len(words):
@@ -297,7 +324,7 @@ _NO_PHRASE = frozenset({"", "of", "than", "as"})
 
 
 def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Whether one phrase moved from end to end: "From Porto Mia flew to Rome"."""
+    """Return whether one phrase moved from one end to the other: "From Porto Mia flew to Rome"."""
     cut = _turn(left, right)
     front, rest = left[:cut], left[cut:]
     other_front, other_rest = right[: len(rest)], right[len(rest) :]
@@ -309,10 +336,11 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Whether a cause, a purpose or a company in front would be denied behind a "not".
+    """Return whether a phrase in front would be negated by a "not" if it stood at the end.
 
-    "Because of the rain she did not leave" tells why she stayed; "she did not leave because of
-    the rain" may tell that she left for another reason. Places and times say the same at both ends.
+    This holds for a cause, a purpose or a companion. "Because of the rain she did not leave" says
+    why she stayed. "She did not leave because of the rain" may say that she left for another
+    reason. A place or a time means the same at both ends.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
@@ -329,7 +357,10 @@ _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scar
 
 
 def _phrase_jumped(first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Whether one phrase moved within its clause: "A dog is pushed by Mia in the pool"."""
+    """Return whether the sentences differ only in the position of one phrase within a clause.
+
+    Example: "A dog is pushed by Mia in the pool" and "A dog is pushed in the pool by Mia".
+    """
     cut = _turn(first, second)
     return (
         cut > 0
@@ -346,7 +377,10 @@ def _is_phrase(words: Sequence[Word]) -> bool:
 
 
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
-    """Whether a phrase and the subject changed places: "In Berlin wohnt Mia"."""
+    """Return whether a phrase and the subject changed places around the verb.
+
+    Example: "In Berlin wohnt Mia" (`fronted`) and "Mia wohnt in Berlin" (`plain`).
+    """
     first, second = _lettered(fronted, plain)
     for verb in range(1, len(fronted) - 1):
         if first[verb + 1 :] + first[verb] + first[:verb] == second:
@@ -357,18 +391,18 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
 
 
 def _adverb_moved(first: Word, last: Word) -> bool:
-    """Whether an adverb in -ly passed the word beside it: quickly running, running quickly."""
+    """Return whether exactly one of two swapped words is an adverb in -ly: "quickly running"."""
     return NOT not in (first.key, last.key) and is_manner(first) != is_manner(last)
 
 
 def is_manner(word: Word) -> bool:
-    """Whether it is an adverb that ends in -ly: slowly is, Kimberly and friendly are not."""
+    """Return whether the word is an adverb of manner in -ly; "slowly" is, "Kimberly" is not."""
     surface = word.surface
     return surface.endswith("ly") and surface.islower() and surface not in NO_ADVERBS
 
 
 def is_time(key: str) -> bool:
-    """Whether it is a word of time: a day, a month, a year, an hour."""
+    """Return whether the key is a word of time: a day, a month, a year, an hour."""
     return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
 
@@ -379,7 +413,7 @@ def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
     """Return the position at which `left` must be cut and its parts swapped to give `right`.
 
-    0 where there is none. Runs in linear time.
+    Returns 0 if there is no such position. Runs in linear time.
     """
     first, second = _lettered(left, right)
     cut = (first + first).find(second, 1) if len(first) == len(second) else 0
@@ -387,7 +421,9 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
-    """Return both as strings with one character for each thing stated, for fast comparison."""
+    """Return both word sequences as strings, for fast comparison: one character per thing
+    stated.
+    """
     letters: dict[str, str] = {}
     for word in (*left, *right):
         letters.setdefault(word.stated, chr(len(letters)))

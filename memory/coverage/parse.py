@@ -1,8 +1,8 @@
-"""A text as what it states: content words in order, each with what governs it.
+"""Parse a text into what it states: content words in order, each with its preposition.
 
-Rewordings that change nothing are undone first, so that two texts can be laid beside each other:
-the passive (the ball is thrown by Mia), a clause that only names a quality (a dog which is black),
-"made of", "a few", "next to", an amount told as "a raise of 5 %".
+Wordings with the same meaning are brought to one form first, so that two texts can be compared word
+by word: the passive (the ball is thrown by Mia), a clause that only names a quality (a dog which is
+black), "made of", "a few", "next to", an amount given as "a raise of 5 %".
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from memory.text import (
 class Word(NamedTuple):
     """A word that states something.
 
-    `stated`: its key, marked where its form tells a past: "make" is not "made". `role`: what
-    governs it (the preposition before it, the Japanese particle after it). `joined`: whether it
-    follows another word with nothing between. `clause`: the number of its clause.
+    `stated`: its key, with a mark if the form is a past, since "made" is not "make". `role`: the
+    preposition before it, or the Japanese particle after it. `joined`: whether it directly follows
+    another stated word. `clause`: the number of its clause in the text.
     """
 
     stated: str
@@ -48,13 +48,14 @@ class Word(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A text as what it states, ready to be compared.
+    """What a text states, in a form that can be compared.
 
-    `tokens`: all of it, function words too, with rewordings undone. `counts`: how often each thing
-    is stated. `negations`: how many times it says no. `turning`: words that turn the statement
-    around (might, had), each with whether it is past. `shades`: fillers that state something all
-    the same, each with the word before it. `asks`: whether it ends with a question mark. `passive`:
-    whether a passive was undone, after which the phrases behind it may stand elsewhere.
+    `tokens`: all tokens in the standard wording, function words included. `counts`: how often each
+    thing is stated. `negations`: the number of negations. `turning`: words that change the
+    statement (might, had), each with whether it is a past. `persons`: the pronouns. `shades`:
+    fillers that do have a meaning, each with the stated word before it. `asks`: whether the text
+    ends with a question mark. `passive`: whether a passive was rewritten; phrases after it may
+    change their position.
     """
 
     tokens: Sequence[Token]
@@ -72,13 +73,13 @@ class Parse(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Parse:
-    """Return what a text states, Japanese read by its script alone."""
+    """Parse a text, without a dictionary for Japanese, which is cut at each change of script."""
     return _parsed(text, None)
 
 
 @lru_cache(maxsize=16_384)
 def parse_by_dictionary(text: str) -> Parse:
-    """Return what a text states, Japanese read by a dictionary where one is installed."""
+    """Parse a text, with a dictionary for Japanese if one is installed."""
     found = japanese.japanese_tokens(text) if is_japanese(text) else None
     return parse(text) if found is None else _parsed(text, found)
 
@@ -116,7 +117,9 @@ _SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return each filler that states something with the word stated before it, "" for none."""
+    """Return each filler that has a meaning, with the stated word before it, or "" if there is
+    none.
+    """
     shades: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, *_ in found:
@@ -135,9 +138,10 @@ _NEW_CLAUSE = frozenset(
 
 
 def _words(found: Sequence[Token]) -> list[Word]:
-    """Return what is stated; a preposition that governs nothing is an adverb and states something.
+    """Return the stated words. A preposition without an object is an adverb and also states
+    something.
 
-    To kick a bucket over is not to kick the bucket.
+    Example: to kick a bucket over is not to kick the bucket.
     """
     words: list[Word] = []
     role, joined, clause = "", False, 0

@@ -1,4 +1,4 @@
-"""Rewordings that change nothing are undone, so that two texts can be compared word by word."""
+"""Rewrite wordings with the same meaning into one, so that texts can be compared word by word."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from memory.text import (
 
 
 def reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
-    """Return the tokens with every rewording undone.
+    """Return the tokens of an English text with every known wording rewritten to its standard form.
 
-    `keys`: the keys of `found`; `owns`: whether an apostrophe stands in the text.
+    `keys`: the keys of `found`, to which this function may add; `owns`: whether the text has an
+    apostrophe, as in "Mia's office".
     """
     if owns:
         found = [each for token in found for each in _with_have(token)]
@@ -38,14 +39,16 @@ def reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
 
 
 def _with_have(token: Token) -> list[Token]:
-    """Write "Mia's office" as "Mia has office"."""
+    """Rewrite "Mia's office" as "Mia has office"."""
     if token.kind is not Kind.CONTENT or token.surface[-2:] not in ("'s", "’s", "s'", "s’"):
         return [token]
     return [token, Token("have", Kind.CONTENT, token.surface[-2:])]
 
 
 def _end(found: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
-    """Return where a run of tokens that fit, which may be empty, ends."""
+    """Return the end of the run of tokens from `start` on for which `fits` is true; it may be
+    empty.
+    """
     return next((n for n in range(start, len(found)) if not fits(found[n])), len(found))
 
 
@@ -73,11 +76,13 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
     **{(word, "but"): (("", ""), ("except", Kind.TURNING)) for word in _ALL},
     **{("great", kin): (("", ""), (f"great {kin}", "")) for kin in _GREAT_KIN},
 }
-"""For the keys of two tokens, the key and the kind that each gets; "" leaves it as it is."""
+"""For the keys of two neighbouring tokens, the new key and kind of each; "" leaves it unchanged."""
 
 
 def _pairs_read_as_one(found: list[Token]) -> list[Token]:
-    """Give two tokens that mean one thing together their keys: next to, a few, used to."""
+    """Change the tokens of pairs with a meaning of their own, as in `_PAIRS`: next to, a few,
+    used to.
+    """
     for n in range(len(found) - 1):
         changes = _PAIRS.get((found[n].key, found[n + 1].key), ())
         for position, (key, kind) in enumerate(changes, start=n):
@@ -90,7 +95,10 @@ _DETERMINERS = frozenset("a an the this that these those its such own".split())
 
 
 def _without_auxiliaries(found: list[Token]) -> list[Token]:
-    """Make fillers of "has" in "has adopted" and "does" in "does not", not of "has a doctor"."""
+    """Mark auxiliary verbs as fillers: "has" in "has adopted", but not in "has a doctor".
+
+    "does" is one in "does not".
+    """
     for position, token in enumerate(found):
         if token.key in AUXILIARIES:
             after = _end(found, position + 1, _may_stand_between)
@@ -112,7 +120,7 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _no_idioms(found: list[Token]) -> list[Token]:
-    """Read "by no means" as "not", and "in no time" as no negation."""
+    """Read "by no means" as "not", and "in no time" as a time and not as a negation."""
     for position in range(len(found) - 3, -1, -1):
         before, no, noun = found[position : position + 3]
         if no.kind is not Kind.NOT or no.surface.lower() != "no":
@@ -126,7 +134,7 @@ def _no_idioms(found: list[Token]) -> list[Token]:
 
 
 def _no_before_verb(found: list[Token]) -> list[Token]:
-    """Keep the verb of "With no job is she happy" in its position: there all of it is denied."""
+    """Keep the verb of "With no job is she happy" as a word, because there the whole is negated."""
     begins = [token.kind for token in found[:2]] == [Kind.GOVERNING, Kind.NOT]
     if begins and len(found) > 3 and found[3].key in _FORMS_OF_BE:
         found[3] = found[3]._replace(kind=Kind.CONTENT)
@@ -137,7 +145,9 @@ _FORMS_OF_BE = BE | WAS
 
 
 def _little(found: list[Token]) -> list[Token]:
-    """Read a little garden as a small one; a little brother is a younger one."""
+    """Read "a little garden" as "a small garden", but keep "a little brother", who is a younger
+    one.
+    """
     for position, (token, behind) in enumerate(pairwise(found)):
         if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
             found[position] = token._replace(key="small")
@@ -148,7 +158,7 @@ def _little(found: list[Token]) -> list[Token]:
 
 
 def _in_active_voice(found: list[Token]) -> list[Token]:
-    """Write "The ball is thrown by Mia" as "Mia throws the ball", in the tense of "be"."""
+    """Rewrite "The ball is thrown by Mia" as "Mia throws the ball", in the tense of "be"."""
     for be, token in enumerate(found):
         if token.key in _FORMS_OF_BE:
             verb = _end(found, be + 1, lambda after: after.kind is Kind.FILLER)
@@ -173,14 +183,14 @@ def _turned_active(found: list[Token], be: int, verb: int) -> list[Token]:
 
 
 PASSIVE = Token("", Kind.FILLER, "")
-"""Marks, as the first token, a text in which a passive was undone."""
+"""The first token of a text in which a passive was rewritten."""
 
 
 # --- noun phrases in one order: the owner, the material, the purpose, the quality first ----------
 
 
 def _owner_first(found: list[Token]) -> list[Token]:
-    """Write "the mother of Mia" as "Mia's mother"."""
+    """Rewrite "the mother of Mia" as "Mia's mother"."""
     position = 1
     while position < len(found) - 1:
         if found[position].key == "of" and found[position - 1].key in _RELATIONAL:
@@ -202,7 +212,9 @@ _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 
 def _end_of_owner(found: Sequence[Token], start: int) -> int:
-    """Return where the owner that starts here ends: a name, or what somebody with a name has."""
+    """Return the end of the owner that begins at `start`: a name, or a thing that belongs to a
+    name.
+    """
     end = _end(found, start, is_name)
     if start < end < len(found) and found[end].key == "have":
         return _end(found, end + 1, _is_content)
@@ -213,7 +225,7 @@ _GIVING_VERBS = frozenset(SAME_AS.get(word, word) for word in GIVING)
 
 
 def _receiver_last(found: list[Token]) -> list[Token]:
-    """Write "gave Leo a book" as "gave a book to Leo"."""
+    """Rewrite "gave Leo a book" as "gave a book to Leo"."""
     for position in range(len(found) - 3):
         start = position + 2
         if (
@@ -228,7 +240,7 @@ def _receiver_last(found: list[Token]) -> list[Token]:
 
 
 def _job_first(found: list[Token]) -> list[Token]:
-    """Write "works at a shop as a cook" as "is a cook at a shop"."""
+    """Rewrite "works at a shop as a cook" as "is a cook at a shop"."""
     work = next((n for n, t in enumerate(found) if t.key == "work" and not t.past), None)
     role = next((n for n, t in enumerate(found) if t.key == "as"), None)
     if work is None or role is None or not work + 2 < role < len(found) - 1:
@@ -242,7 +254,7 @@ def _job_first(found: list[Token]) -> list[Token]:
 
 
 def _material_first(found: list[Token]) -> list[Token]:
-    """Write "a wall made of stone" as "a stone wall", "a raise of 5 %" as "a 5 % raise"."""
+    """Rewrite "a wall made of stone" as "a stone wall", and "a raise of 5 %" as "a 5 % raise"."""
     position = 1
     while position < len(found) - 1:
         made = found[position - 1].key == "make" and found[position - 1].past
@@ -261,7 +273,7 @@ _NOUN_LIKE = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
 
 
 def _purpose_first(found: list[Token]) -> list[Token]:
-    """Write "a rope (used) for climbing" as "a climbing rope"; a coat for Leo is no Leo coat."""
+    """Rewrite "a rope (used) for climbing" as "a climbing rope", but keep "a coat for Leo"."""
     for position in range(2, len(found) - 1):
         if found[position].key == "for":
             made = found[position - 1].key in _MADE and found[position - 1].past
@@ -276,14 +288,14 @@ def _purpose_first(found: list[Token]) -> list[Token]:
 
 
 def _is_thing(found: Sequence[Token], position: int) -> bool:
-    """Whether a noun with "a" or "an" before it stands here: a pen, not the pen or bought pens."""
+    """Return whether the token is a noun after "a" or "an": "a pen", but not "the pen"."""
     token = found[position]
     article = position > 0 and found[_start_of_noun(found, position) - 1].key in ("a", "an")
     return token.kind is Kind.CONTENT and not is_name(token) and not token.past and article
 
 
 def _qualities_first(found: list[Token]) -> list[Token]:
-    """Write "a dog(,) which is black" as "a black dog"."""
+    """Rewrite "a dog(,) which is black" as "a black dog"."""
     position = 1
     while position < len(found) - 2:
         if found[position].key in WHICH and found[position + 1].key in BE:
@@ -299,13 +311,15 @@ def _qualities_first(found: list[Token]) -> list[Token]:
 
 
 def _start_of_noun(found: Sequence[Token], head: int) -> int:
-    """Return where a noun of several words (a pork chop) starts, by its article; else the head."""
+    """Return the start of a noun of several words (a pork chop) if an article precedes it, else
+    `head`.
+    """
     start = next((n for n in range(head, 0, -1) if not _is_content(found[n - 1])), 0)
     return start if start and found[start - 1].key in ("a", "an", "the") else head
 
 
 def _end_of_qualities(found: Sequence[Token], start: int) -> int:
-    """Return where the qualities that start here end; `start` itself where there are none."""
+    """Return the end of the adjectives that begin at `start`, or `start` if there are none."""
     end = start
     while end < len(found) and (
         found[end].kind is Kind.CONTENT
@@ -333,5 +347,5 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"work"}), _job_first),
     (BE | WAS, _in_active_voice),
 )
-"""Functions that undo rewordings, in order, each with the words that must occur."""
+"""Functions that rewrite wordings, in order. Each runs only if one of its words is in the text."""
 _TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

@@ -1,8 +1,8 @@
-"""Check a merged text without a model: accept it, refuse it, or leave it to a reader.
+"""Check a merged text without a model: accept it, refuse it, or leave it to a second reading.
 
-The hard facts of texts (numbers, dates, amounts, names, codes) decide which merged text is refused
-unread, so in doubt a text counts as stating a fact. Reasons are worded so that a model can act on
-them.
+A merged text is refused at once if its hard facts (numbers, dates, amounts, names, codes) are not
+those of its sources. In doubt a text counts as stating a fact. The reasons are worded so that a
+model can correct its text.
 """
 
 from __future__ import annotations
@@ -29,37 +29,40 @@ from memory.text import (
 )
 
 _LONGER = 1.5
-"""Longest merged text, in lengths of all its sources together."""
+"""Maximum length of a merged text, as a multiple of the length of all its sources together."""
 _MOST_SENTENCES = 40
-"""Sentences up to which a source is compared one by one."""
+"""Maximum number of sentences of a source that are compared one by one."""
 _MOST_SHOWN, _SHOWN = 40, 80
-"""Words (or sentences of a document) that a reason names, and characters shown of each."""
+"""How many words (or sentences) a reason lists, and how many characters it shows of each."""
 _INVENTS = "states what no memory states:"
 
 
 class Belief(StrEnum):
-    """How far a merged text is believed."""
+    """The result of checking a merged text."""
 
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
-    """Only a reader can tell."""
+    """The text must be read by a model or a person."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a merged text is believed, and why not, or which values are outdated in it."""
+    """The result for a merged text; `reason`: why it is refused, or which values in it are
+    outdated.
+    """
 
     belief: Belief
     reason: str = ""
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text against its sources, oldest first, as far as that is sure unread.
+    """Check a merged text against its sources, which are ordered oldest first.
 
-    Believed: it is one of them, which covers the others. Refused: it states a number, date, amount
-    or name that no source states, or does not state one that the newest states. Where one text
-    is longer than `LONGEST`, only the same text covers another, and facts are numerals and names.
+    BELIEVED: it equals one of the sources, and that source covers the others. REFUSED: it states a
+    number, date, amount or name that no source states, or lacks one that the newest source states.
+    DOUBTFUL: it must be read. If one text is longer than `LONGEST`, only an equal text covers
+    another, and only numerals and names count as facts.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
@@ -77,7 +80,10 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _is_of_another(text: str, sources: Sequence[str]) -> bool:
-    """Whether it shares no word with a source, as when a model obeys an order in a memory."""
+    """Return whether the text shares no word with one of its sources.
+
+    That happens if the model obeyed an instruction in a memory instead of merging.
+    """
     if _has_document([text, *sources]):
         own, *others = (frozenset(_PLAIN_WORD(one.casefold())) for one in (text, *sources))
     else:
@@ -87,12 +93,12 @@ def _is_of_another(text: str, sources: Sequence[str]) -> bool:
 
 
 def _has_document(texts: Iterable[str]) -> bool:
-    """Whether one of the texts is too long to be read word by word."""
+    """Return whether one of the texts is too long to be compared word by word."""
     return any(len(text) > LONGEST for text in texts)
 
 
 _PLAIN_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+").findall
-"""Finds words, or characters of a script that has no spaces."""
+"""Finds words, or single characters of a script that has no spaces."""
 
 
 def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
@@ -103,7 +109,7 @@ def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
 
 
 def _listing(words: Sequence[str]) -> str:
-    """List the first of them: a model that is given hundreds corrects none."""
+    """Join the first of the words for a reason; a model that is given hundreds corrects none."""
     more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
     return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
 
@@ -112,10 +118,11 @@ def _listing(words: Sequence[str]) -> str:
 
 
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text against its sources, oldest first, where no model will read it.
+    """Check a merged text that no model will read; the sources are ordered oldest first.
 
-    Believed: it covers each source and adds no word. A source that a newer one repeats with other
-    numbers or dates is covered by that one; the reason then names what gave way.
+    BELIEVED: it covers each source and adds no word. A source need not be covered if a newer one
+    says the same with other numbers or dates; the reason then names the outdated values. Otherwise
+    REFUSED; the result is never DOUBTFUL.
     """
     found = verify(text, sources)
     if found.belief is not Belief.DOUBTFUL:
@@ -137,7 +144,7 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _states(text: str, source: str) -> bool:
-    """Whether a text covers a source as a whole, or each sentence that it does not repeat."""
+    """Return whether a text covers a source as a whole or sentence by sentence."""
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))
@@ -148,7 +155,10 @@ def _states(text: str, source: str) -> bool:
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    """Return the numbers and dates for which a newer text has others; None where it lacks more."""
+    """Return the numbers and dates of `older` for which `newer` has other values.
+
+    Returns None if `newer` also lacks something else.
+    """
     if _has_document([older, newer]):
         return None
     difference = compare(newer, older)
@@ -166,7 +176,9 @@ def _given_otherwise(older: str, newer: str) -> list[str] | None:
 
 
 def _sort(words: str) -> str:
-    """Return which sort of value these words are; "" where they are none."""
+    """Return the type of value that the words are: "number", "month" or "weekday", "" for any
+    other.
+    """
     sorts = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
         for token in parse(words).tokens
@@ -197,11 +209,11 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class HardFacts:
-    """The hard facts of one text.
+    """The hard facts of one text: its numbers, dates, amounts, names and codes.
 
-    `stated`: each fact by its key, in the words of the text. `digits`: every run of digits.
-    `squeezed`: the letters and digits alone, in lower case; of a document, its words without a
-    final s.
+    `stated`: the words of each fact, by its key. `digits`: every run of digits in the text.
+    `squeezed`: only its letters and digits, in lower case; for a document, the set of its words
+    without a final s.
     """
 
     stated: Mapping[str, str]
@@ -209,7 +221,7 @@ class HardFacts:
     squeezed: str | frozenset[str]
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
-        """Return the facts that no other text can be said to state, in this text's words."""
+        """Return the facts that none of the `others` may state, in the words of this text."""
         return [
             words
             for key, words in self.stated.items()
@@ -217,9 +229,10 @@ class HardFacts:
         ]
 
     def may_state(self, key: str, words: str) -> bool:
-        """Whether a fact is there in some form: 11 million as 11M, Americans as American.
+        """Return whether the text may state a fact in some form: 11 million as 11M, Americans as
+        American.
 
-        A sign or a code must stand there to the letter.
+        `key`, `words`: an entry of another text's `stated`. A sign or a code must match exactly.
         """
         if key in self.stated or is_code(key):
             return key in self.stated
@@ -229,10 +242,10 @@ class HardFacts:
 
 
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
-    """Return the values in which two texts conflict, in their own words; None where they do not.
+    """Return the values in which two texts conflict, as each text writes them, or None.
 
-    Each text states one that the other does not, or numerals stand in the same place. A value that
-    one text only adds is no conflict.
+    Two texts conflict if each has a fact that the other lacks, or if they have other numerals in
+    the same place. A value that only one text has is no conflict.
     """
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
@@ -243,9 +256,9 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
 
 
 def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
-    """Return the hard facts of each text; a name in one of them is a name in all.
+    """Return the hard facts of each text; a word that is a name in one text is a name in all.
 
-    Where one text is longer than `LONGEST`, only numerals and names are read, in all of them.
+    If one text is longer than `LONGEST`, only numerals and names are read, in all of the texts.
     """
     is_german = [language_of(one) is Language.GERMAN or _UMLAUT.search(one) for one in texts]
     # in German a capital shows a noun and no name
@@ -271,7 +284,7 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the words of each hard fact; "one" in letters is an article."""
+    """Yield the key and the words of each hard fact. The word "one" is an article and no number."""
     for token in parse(text).tokens:
         if token.kind == Kind.NUMBER:
             key = _MOMENT.sub("", token.key)
@@ -292,21 +305,23 @@ def _squeezed(text: str) -> str:
 _LETTERS = re.compile(r"[^\W\d_][\w'’]*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
 _without_genitive = partial(re.compile(r"['’]s?$").sub, "")
-"""Return Mia for Mia's."""
+"""Return a name without its genitive ending: Mia for "Mia's"."""
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7
-"""Share of words with a capital above which a text is in title case."""
+"""Share of words with a capital above which a text is assumed to be in title case."""
 
 
 def _names_in(texts: Sequence[str]) -> frozenset[str]:
-    """Return the words that are a name in one text and stand nowhere in small letters."""
+    """Return the words that are a name in one text and are in small letters in none."""
     named = frozenset[str]().union(*map(_named, texts))
     small = {word for text in texts for word in _LETTERS.findall(text) if word.islower()}
     return frozenset(name for name in named if name.casefold() not in small)
 
 
 def _named(text: str) -> frozenset[str]:
-    """Return the words with a capital that is not only a start; none in a text in title case."""
+    """Return the words with a capital that do not begin a sentence; none if the text is in title
+    case.
+    """
     words = _LETTERS.findall(text)
     long = [word for word in words if len(word) > 3]
     if len(long) > 2 and sum(word[0].isupper() for word in long) > _TITLE_CASE * len(long):

@@ -1,9 +1,9 @@
-"""Words and rules of single languages, one file each.
+"""Word lists and rules of single languages, one file for each language.
 
 To add a language that is written with spaces: write a file of its words like `german.py`, enter it
-in `GRAMMARS` below, and add the language and the small words by which it is recognised to
-`memory/text/language.py`. English has many more rules and Japanese needs a dictionary: they are no
-grammars.
+in `GRAMMARS` below, and add the language and its function words to `memory/text/language.py`.
+English and Japanese are not in `GRAMMARS`: English has many more rules in the files of
+`memory/coverage`, and Japanese needs a dictionary.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from memory.text import NOT, Kind, Language, Token
 
 
 class Grammar(Protocol):
-    """Short lists of words of one language that change what a statement says, in lower case."""
+    """Lists of the words of one language that change what a statement says, in lower case."""
 
     NEGATIONS: frozenset[str]
     """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
-    """Prepositions, with the English one each stands for; articles, with the case they show; ""
-    for words that may be left out."""
+    """Prepositions with their English equivalent, articles with the case they show, and words that
+    may be left out with "".
+    """
     TURNING: frozenset[str]
-    """Words that turn a statement around: only, almost."""
+    """Words that change the whole statement: only, almost."""
     REACHING: frozenset[str]
-    """Words under which an addition changes the statement: all, if, more, former."""
+    """Words after which an addition changes the statement: all, if, more, former."""
 
 
 GRAMMARS: Mapping[Language, Grammar] = {Language.GERMAN: german}
 
 
 def read(token: Token, grammar: Grammar) -> Token:
-    """Return a token with the kind that its word has in this language."""
+    """Return a token with the key and the kind that its word has in the language of `grammar`."""
     word = token.surface.lower()
     if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
         return token

@@ -1,4 +1,4 @@
-"""German: its articles, prepositions and the words that reach over others."""
+"""German: articles, prepositions, negations, and words that change the meaning of an addition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Japanese by a dictionary: SudachiPy, an extra; without it kana and Han are read by themselves.
+"""Tokenise Japanese with a dictionary, SudachiPy, which is an optional extra.
 
-Words stand in their normal form (遊んで is 遊ぶ, 二人 is 2人); what turns a statement around
-(negation, voice, tense, aspect, modality, conditions) and the particles keep a token of their own.
+Without it, `memory/text/tokens.py` cuts Japanese at each change of script. Words are
+brought to their dictionary form (遊んで to 遊ぶ, 二人 to 2人). Endings that change the statement
+(negation, voice, tense, aspect, mood, conditions) and particles become tokens of their
+own.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ if TYPE_CHECKING:
     from sudachipy import Morpheme, Tokenizer
 
 _LONGEST = 12_000
-"""Characters of the longest text that is read; the dictionary refuses some 16,000."""
+"""Length in characters of the longest text that is read; the dictionary refuses some 16,000."""
 
 
 def japanese_tokens(text: str) -> list[Token] | None:
-    """Return the tokens of a Japanese text; None without a dictionary, or for a document.
+    """Return the tokens of a Japanese text, with `participle` true for verbs.
 
-    A verb is marked as `participle`.
+    Returns None if no dictionary is installed or the text is longer than `_LONGEST` characters.
     """
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
@@ -106,7 +108,7 @@ def _particle(word: str, detail: str, found: list[Token]) -> None:
 
 
 def _case(word: str, found: list[Token]) -> None:
-    """Add a particle, joined with one before it: には is に, にも is both, までに is itself."""
+    """Add a case particle, or join it with one before it: には becomes に, にも stays as it is."""
     before = found[-1] if found else None
     if before is None or before.kind is not Kind.PARTICLE:
         found.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
@@ -148,7 +150,7 @@ def _verb(morpheme: Morpheme, found: list[Token], *, follows_noun: bool) -> None
 
 
 def _mood(form: str, word: str, found: list[Token]) -> None:
-    """Add the mood that a verb form shows: let us, do, if it did."""
+    """Add a token for the mood of a verb form: volitional, imperative or conditional."""
     if form.startswith(("意志推量形", "命令形", "仮定形")):
         found.append(Token(form[:2], Kind.TURNING, word))
 
@@ -157,7 +159,10 @@ def _mood(form: str, word: str, found: list[Token]) -> None:
 
 
 class Phrase(NamedTuple):
-    """Words up to their particle, each with the particle that joins it to the next."""
+    """The words up to a case particle, which is `role`; "" for the last phrase, the predicate.
+
+    `words`: pairs of a word and the particle that joins it to the next word, or "".
+    """
 
     words: tuple[tuple[str, str], ...]
     role: str
@@ -169,9 +174,9 @@ _ADJUNCTS = frozenset({"で", "に", "から", "まで"})
 _MANNERS = frozenset(
     "ゆっくり のんびり しっかり ぼんやり はっきり じっくり こっそり にっこり ぐっすり".split()
 )
-"""Adverbs that say how, and nothing else."""
+"""Adverbs of manner that may be left out."""
 _MOVING = frozenset("泳ぐ 歩く 走る 飛ぶ 滑る 進む 散歩 移動 駆ける".split())
-"""Verbs of moving along a way, which を may name."""
+"""Verbs of motion whose path may be marked with を."""
 _PLACES = frozenset({"上", "中", "中央", "内"})
 _SCOPE = frozenset(
     "全て 全部 全員 皆 各 毎 殆ど 余り 滅多に 多く 多い 少ない 少し 多分 "
@@ -183,15 +188,15 @@ _SCOPE = frozenset(
     "信じる 願う 望む 伝える 述べる 話す 語る 発表 報告 程 位 丁度 以上 以下 "
     "以内 未満 約 半分 半 殆 一部 殆んど 大半 大部分".split()
 )
-"""Words under which an addition is none, in their normal form."""
+"""Words in dictionary form after which an addition may change the statement."""
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
-    """Whether a longer plain statement says all that the shorter one says.
+    """Return whether a longer plain statement states everything that a shorter one states.
 
-    It may add a quality, a count, an owner or a clause before a noun, a phrase of place, time or
-    means, or something done before. The predicate is the same, and every phrase of the shorter
-    stands in the longer under its particle. False where no dictionary is installed.
+    It may add a quality, a number, an owner or a clause before a noun, a phrase of place, time or
+    means, or an earlier action. The predicate must be the same, and every phrase of `shorter` must
+    be in `longer` with the same particle. Returns False if no dictionary is installed.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False
@@ -211,7 +216,10 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
 
 
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
-    """Return for each phrase the one of the shorter that it states; None if one is not stated."""
+    """Return for each phrase of `longer` the phrase of `shorter` that it states, or None.
+
+    The result as a whole is None if a phrase of `shorter` is not stated at all.
+    """
     left = list(shorter)
     found: list[Phrase | None] = []
     for phrase in longer:
@@ -225,7 +233,11 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
-    """Whether what a phrase adds belongs to it, or to a clause that is added as a whole."""
+    """Return whether the extra words of a phrase only add to it, or to a clause that is itself
+    added.
+
+    `matched`: the result of `_matched`, one item for each phrase except the predicate.
+    """
     phrase, same, behind = phrases[position], matched[position], phrases[position + 1]
     if same is not None:
         adds_verb = phrase.has_verb and not same.has_verb
@@ -267,9 +279,9 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
 
 
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
-    """Whether it is the same phrase, or the same thing with more before it.
+    """Return whether `longer` is the same phrase, or the same noun with more before it.
 
-    More is a quality, a count, an owner, or what it does: 歌っている姉 is 姉.
+    That may be a quality, a number, an owner or a clause: 歌っている姉 is 姉.
     """
     words = longer.words
     if (
@@ -286,12 +298,14 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Whether an owner is left out behind another: レオの兄の犬 is not レオの犬."""
+    """Return whether an owner is left out after another owner: レオの兄の犬 is not レオの犬."""
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
 
 
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
-    """Whether the shorter are among the words, in order, and end as they do."""
+    """Return whether all words of `shorter` are among `words` in the same order, with the same last
+    one.
+    """
     rest = iter(words)
     return words[-1] == shorter[-1] and all(any(word == one for one in rest) for word in shorter)
