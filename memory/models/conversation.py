@@ -97,9 +97,9 @@ class NamedMemory(Frozen):
 
 
 class KeptCandidate(Candidate):
-    """A candidate that waits in the ledger.
+    """A candidate that waits in the ledger to become a memory.
 
-    It names turns and memories instead of giving positions.
+    It gives turns by name and memories by id, not by position.
     """
 
     said_in: tuple[Name, ...] = ()

@@ -137,7 +137,7 @@ class Decision:
 
     @property
     def judge(self) -> Judge:
-        """The kind of judge whose verdict the `distinct` pairs are."""
+        """The kind of judge who called the `distinct` pairs distinct."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"
@@ -229,7 +229,7 @@ class MergeReading(Frozen):
 
 
 class Rereading(Frozen):
-    """A language model's comparisons for several merges, in the order in which these were given.
+    """A language model's second reading: its comparisons for several merges, in the given order.
 
     None in place of a comparison means that the merge is refused.
     """

@@ -107,9 +107,9 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 
 
 class MemoryLink(Frozen):
-    """A link to the memory `target_id`, as one field of the memory that it starts from.
+    """A link from the memory that holds it to another one, `target_id`.
 
-    That other memory has the same link in the opposite direction, with the type in INVERSE_LINK.
+    The other memory holds the same link with the type that INVERSE_LINK gives.
     """
 
     target_id: Annotated[str, AfterValidator(clean)]

@@ -66,7 +66,7 @@ class Scale(Frozen):
     def cosine(self, similarity: float, text: str | None = None) -> float:
         """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
 
-        With `text`, pairs that contain this text are meant; without it, any pairs.
+        It holds for pairs of `text` with any other text; if `text` is None, for any two texts.
         """
         return _least(self, similarity, text is not None and has_cjk(text))
 

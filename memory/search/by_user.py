@@ -83,7 +83,7 @@ class VectorsByUser:
             return vectors.nearest(queries)
 
     def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the memories that answer a query best by vector and by words.
+        """Return the `query.k` memories that answer a query best by vector and by words.
 
         `words` are the memories' scores by words. None if the owner's vectors exceed the limit.
 

@@ -15,7 +15,7 @@ from memory.search.products import Blocks, Ints, OnShare, Places, Products, by_s
 Cosine = float | Floats
 """A threshold: one cosine for all rows, or one for each row (n,).
 
-For a pair, the higher one of its two rows counts.
+A pair must reach the higher threshold of its two rows.
 """
 _AT_ONCE = 50_000
 """The number of pairs compared in one call, so large that numpy does the work and not Python."""
@@ -24,7 +24,7 @@ _AT_ONCE = 50_000
 class CandidatePairs(NamedTuple):
     """The pairs at or above `upper`, and the nearest pairs below it; no pair is in both.
 
-    `counts` has one number of pairs for each of the requested bands.
+    `counts` has the number of pairs at or above each of the requested thresholds (`bands`).
     """
 
     upper: Pairs
@@ -62,8 +62,11 @@ def candidate_pairs(
     `k`. For each threshold in `bands`, the pairs at or above it are counted but not returned; if
     rows have `weights` (n,), a pair counts as the product of its two. If `across` is given, only
     pairs of one of the first `across` rows with one of the others are considered, as a part of a
-    larger search. All thresholds are cosines. `threads` is the number of threads; None means one
-    for each core. About three copies of the vectors are needed in memory.
+    larger search. All thresholds are cosines.
+
+    `blocks` are the sizes in which products are computed. `threads` is the number of threads; None
+    means one for each core. `on_share` is called with the progress. About three copies of the
+    vectors are needed in memory.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -92,13 +95,16 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
 
 
 def _placed(pairs: Pairs, order: Ints) -> Pairs:
-    """Return the pairs with the positions of their rows before these were sorted into `order`."""
+    """Return the pairs with the positions that their rows had before they were sorted.
+
+    `order` gives the earlier position of each row.
+    """
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
 
 
 class _Level:
-    """A threshold with one value for each row; for a pair, the higher of its two counts."""
+    """A threshold with one value for each row; a pair must reach the higher one of its two rows."""
 
     def __init__(self, values: Floats, products: Products) -> None:
         self.values = values
@@ -205,11 +211,17 @@ class _Search:
         return upper, counts
 
     def _is_kept(self, band: _Level) -> bool:
-        """Return whether the band is nowhere below the upper threshold: all its pairs are kept."""
+        """Return whether a band's threshold is nowhere below the upper one.
+
+        Then all its pairs are kept anyway, and need not be counted separately.
+        """
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise the floors of a diagonal tile's rows to their k-th nearest in this tile."""
+        """Raise `_floors` for the rows of a diagonal tile to their k-th best product in this tile.
+
+        A row's floor is the lowest product at which a pair must be compared exactly.
+        """
         if not 0 < self.best.k <= self._tile:
             return
         products = self._products.tile(row, row)
@@ -221,12 +233,15 @@ class _Search:
         self._raise(rows, kth[: len(rows)] - self._slack)
 
     def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
-        """Raise the rows' floors to their k-th highest cosine, or at most the upper threshold."""
+        """Raise `_floors` for these rows to `kth`, their k-th best products.
+
+        A floor never exceeds the upper threshold.
+        """
         floors = np.minimum(kth - self._slack, self._limits[rows])
         self._floors[rows] = np.maximum(self._floors[rows], floors)
 
     def _strip(self, row: int) -> Ints:
-        """Compare the rows of one strip of tiles, and return the number of pairs in each band."""
+        """Compare the pairs of the strip that starts at `row`; return the count for each band."""
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
         kept: list[Places] = []

@@ -172,7 +172,7 @@ class LiveVectors:
         return likely
 
     def _shorten_all(self) -> None:
-        """Compute the axes by one step of a randomised range finder, and fill `_short`.
+        """Compute the axes by one step of a randomised range finder, then all coordinates.
 
         Source: Halko, Martinsson, Tropp 2011, algorithm 4.3.
         """
@@ -261,7 +261,7 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
 
 
 def bytes_of(rows: int, dim: int) -> int:
-    """Return the number of bytes that this many vectors take, including their upper bounds."""
+    """Return how many bytes `rows` vectors take, including the upper bounds of a large matrix."""
     bounds = dim // _AXES + 1 if rows >= BOUNDED_FROM else 0
     return rows * (dim + bounds) * np.dtype(np.float32).itemsize
 

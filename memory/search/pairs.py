@@ -83,8 +83,8 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def slack(dim: int) -> float:
-    """Return the largest error of a float32 product of two unit vectors against their exact cosine.
+    """Return how far a float32 product of two unit vectors can be from their rounded cosine.
 
-    The cosine may be rounded to 6 decimals.
+    `dim` is the dimension of the vectors.
     """
     return (dim + 8) * 2.0**-24 + 5e-6

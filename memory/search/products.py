@@ -50,7 +50,7 @@ class Blocks(NamedTuple):
 
 
 class Products:
-    """The products of every two rows of a float32 matrix, each pair once.
+    """The dot products of every two rows of a float32 matrix, each pair once.
 
     They are computed on request, one tile at a time: a strip is a row of tiles, a tile a grid of
     blocks.
@@ -162,7 +162,7 @@ def by_strips(
 
 
 def together(parts: Iterable[Places]) -> Places:
-    """Return the entries of all parts, in the order of the parts."""
+    """Return the matrix entries of all parts as one, in the order of the parts."""
     kept = list(parts)
     none = np.empty(0, np.int64)
     return np.concatenate([none, *(i for i, _ in kept)]), np.concatenate(

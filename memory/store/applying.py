@@ -31,9 +31,9 @@ from memory.text import has_cjk, text_key
 
 @dataclass(frozen=True)
 class Applied:
-    """A decision was applied and has this number in the ledger.
+    """The result of a decision that was applied; `number` is its number in the ledger.
 
-    `memory` is the live memory that now stands for its newest member, or that member itself.
+    `memory` is its newest member or, if that was retired, the live memory that replaced it.
     """
 
     number: int
@@ -42,19 +42,22 @@ class Applied:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A decision was not applied, because another write came first: prepare and decide again."""
+    """The result of a decision that was not applied, because of an earlier write that `why` names.
+
+    The caller must prepare the memories and decide again.
+    """
 
     why: str
 
 
 @dataclass(frozen=True)
 class Unconditional:
-    """Apply the decision, whatever was written since it was made."""
+    """The condition that always holds, whatever was written since the decision was made."""
 
 
 @dataclass(frozen=True)
 class UnlessRepeated:
-    """Apply if no other live memory in scope has the new memory's text.
+    """The condition that no other live memory in scope has the new memory's text.
 
     Memories in `Decision.candidates` do not count.
     """
@@ -62,26 +65,26 @@ class UnlessRepeated:
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """Apply if no stored member has changed since `revision`, except for its links."""
+    """The condition that no stored member has changed since `revision`, except for its links."""
 
     revision: int
 
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """Apply as WhileUnchanged, unless a judge in `bound_by` called the merged texts distinct."""
+    """WhileUnchanged, and that no judge in `bound_by` has called the merged texts distinct."""
 
     bound_by: tuple[Judge, ...] = JUDGES
 
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """Apply as WhileMergeable, unless a person has already answered the same question."""
+    """WhileMergeable, and that no person has answered the same question already."""
 
 
 @dataclass(frozen=True)
 class WhileNearest(WhileMergeable):
-    """Apply as WhileMergeable, unless a similar memory was stored since the decision was prepared.
+    """WhileMergeable, and that no similar memory was stored since the decision was prepared.
 
     A memory counts if it was written after `revision` and has the new memory's text or a similarity
     of at least `min_similarity`. Memories in `Decision.candidates` do not count.
@@ -127,7 +130,7 @@ class Decided:
 
 
 class Applier:
-    """Carries out decisions inside one writing transaction."""
+    """Applies decisions inside a writing transaction, which the caller opens and commits."""
 
     def __init__(
         self,
@@ -142,7 +145,7 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the texts of survivors that no member has; return them by the memory's id."""
+        """Embed the texts that decisions create, such as merged ones; return them by memory id."""
         made = []
         for one in decided:
             if one.decision.survivors:
@@ -158,12 +161,12 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None = None,
     ) -> list[Applied | Conflict]:
-        """Apply decisions in order, each completely or not at all; return the first results.
+        """Check and apply decisions in order, each completely or not at all.
 
         `made` is what `vectors_of_made` returned for them. New memories were decided as if those
         before them were stored. So they are applied only up to the first conflict, and only one of
         them if anything was written since they were prepared. Decisions about stored memories alone
-        do not depend on each other. At least one decision is answered.
+        are all tried. Return the results of those that were tried: the first ones, at least one.
         """
         answers: list[Conflict | None] = []
         revision, written = writer.revision(), writer.transaction.has_written
@@ -190,9 +193,10 @@ class Applier:
     ) -> list[Applied]:
         """Apply decisions in order, without checking their conditions.
 
-        None of their new memories may be stored already.
+        None of their new memories may be stored already. `made` is what `vectors_of_made` returned,
+        and `run` the name of the run to record them under.
         """
-        parts = [decided] if len(decided) == 1 else _without_effect(writer, decided)
+        parts = [decided] if len(decided) == 1 else _independent_parts(writer, decided)
         numbers = [number for some in parts for number in self._write(writer, some, made, run)]
         moved = [
             one.newest.id
@@ -219,7 +223,7 @@ class Applier:
     def _broken_conditions(
         self, writer: Writer, one: Decided, condition: Condition, latest: bool
     ) -> Iterator[str]:
-        """Yield a reason, or "", for each part of the condition that was checked."""
+        """Check each part of a condition; yield why it does not hold any more, or "" if it does."""
         if isinstance(condition, UnlessRepeated):
             yield self._repeated(writer, one, 0)
         if isinstance(condition, WhileUnchanged) and not latest:
@@ -233,9 +237,9 @@ class Applier:
             yield self._newcomer(writer, one, condition)
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Return which members must not be replaced by their survivor; "" if none.
+        """Return which member must not be replaced by its survivor, and why; "" if none.
 
-        A judge in `bound_by` called their texts distinct, or a person keeps them apart.
+        A judge in `bound_by` called their texts distinct, or a person keeps two members apart.
         """
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
@@ -298,7 +302,7 @@ class Applier:
         return f"{nearest.memory.id} came"
 
     def _repeated(self, writer: Writer, one: Decided, since: int) -> str:
-        """Return which memory, written after `since`, has the new memory's text; "" if none."""
+        """Return which memory, written since a revision, has the new memory's text; "" if none."""
         if one.arrival is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -397,7 +401,8 @@ class Applier:
     def _count_failure(self, writer: Writer, one: Decided) -> None:
         """Record that a model failed to judge each pair of the members.
 
-        If a new memory is among them, the next batch asks again; else a pause comes first.
+        If one of them is a new memory, the next batch may ask again at once, else only after a
+        pause.
         """
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
         now, model = self._clock(), one.decision.model
@@ -407,7 +412,7 @@ class Applier:
             writer.attempts.count(scope, a.content, b.content, model, now, pause)
 
 
-def _without_effect(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
+def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
     """Split decisions, in order, into parts in which none changes a memory that another is about.
 
     A decision that only stores a memory changes no other memory, even if it has links.

@@ -14,8 +14,8 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 class Insistence(Enum):
     """How soon a model is asked again about a pair of texts.
 
-    WHEN_DUE: after each failure, a longer pause. NOW: at once, unless the model failed at the pair
-    too often. AGAIN: about every pair, except those that a person keeps apart.
+    WHEN_DUE: after a pause, which grows with each failure. NOW: at once, unless the model failed at
+    the pair too often. AGAIN: about every pair, except those that a person keeps apart.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -34,9 +34,9 @@ class Asker:
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The judges whose verdicts spare the model a question.
+        """The kinds of judge whose verdicts are final: the model is not asked about those pairs.
 
-        Only the offline judge is bound by the verdicts of the offline judge.
+        A verdict of the offline judge is final only for the offline judge itself.
         """
         if self.insistence is Insistence.AGAIN:
             return ("person",)
@@ -70,8 +70,8 @@ class Asker:
 def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
     """Return the pairs that a person called distinct while scopes had other fields than today.
 
-    Each pair is returned for every scope of today that holds one of its texts, unless the values of
-    both scopes differ.
+    Each pair is returned for every scope of today that holds one of its texts, unless that scope
+    contradicts the earlier one in the value of a field.
     """
     names = {*fields, "is_private"}
     distinct: dict[str, list[tuple[Scope, TextPair]]] = {}

@@ -35,8 +35,7 @@ class AdaptiveBatchSize:
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
         """Yield all items in order, in parts of the current size.
 
-        The size of each part is read when it is requested, so write a part before requesting the
-        next.
+        The size may change after each part, so write a part before requesting the next.
         """
         start = 0
         while start < len(items):

@@ -27,13 +27,13 @@ class Named:
     similarity: float | None
     """The lowest similarity of the new memory to a stored one; None without vectors."""
     keeper: Judge | None
-    """The judge who keeps two members, or texts merged into them, apart; None if nobody does."""
+    """The kind of judge who called two members, or texts merged into them, distinct; or None."""
 
 
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """Read the stored memories that each of these new memories names.
+    """Look up the stored memories that each new memory names, as the model that extracted it said.
 
     Return one item for each, in order, and the ledger's revision. An item is a string, which gives
     the reason, if the named memories cannot be merged with the new one. If several new memories
@@ -77,7 +77,10 @@ def _found(
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
-    """Return who keeps two members, or texts merged into them, apart; None if nobody does."""
+    """Return the kind of judge who called two members, or texts merged into them, distinct.
+
+    None if nobody did. A person's verdict is returned rather than a model's.
+    """
     stand_for = [
         {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
         for one in members
@@ -118,10 +121,10 @@ def is_like_all_of(
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the cosine of each memory's vector with that of a query.
+    """Return the cosine of each memory's vector with that of a query, by the memory's name.
 
-    `text_keys` gives the key of each memory's text by the memory's name. The result is by the same
-    names, and leaves out memories without a vector. It is empty if the query is.
+    `text_keys` gives the key of each memory's text by the same names. Memories without a vector are
+    left out. The result is empty if the query is.
 
     Raises: EmbeddingError.
     """

@@ -101,8 +101,9 @@ def forget_user(
 ) -> ForgottenUser:
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
-    Each transaction erases `at_once` memories and those that they were made from. After a crash
-    between two of them, call it again to erase the rest.
+    `at` is the time to record. Each transaction erases `at_once` memories and those that they were
+    made from. After a crash between two of them, call it again to erase the rest. Return how many
+    live memories there were, and whether nothing is left of them.
 
     Raises: LedgerError.
     """

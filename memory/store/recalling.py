@@ -35,9 +35,10 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 def best_of_shortlist(
     reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
 ) -> Best:
-    """Return the `k` best memories and SPARE more, among those selected by vectors and by words.
+    """Return the `k` best memories and SPARE more, among those selected by vector and by words.
 
-    `near` holds the ids selected by vectors. It is for users whose vectors are not loaded.
+    It is used if the user's vectors are not loaded. `near` holds the ids selected by vector;
+    `words` are the memories' scores by words.
     """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     found = reader.terms.candidates(near, words.best(wanted))
@@ -57,11 +58,11 @@ def best_of_shortlist(
 def results(
     reader: Reader, probe: Probe, best: Best, words: WordScores, k: int
 ) -> list[SearchResult]:
-    """Return the `k` best of these memories, best first; equal ones by cosine, then newest first.
+    """Return the `k` best memories in `best`, best first; equal ones by cosine, then newest first.
 
     The score is the sum of two standard scores: how many standard deviations the cosine lies above
-    the mean of the scope, and BM25 above the mean of the user's memories. A part in which all
-    memories are equal counts 0. The similarity is the plain cosine.
+    the mean of the scope, and BM25 above the mean of the user's memories. Each counts 0 if it is
+    the same for all memories. The similarity is the plain cosine.
     """
     rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)

@@ -78,7 +78,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Unsearched:
-    """The search for similar memories failed, for the reason `why`."""
+    """The reason why the search for similar memories failed."""
 
     why: str
 
@@ -214,7 +214,7 @@ class MemoryStore:
         lineage: Lineage = Lineage.SYNTHESISED,
         before: Snapshot | None = None,
     ) -> Snapshot:
-        """Read all that a batch needs, at one revision of the ledger.
+        """Return what a batch needs, at one revision: live memories, vectors and earlier verdicts.
 
         `asker` decides which pairs of texts the snapshot marks as not to be asked about. `lineage`
         decides which earlier texts of a memory count as its own. If `before`, an earlier snapshot,
@@ -386,10 +386,11 @@ class MemoryStore:
     ) -> list[Applied | Conflict]:
         """Apply decisions in one transaction; return what became of each, in order.
 
-        Each decision is applied completely, or not at all if its condition fails. The result may be
-        shorter than `decided`, but has at least one item: after a conflict, no further new memory
-        is applied, and after another writer's write, only one is. The caller must decide again
-        about all others. `run` is the name of the run to record the decisions under.
+        Each decision is applied completely, or not at all if its condition fails. New memories are
+        applied only up to the first conflict, and only one of them if anything was written since
+        they were prepared. So the result may be shorter than `decided`, but has at least one item;
+        the caller must decide again about the others. `run` is the name of the run to record the
+        decisions under.
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
         """
@@ -471,7 +472,7 @@ class MemoryStore:
             return recalling.results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        """Return each memory, under a free id, or AlreadyStored if it was stored before.
+        """Return each memory, with a free id, or AlreadyStored if it was stored before.
 
         If it was stored and then forgotten, AlreadyStored holds the given memory; it is not stored
         again.
@@ -548,7 +549,7 @@ class MemoryStore:
     ) -> list[Sequence[str]]:
         """Return ids of possible neighbours for each new memory.
 
-        The list is empty if enough live memories have the same text.
+        A list is empty if the memory has no vector, or if enough live memories have the same text.
         """
         queries: dict[int, Query] = {}
         for place, (look, one) in enumerate(zip(looks, new, strict=True)):

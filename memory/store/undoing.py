@@ -25,9 +25,9 @@ from memory.text import text_key
 
 
 class Afterwards(Enum):
-    """What becomes of the question about the members of a decision that is undone.
+    """Whether the same memories may be merged or replaced again after their decision is undone.
 
-    KEPT_APART: it is answered by a person, who keeps them apart. OPEN: it may be asked again.
+    KEPT_APART: no, they are recorded as kept apart by a person. OPEN: yes, a batch may ask again.
     """
 
     KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
@@ -88,8 +88,8 @@ def undo(
 ) -> list[DecisionRecord]:
     """Undo a decision, given by its number, or a run, given by its name; return what was undone.
 
-    The records come newest first. `scope_of` returns a memory's scope; `afterwards` says what
-    becomes of the questions. Nothing is undone if a part cannot be.
+    The records come newest first. `scope_of` returns a memory's scope. `afterwards` says whether
+    the members may be merged or replaced again. Nothing is undone if a part cannot be.
 
     Raises: CannotUndo.
     """
@@ -167,7 +167,7 @@ def _is_undoable(record: DecisionRecord) -> bool:
 
 
 def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
-    """Return whether later decisions left fewer than two texts of a question live.
+    """Return whether later decisions left fewer than two of a decision's texts live.
 
     False if all these later decisions are in `open_numbers`: they are to be undone too.
     """
@@ -199,7 +199,7 @@ def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
     """Restore the rows and links of a decision's members, and erase the memories that it created.
 
-    Links made since then stay: at the restored memory or, if that was erased, at the newest member.
+    Later links stay. If the memory that has one is erased, the newest member gets it.
     """
     before = json.loads(record.before)["links"]
     links = [*_links_of_image(before), *_later_links(writer, record, before)]
