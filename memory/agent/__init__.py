@@ -1,4 +1,4 @@
-"""The agent keeps its own memory: what its tools do, and the MCP server that offers them."""
+"""The agent's own memory: the tools that an agent calls, and the MCP server that offers them."""
 
 import lazy_loader
 

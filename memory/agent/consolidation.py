@@ -1,6 +1,6 @@
-"""Consolidation: replay memories that are close in time, and propose pairs that may be one.
+"""Consolidation: link recent memories that are close in time, and propose near-copies to merge.
 
-It only proposes: nothing is merged or deleted here.
+Nothing is merged or deleted here; the agent decides about each proposal.
 """
 
 from __future__ import annotations
@@ -17,12 +17,17 @@ from memory.models import Memory, Scope
 
 _SNIPPET = 100
 _MOST = 1_000
-"""The number of recent memories that a run looks at without `window`."""
+"""The most recent memories that a run looks at if `window` is None."""
 
 
 @dataclass(frozen=True)
 class ConsolidationStats:
-    """Summary of a consolidation run."""
+    """The result of a consolidation run.
+
+    `replay_events` and `coactivation_updates` are the number of replayed pairs, `link_updates` the
+    number of pairs that were not linked before, and `refreshed_memories` the number of memories in
+    these pairs. `merge_candidates` are the proposed near-copies, closest first.
+    """
 
     replay_events: int
     coactivation_updates: int
@@ -38,10 +43,10 @@ class ConsolidationStats:
 
 
 class ConsolidationEngine:
-    """Replays recent memories and finds near-duplicates among them."""
+    """Links recent memories that are close in time, and finds near-copies among them."""
 
     def __init__(self, merge_distance: float = 0.10) -> None:
-        """`merge_distance` is `1 - similarity`."""
+        """`merge_distance`: pairs at a smaller distance (`1 - similarity`) are proposed."""
         self._merge_distance = merge_distance
 
     async def run(
@@ -53,11 +58,13 @@ class ConsolidationEngine:
         merge_threshold: float | None = None,
         max_merge_candidates: int = 5,
     ) -> ConsolidationStats:
-        """Consolidate the memories of the last hours, at most `window` of them.
+        """Link recent memories and return the near-copies among them.
 
-        Neighbours in time are linked, and their links trusted more. Pairs at a distance below
-        `merge_threshold` (default: the engine's own) are returned, closest first. Forgotten
-        memories leave their episodes.
+        It looks at the memories of the last `window_hours` hours, at most `window` of them. Those
+        that follow each other in time are linked, or their existing link gains confidence, for at
+        most `max_replay_events` pairs. Pairs with a distance below `merge_threshold` are proposed,
+        closest first; None means the engine's `merge_distance`. Forgotten memories are removed from
+        episodes.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _MOST if window is None else window
@@ -86,7 +93,10 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Pair each memory with the next one of its user and privacy, newest pairs first."""
+    """Pair each memory with the next newer one of the same user and privacy.
+
+    Each pair is (older, newer). The pairs with the newest memories come first.
+    """
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:
         by_scope.setdefault(Scope.of(memory, ("user",)), []).append(memory)

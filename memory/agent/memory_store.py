@@ -1,4 +1,4 @@
-"""The agent's async store: a guard before each save, two-way links, episodes, clean deletion."""
+"""The agent's async store: save, search, link and delete memories, and group them in episodes."""
 
 from __future__ import annotations
 
@@ -39,19 +39,22 @@ from memory.text import clean
 logger = logging.getLogger(__name__)
 
 MemorySearchResult = SearchResult
-"""`memory`, `similarity` and `distance`, under the name that an agent's code knows."""
+"""A memory that a search found, with `similarity` and `distance`. An alias for agents' own code."""
 OnSaved = Callable[[Memory], object]
 P = ParamSpec("P")
 T = TypeVar("T")
 User = TypeVar("User")
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
-"""The saved memory or None, links made, the linked memories, the one that it repeats or None."""
+"""The result of `save_with_auto_link`.
+
+In order: the saved memory (None if blocked), the number of links made, the linked memories, and the
+stored memory that the new one repeats (None if not blocked)."""
 
 
 def _threaded(
     method: Callable[Concatenate[MemoryStore, P], T],
 ) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
-    """Make a method async: it runs in a thread, since the store below waits for its database."""
+    """Make a blocking method async: each call runs in a thread, since it waits for a database."""
 
     @wraps(method)
     async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,16 +64,16 @@ def _threaded(
 
 
 class EpisodeView(NamedTuple):
-    """An episode with the ids of memories that live today, and how many are gone."""
+    """An episode that names only live memories, and the number of its memories that are gone."""
 
     episode: Episode
     gone: int
 
 
 class MemoryStore:
-    """Memories of one user, or with `user` None of everyone.
+    """The memories of one user, or of everyone if `user` is None, for an agent.
 
-    `observers` are called with each memory that was really saved, after it was.
+    Each function in `observers` is called with each memory after it was saved.
     """
 
     def __init__(
@@ -95,7 +98,13 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> Guarded:
-        """Save as `save` does, and return what an agent's code expects."""
+        """Save a memory as `save` does, and return the result as a tuple (see `Guarded`).
+
+        `dedup_threshold` is the guard's distance, and `link_threshold` the distance below which
+        memories are linked (see `Distances`).
+
+        Raises: as `save`.
+        """
         distances = Distances(dedup_threshold, link_threshold, max_links)
         saved = await self.save(content, distances, replaces=replaces, **fields)
         related = list(saved.related)
@@ -104,13 +113,14 @@ class MemoryStore:
     async def save(
         self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
     ) -> Saved:
-        """Save a memory of these `fields` and link it, both ways, with those that are near.
+        """Save a new memory and link it, in both directions, with near memories.
 
-        If one of its scope is nearer than the guard's distance, nothing is written, and the answer
-        names that one. With `replaces` nothing blocks: the memory of that id is retired in favour
-        of this one, which takes its links and tags, and the higher importance.
+        `fields` are further fields of `Memory`, such as `user`, `tags` or `importance`. If a stored
+        memory of the same scope is nearer than `distances.guard`, nothing is written, and the
+        result names that memory. With `replaces`, the save is never blocked: the memory with that
+        id is retired, and the new one takes its links and tags, and the higher importance.
 
-        Raises: InputError, MemoryNotFound.
+        Raises: InputError, MemoryNotFound if the agent has no memory with the id `replaces`.
         """
         memory = self._new_memory(content, fields)
         saved = await self._write(memory, distances, replaces)
@@ -158,9 +168,12 @@ class MemoryStore:
         date_to: datetime | None = None,
         user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """Return the nearest memories that pass the filters, nearest first.
+        """Return the memories most similar to a text that pass all filters, nearest first.
 
-        Raises: InputError for memories of a user whom this agent does not serve.
+        There are at most `n_results`. `date_from` and `date_to` are included and must be aware.
+        None means no filter.
+
+        Raises: InputError if `user` is not the user whom this agent serves.
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))
@@ -170,7 +183,11 @@ class MemoryStore:
     def _within(
         self, content: str, n: int, scope: Scope, first: datetime | None, last: datetime | None
     ) -> list[MemorySearchResult]:
-        """Search again for more until enough fit the times, which no index knows."""
+        """Search a scope for the `n` nearest memories from `first` to `last`, both included.
+
+        An index cannot filter by time, so the search is repeated with more results until enough
+        fit.
+        """
         k = n
         while True:
             found = self._store.search(content, k, scope=scope)
@@ -186,14 +203,17 @@ class MemoryStore:
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
-        """Return the memories that were recorded last, newest first."""
+        """Return the memories with the latest time, newest first."""
         with self._store.ledger.reading() as reader:
             rows = reader.memories.newest(limit, self._own_scope(), None)
         return [row.memory for row in rows]
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return what waits for a model: pairs to judge, and turns to read."""
+        """Return one sentence for each question that waits for a model.
+
+        These are pairs of memories to judge, and the number of turns to extract.
+        """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
             # An agent of one user must not learn how many turns of others wait.
@@ -208,10 +228,12 @@ class MemoryStore:
     def recent_near_copies(
         self, limit: int, since: datetime, threshold: float
     ) -> tuple[list[Memory], list[NearCopies]]:
-        """Return the memories recorded last, newest first, and the near-copies among them.
+        """Return the newest memories, newest first, and the near-copies that involve them.
 
-        Pairs are at a distance below `threshold`, closest first, of one scope, and not known to be
-        distinct; all as of one moment.
+        The memories are at most `limit`, none older than `since`. Each pair of near-copies contains
+        at least one of them. The pairs have a distance of at most `threshold`, are in one scope,
+        were not judged distinct, and come closest first. Everything is read at one revision of the
+        ledger.
         """
         with self._store.ledger.reading() as reader:
             recent = reader.memories.newest(limit, self._own_scope(), since)
@@ -225,18 +247,20 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Forget a memory for good, with its links on both sides; None for an unknown id.
+        """Erase a memory and its links for good, and return it as it was; None for an unknown id.
 
-        Raises: StillStatedBy.
+        Raises: StillStatedBy if a live memory contains what this retired one said.
         """
         found = await self.forget(memory_id)
         return found.memory if found else None
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """Forget as `delete` does; return all that was erased, and whether it is everywhere.
+        """Erase a memory for good and return everything that was erased; None for an unknown id.
 
-        Raises: StillStatedBy.
+        The result's `erased` says whether an index or a log may still hold the memory.
+
+        Raises: StillStatedBy if a live memory contains what this retired one said.
         """
         with self._store.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
@@ -249,9 +273,11 @@ class MemoryStore:
 
     @_threaded
     def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
-        """Retire one in favour of the other; return the one that stays and the decision's number.
+        """Retire one memory in favour of another; return the one kept and the decision's number.
 
-        Raises: MemoryNotFound, InputError.
+        `content`, if given, becomes the text of the kept memory.
+
+        Raises: MemoryNotFound, InputError if the two are the same memory or of different scopes.
         """
         while True:
             with self._store.ledger.reading() as reader:
@@ -269,11 +295,11 @@ class MemoryStore:
         link_type: LinkType = "related",
         note: str = "",
     ) -> bool:
-        """Link two memories both ways; return whether they were not linked before.
+        """Link two memories in both directions; return whether they were not linked before.
 
-        A link that is there keeps its confidence, and takes the new type and note.
+        An existing link keeps its confidence and takes the new type and note.
 
-        Raises: MemoryNotFound, InputError.
+        Raises: MemoryNotFound, InputError if the two are the same memory or of different scopes.
         """
         with self._store.ledger.writing() as writer:
             self._own_pair(writer, source_id, target_id)
@@ -286,7 +312,7 @@ class MemoryStore:
 
     @_threaded
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
-        """Trust a link more, up to 1; False if there is none."""
+        """Add `delta` to the confidence of a link, up to 1; return False if there is no link."""
         with self._store.ledger.writing() as writer:
             rows = writer.memories.rows([source_id, target_id]).values()
             if not all(self._is_own(row.memory) for row in rows):
@@ -297,10 +323,12 @@ class MemoryStore:
     def replay(
         self, pairs: Sequence[tuple[str, str]], delta: float = 0.1
     ) -> dict[tuple[str, str], bool]:
-        """Link the two of each pair and trust their link more, all in one transaction.
+        """Link the memories of each pair and add `delta` to the link's confidence.
 
-        Return the pairs of which both still live, and whether they were not linked before.
-        Memories without a living successor leave their episodes.
+        Everything happens in one transaction. Pairs of which one memory is no longer live are
+        skipped. Return, for each other pair, whether its memories were not linked before. Memories
+        without a live successor are also removed from their episodes, and those episodes lose their
+        summaries.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -329,10 +357,10 @@ class MemoryStore:
     def create_episode(
         self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store an episode of these memories, over the time in which they were recorded.
+        """Store an episode of these memories, from the oldest one's time to the newest one's.
 
-        It belongs to the one user that all of them are about; otherwise to nobody, and only an
-        agent that serves everyone can read it.
+        It belongs to the user whom all the memories are about. If they are about several users, it
+        belongs to nobody, and only an agent that serves everyone can read it.
 
         Raises: MemoryNotFound, InputError.
         """
@@ -355,10 +383,11 @@ class MemoryStore:
 
     @_threaded
     def get_episode(self, episode_id: str) -> EpisodeView | None:
-        """Return an episode as it is today.
+        """Return an episode with the memories that are live today.
 
-        A memory that was merged into another counts as that other one. None if there is no such
-        episode, if somebody else owns it, or if one of its memories is about another user today.
+        A memory that was merged into another one is shown as that other one. Return None if the
+        episode does not exist, belongs to another user, or contains a memory that is now about
+        another user.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -375,12 +404,15 @@ class MemoryStore:
     # --- inside ---
 
     def _own(self, memory_id: str) -> Memory | None:
-        """Return the live memory, if it is within reach of this agent."""
+        """Return a live memory if this agent may read it; else None."""
         memory = self._store.get(memory_id)
         return memory if memory is not None and self._is_own(memory) else None
 
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
-        """Return these memories. Raises: MemoryNotFound if one is retired or another user's."""
+        """Return the memories with these ids, in the same order.
+
+        Raises: MemoryNotFound if one of them is not live or belongs to another user.
+        """
         rows = reader.memories.rows(ids)
         for name in ids:
             row = rows.get(name)
@@ -389,7 +421,10 @@ class MemoryStore:
         return [rows[name].memory for name in ids]
 
     def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
-        """Return two memories. Raises: MemoryNotFound, InputError if they may not be joined."""
+        """Return two different memories of the same user and privacy.
+
+        Raises: MemoryNotFound, InputError if they are the same memory or of different scopes.
+        """
         first, second = self._own_live(reader, [a, b])
         if a == b:
             raise InputError(a, "cannot be joined with itself", "give two ids")

@@ -1,4 +1,7 @@
-"""How an agent saves: a guard before each memory, links with near ones, corrections and merges."""
+"""How an agent's memory is saved, corrected or merged.
+
+Before each save, a guard looks for a near-copy. Memories that are near each other are linked.
+"""
 
 from __future__ import annotations
 
@@ -35,39 +38,42 @@ from memory.store import (
 )
 
 FORCE = 0.0
-"""As the guard's distance: no distance is below it, so nothing is blocked."""
+"""As `Distances.guard`, it turns the guard off: no distance is below it, so no save is blocked."""
 ONE_SCOPE = "only memories of one user and privacy belong together"
 _MOST_LOOKS = 5
-"""How often a save is tried while others save something similar at the same moment."""
+"""The most attempts to save a memory while other writers keep storing similar ones."""
 
 
 class Distances(NamedTuple):
-    """The distances of the guard and of links, and how many links a memory gets."""
+    """The distance limits for blocking a save and for linking, and the most links per memory."""
 
     guard: float = 0.05
-    """As `1 - similarity`; a new memory below it repeats the other one."""
+    """As `1 - similarity`. A new memory nearer than this to a stored one is blocked as a repeat."""
     link: float = 0.3
-    """As `1 - cosine`; a new memory below it is linked with the other one."""
+    """As `1 - cosine`. A new memory nearer than this to a stored one is linked with it."""
     max_links: int = 5
 
 
 @dataclass(frozen=True)
 class Saved:
-    """The outcome of a save; `memory` is None if the guard blocked it."""
+    """The outcome of a save. `memory` is None if the guard blocked it as a repetition."""
 
     memory: Memory | None
     related: tuple[SearchResult, ...] = ()
-    """The memories that it is linked with, nearest first."""
+    """The memories that the new one was linked with, nearest first."""
     duplicate_of: SearchResult | None = None
-    """The memory that it repeats."""
+    """The stored memory that the blocked one repeats; None if it was not blocked."""
     replaced: Memory | None = None
     decision: int | None = None
-    """The number by which `undo` takes a correction back."""
+    """For a correction, the number of its decision, which `memory-dedup undo` takes; else None."""
     differs_from: ValueConflict | None = None
 
 
 class ValueConflict(NamedTuple):
-    """The nearest memory within the guard's distance, which states another value."""
+    """A near memory that did not block a save, because it states another value.
+
+    `old` is the value in the stored memory, `new` the value in the new one, such as 1200 and 1300.
+    """
 
     memory: Memory
     old: str
@@ -75,9 +81,13 @@ class ValueConflict(NamedTuple):
 
 
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
-    """Save a memory unless one of its scope is too near, and link it with those that are near.
+    """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
 
-    A near memory that states another value, such as 1300 for 1200, does not block.
+    It is blocked if a stored memory is nearer than `distances.guard`. Exception: a near memory that
+    states another value, such as 1300 instead of 1200, does not block.
+
+    Raises: InputError if other writers kept storing similar memories meanwhile, IndexFault,
+    LedgerError.
     """
     min_similarity = _least(store, distances)
     for look in range(_MOST_LOOKS):
@@ -115,9 +125,10 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 
 
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
-    """Save a memory in place of another, which is retired; nothing blocks.
+    """Save a memory that replaces `old`, and retire `old`. It is never blocked as a repetition.
 
-    Raises: InputError if the old one is of another scope, or was changed meanwhile.
+    Raises: InputError if `old` belongs to another scope or was changed meanwhile, IndexFault,
+    LedgerError.
     """
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
@@ -146,13 +157,14 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
 def merge(
     store: MemoryStore, keep: Memory, remove: Memory, content: str | None, revision: int
 ) -> Applied | None:
-    """Retire a memory in favour of another of its scope; None if one changed since `revision`.
+    """Retire `remove` in favour of `keep`, in one decision that `undo` reverses.
 
-    The one that stays keeps its id, time, category and emotion; it takes the other's links and
-    tags, the higher importance and intensity, and `content` where that is given: its own wording
-    is then kept as a retired version. One decision, which `undo` takes back.
+    `keep` keeps its id, time, category and emotion. It takes the links and tags of `remove`, and
+    the higher importance and intensity of the two. If `content` is given, it becomes the text of
+    `keep`, and the former text is kept as a retired memory. Return None, without any change, if one
+    of the two has changed since `revision`.
 
-    Raises: InputError.
+    Raises: InputError if the scopes differ or `content` is not valid.
     """
     if store.scope_of(keep) != store.scope_of(remove):
         raise InputError(keep.id, f"is of another scope than {remove.id}", ONE_SCOPE)
@@ -182,9 +194,10 @@ def merge(
 
 
 def _least(store: MemoryStore, distances: Distances) -> float:
-    """Return the lowest similarity that matters, where links are made by plain cosine.
+    """Return the lowest similarity at which a neighbour can block a save or be linked.
 
-    It is read off the curve for kana and Han, the lower one, since the other text may have them.
+    Links use plain cosine. Their limit is converted with the scale's curve for kana and Han, the
+    lower one, because a neighbour may contain such text.
     """
     linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
     return min(1.0 - distances.guard, float(linked[0]))
@@ -193,7 +206,12 @@ def _least(store: MemoryStore, distances: Distances) -> float:
 def _prepared(
     store: MemoryStore, memory: Memory, k: int, min_similarity: float
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
-    """Raises: IndexFault, LedgerError."""
+    """Embed a memory and find its `k` nearest neighbours of at least `min_similarity`.
+
+    Return its vector and neighbours, or AlreadyStored if the store already has this memory.
+
+    Raises: IndexFault if the search failed, LedgerError.
+    """
     [found] = store.prepare([memory], k, min_similarity)
     if isinstance(found, AlreadyStored):
         return found
@@ -203,7 +221,7 @@ def _prepared(
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    """Return the matches to link, by plain cosine."""
+    """Return the matches to link: those with `1 - cosine` below `distances.link`, nearest first."""
     cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
     near = [
         hit

@@ -1,4 +1,4 @@
-"""Every word an agent reads: answers, quotes, ages, and the questions that follow them."""
+"""Every text that the agent's tools return: answers, quotes, ages, and the closing questions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ MERGE_ADVICE = (
     "If both have value, consider which perspective to keep."
 )
 _WHOLE = 2_000
-"""Characters of a memory that recall shows; the data beside the text hold all of it."""
+"""The most characters of a memory in `recall`'s text; the structured data hold the whole text."""
 QUOTE = 120
-"""Characters of a memory that an answer quotes."""
+"""The most characters of a memory that an answer quotes."""
 RELATED_QUOTE = 70
 _RELATED = 3
 _AGES = (
@@ -53,17 +53,17 @@ _AGES = (
 
 
 def compose_response(data: str, scaffold: str) -> str:
-    """Put a line and a question below what was done."""
+    """Return a tool's answer, a horizontal rule, and the question that follows it."""
     return f"{data}\n\n---\n{scaffold}"
 
 
 def without_question(data: str, _scaffold: str) -> str:
-    """Leave the question out."""
+    """Return a tool's answer without the question that would follow it."""
     return data
 
 
 def relative_time(moment: datetime, now: datetime) -> str:
-    """Return `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago`, `1y ago`."""
+    """Return an age: `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago` or `1y ago`."""
     seconds = (now - moment).total_seconds()
     for length, unit in _AGES:
         if seconds >= length:
@@ -72,7 +72,7 @@ def relative_time(moment: datetime, now: datetime) -> str:
 
 
 def shown_similarity(distance: float) -> float:
-    """Return `1 - distance`, in 0..1."""
+    """Return `1 - distance`, limited to the range 0 to 1."""
     return max(0.0, min(1.0, 1.0 - distance))
 
 
@@ -121,7 +121,10 @@ def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """Return `192.168.7.1 -> 192.168.9.1`; "" if nothing that could matter differs."""
+    """Return what changed between two texts, such as `192.168.7.1 -> 192.168.9.1`.
+
+    Changes that cannot matter are left out; "" if there are no others.
+    """
     return "; ".join(map(_changed, differing(old, new)))
 
 

@@ -1,4 +1,7 @@
-"""The tools as clients see them: descriptions, arguments and answers. It loads no store."""
+"""The agent's tools as MCP clients see them: descriptions, arguments and answers.
+
+Importing this file does not load the store, so the tools can be listed at once.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""A list of words that the model has already read in the schema of `remember`."""
+"""Replaces a long list of allowed words that the model has already read in `remember`'s schema."""
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
-"""Keywords that are checked but not shown: a model reads all schemas with every question."""
+"""Schema keywords that are checked but not shown. A model reads all schemas at each question."""
 
 
 class Arguments(BaseModel):
-    """Strict arguments: nothing is converted, and unknown ones are refused."""
+    """Base class of a tool's arguments. Values are not converted; unknown ones are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -100,7 +103,7 @@ class MergeMemories(Arguments):
 def shown_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON schema that clients see, as short as possible.
 
-    An argument that may be left out has the type that it has when it is given.
+    For an optional argument, it shows the type of a given value and leaves out null.
     """
     optional = issubclass(model, Arguments)
     shown: dict[str, Any] = _short(model.model_json_schema(), optional=optional)
@@ -165,7 +168,7 @@ class Remembered(BaseModel):
     differs_from: str | None = None
     replaced: str | None = None
     undo: int | None = None
-    """What `memory-dedup undo` takes, where a memory was replaced."""
+    """The decision number for `memory-dedup undo`, if a memory was replaced; else None."""
     warnings: list[str] = []
 
 
@@ -201,7 +204,7 @@ class Forgot(BaseModel):
     found: bool
     memory: MemoryView | None = None
     erased: bool | None = None
-    """False while an index or a log still has to be cleared of it."""
+    """False if a search index or a database log may still hold the memory; None if not found."""
     warnings: list[str] = []
 
 
@@ -227,7 +230,7 @@ class Merged(BaseModel):
     kept: MemoryView
     removed_id: str
     undo: int
-    """What `memory-dedup undo` takes."""
+    """The decision number for `memory-dedup undo`."""
     warnings: list[str] = []
 
 
@@ -236,7 +239,7 @@ class Merged(BaseModel):
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool as a client sees it; it runs the method of `AgentTools` of its name."""
+    """One tool as a client sees it. The method of `AgentTools` with the same name runs it."""
 
     name: str
     description: str
