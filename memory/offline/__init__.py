@@ -1,4 +1,4 @@
-"""The model that needs no key: plain extraction, and a judge that only extracts."""
+"""The built-in language model that needs no key: it extracts, judges and replies by fixed rules."""
 
 import lazy_loader
 

@@ -1,7 +1,8 @@
-"""English sentences cut into clauses, and the clauses that state something of their speaker.
+"""Cut English sentences into clauses, and find the clauses that state something about the speaker.
 
-A clause has no greeting, no listener's name and no afterthought, and it has the subject that chat
-leaves out. One that declares something, stands alone and is worth keeping becomes a statement.
+A clause comes without greeting, listener's name and closing remark, and with the subject that chat
+often leaves out. It becomes a statement if it declares something, can be understood by itself and
+is worth keeping.
 """
 
 from __future__ import annotations
@@ -109,20 +110,24 @@ _THIS = re.compile(
 )
 _FEWEST_WORDS = 3
 LONGEST = 320
-"""Characters of a statement."""
+"""Maximum length of a statement in characters."""
 _LONGEST_SENTENCE = 2_000
-"""Characters of the longest sentence that is read; nobody says a longer one."""
+"""Length in characters above which a sentence is ignored; nobody says a longer one."""
 
 
 def plain_spelling(text: str) -> str:
-    """Return the text with straight quotes and whole words: "wanna" becomes "want to"."""
+    """Return the text with straight quotes and formal spelling: "wanna" becomes "want to"."""
     for pattern, plain in _INFORMAL:
         text = pattern.sub(plain, text)
     return text.strip()
 
 
 def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
-    """Yield the main parts of a sentence; none of a question or of a text without end."""
+    """Yield the main clauses of a sentence, each without greeting, names of `listeners` and
+    remarks.
+
+    A question, or a sentence longer than `_LONGEST_SENTENCE`, yields nothing.
+    """
     plain = plain_spelling(sentence)
     if "?" in plain or len(plain) > _LONGEST_SENTENCE:
         return
@@ -137,7 +142,9 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> list[str]:
-    """Cut where a new clause begins; a mere addition stays with the clause that it adds to."""
+    """Cut a sentence where a new clause begins; a list or an activity stays with the clause
+    before it.
+    """
     parts: list[str] = []
     start = 0
     for match in [*_BREAK.finditer(sentence), None]:
@@ -153,14 +160,17 @@ def _parts(sentence: str) -> list[str]:
 
 
 def _begins_clause(match: re.Match[str], before: str) -> bool:
-    """Whether a new clause begins here: not in "my sister and I", nor after "last week, I"."""
+    """Return whether the match of `_BREAK` begins a new clause; `before` is the text before it.
+
+    The "and" of "my sister and I" and the comma of "last week, I" do not.
+    """
     if match["joined"]:
         return not ends_in_company(before)
     return not match["splice"] or _SPLICED.match(_OPENER.sub("", before.strip())) is not None
 
 
 def _is_addition(part: str) -> bool:
-    """Whether it is a list, or an activity ("running, reading")."""
+    """Return whether the part is only a list, or an activity such as "running, reading"."""
     first = part.strip().partition(" ")[0].lower()
     return (first.endswith("ing") or "," in part) and not re.search(
         r"\b(?:is|are|was|were|has|have|had|it's|that's|I|we|they|you|can't|let's|check|take|"
@@ -170,13 +180,13 @@ def _is_addition(part: str) -> bool:
 
 
 def _without_afterthought(clause: str) -> str:
-    """Leave out a judgement at the end, such as "and it was great" or "to be honest"."""
+    """Return the clause without a closing remark, such as "and it was great" or "to be honest"."""
     shorter = _AFTERTHOUGHT.sub("", clause).strip(" ,.-")
     return shorter if len(shorter.split()) >= _FEWEST_WORDS else clause.strip(" ,.-")
 
 
 def _with_subject(clause: str) -> str:
-    """Add the subject that chat leaves out: "Went to Rome" becomes "I went to Rome"."""
+    """Add the subject that chat often leaves out: "Went to Rome" becomes "I went to Rome"."""
     for pattern, subject in _IMPLIED:
         if match := pattern.match(clause):
             rest = clause[match.end() :]
@@ -185,7 +195,9 @@ def _with_subject(clause: str) -> str:
 
 
 def _without_pointing(match: re.Match[str]) -> str:
-    """Write "made this blue bowl" as "made a blue bowl"."""
+    """Return the matched words with "a" for "this": "made this blue bowl" becomes "made a blue
+    bowl".
+    """
     noun = match["noun"]
     if match["this"] in ("these", "those"):
         return f"{match['verb']} {noun}"
@@ -266,7 +278,7 @@ _MINE = re.compile(
     rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
     re.IGNORECASE,
 )
-"""Matches statements of a favourite, or of what helps somebody."""
+"""Matches statements about a favourite thing, or about what helps the speaker."""
 _CONTINUATION = re.compile(
     r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
     r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
@@ -277,9 +289,11 @@ _CONTINUATION = re.compile(
 def english_statements(
     sentences: Sequence[str], name: str, at: datetime, listeners: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return the statements, in order, each with the sentence that it was taken from.
+    """Return pairs: a statement in the third person, and the sentence that it was taken from.
 
-    A clause that only adds to the statement before it becomes part of that one.
+    They are in the order of the text. `name`: the speaker; `at`: when the sentences were said, to
+    turn "yesterday" into a date; `listeners`: names to leave out. A clause that is only understood
+    after the statement before it ("It has a garden") becomes part of that statement.
     """
     found: list[tuple[str, str]] = []
     last: str | None = None
@@ -300,13 +314,19 @@ def english_statements(
 
 
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
-    """Tell a speaker's words about themselves in the third person, with dates for days."""
+    """Return a speaker's text in the third person, with dates for relative days such as
+    "yesterday".
+
+    `name`: the speaker; `at`: when the text was said; `company`: the people whom "we" includes.
+    """
     retold = with_dates(third_person(plain_spelling(text), name, company), at)
     return retold.strip().rstrip("!. ,;") + "."
 
 
 def _declares(clause: str) -> bool:
-    """Whether it states something of the speaker, or of somebody by name."""
+    """Return whether a clause states something about the speaker, or a fact about somebody by
+    name.
+    """
     if _ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
     if _TOGETHER.match(clause) or _MINE.match(clause):
@@ -319,7 +339,9 @@ def _declares(clause: str) -> bool:
 
 
 def _continues(last: str, clause: str) -> bool:
-    """Whether a clause stands alone once the statement before it precedes it."""
+    """Return whether a clause can be understood, and is worth keeping, after the statement
+    `last`.
+    """
     both = f"{last}. {clause}"
     if (
         not _CONTINUATION.match(clause)

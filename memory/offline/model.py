@@ -1,12 +1,12 @@
-"""The offline language model: it needs no key and no network, and invents nothing.
+"""The offline language model, which needs no key and no network, and invents nothing.
 
-It is the default, not a mock: it merges only texts that it can merge without losing a statement,
-extracts what is declared, and replies with what it recalls.
+It is the default model and not a test double. It merges texts only if the merged text loses no
+statement, extracts what speakers declare, and replies with the memories that were recalled.
 
-English and Japanese are read. A sentence is taken if it declares something in the first person ("I
-moved to Porto") or about something named ("Clara studies law"), stands alone and is worth keeping.
-Questions, greetings, small talk, praise and what is addressed to the listener are passed over.
-Requests such as "Remember that I ..." are found too.
+It reads English and Japanese. A sentence is extracted if it declares something in the first person
+("I moved to Porto") or about somebody by name ("Clara studies law"), can be understood by itself
+and is worth keeping. Questions, greetings, small talk, praise and words addressed to the listener
+are ignored. Requests such as "Remember that I ..." are extracted too.
 """
 
 from __future__ import annotations
@@ -36,18 +36,23 @@ from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
 CANNOT_TELL = "the offline judge cannot tell"
-"""Recorded as the reason of a question that it leaves open."""
+"""The reason of a verdict that groups nothing, so that the question stays open."""
 
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
-"""Limit of sentence pairs to compare; longer texts are documents, which are not combined."""
+"""Maximum number of sentence pairs to compare; texts with more are documents and are not
+combined.
+"""
 _MOST_LONGER = 3
-"""A text so many times as long as another is not combined with it: long texts are all alike."""
+"""Two texts are not combined if one is more than this many times as long as the other."""
 
 
 class OfflineModel:
-    """Judges by coverage alone, and merges by putting sentences together."""
+    """A language model without a network: it judges by coverage and merges by joining sentences.
+
+    Coverage means that one text states everything that another states.
+    """
 
     name = "offline"
     page_size = 0
@@ -55,15 +60,15 @@ class OfflineModel:
     async def judge(self, question: Question) -> Verdict:
         """Group the members that one text can state without losing or inventing anything.
 
-        That text is the newest one, with the sentences of the older ones that it does not cover.
-        Members that may conflict stay apart. Members whose vectors are not those of copies are
-        grouped only if one covers the other.
+        The text is that of the newest member, followed by the sentences of older members that it
+        does not cover. Members that may conflict are not grouped. Members whose cosine is too low
+        for near-copies are grouped only if one covers the other.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Accept none: it cannot read."""
+        """Refuse all merges, because this model cannot compare texts by reading them."""
         return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
@@ -73,12 +78,20 @@ class OfflineModel:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
     ) -> Extraction:
-        """Return what the speakers declare, a sentence each, with their names."""
+        """Return what the speakers declare, as one candidate per statement, with the speaker's
+        name.
+
+        `context` only gives the names of other speakers; `remembered` is ignored.
+        """
         texts = [turn.text for turn in (*context, *turns)]
         return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Quote the best of the recalled memories; a turn that asks nothing must share a word."""
+        """Quote the first three recalled memories.
+
+        If the last turn is not a question, only memories that share a word with it are quoted. If
+        there are none, the reply is "I see."
+        """
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
         if not said.rstrip().endswith(("?", "？")):
@@ -92,7 +105,7 @@ class OfflineModel:
         return Reply(text=text, usage=_FREE)
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because the model has no connections."""
 
 
 def _judged(question: Question) -> Verdict:
@@ -108,7 +121,10 @@ def _judged(question: Question) -> Verdict:
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """Return the newest of the members left, with all that one text can state with it."""
+    """Return the newest member of `left`, grouped with older ones, and the text for the group.
+
+    `left` and the group hold positions in the question. A group of one member cannot be merged.
+    """
     members = question.members
     group: tuple[int, ...] = (left[-1],)
     text = members[left[-1]].content
@@ -125,7 +141,7 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
 
 
 def covering(newer: str, older: str) -> str | None:
-    """Return the text that states all of the other; the newer one if both do."""
+    """Return the text that covers the other, the newer one if each covers the other, or None."""
     difference = compare(newer, older)
     if difference.a_covers_b:
         return newer
@@ -133,7 +149,10 @@ def covering(newer: str, older: str) -> str | None:
 
 
 def combine(newer: str, older: str) -> str | None:
-    """Return one text that states all that both state; None if they may conflict."""
+    """Return one text that states everything that both state, or None if they may conflict.
+
+    None also if the texts are too long, or too different in length, to be combined.
+    """
     if (whole := covering(newer, older)) is not None:
         return whole
     shorter, longer = sorted((newer, older), key=len)
@@ -149,7 +168,10 @@ def combine(newer: str, older: str) -> str | None:
 
 
 def _may_conflict(a: str, b: str) -> bool:
-    """Whether two sentences are about the same thing, and neither covers the other."""
+    """Return whether two sentences are about the same thing and neither covers the other.
+
+    They are if they share at least half of the stated words of the shorter one.
+    """
     in_common, fewest = shared(a, b)
     return 2 * in_common >= fewest and covering(a, b) is None
 
@@ -195,7 +217,9 @@ _REMEMBER_JA = re.compile(
 
 
 class Statement(NamedTuple):
-    """A statement that names whom it is about; strength is 0..1."""
+    """A statement in the third person that names its subject; `strength`: how strong it is, 0 to
+    1.
+    """
 
     text: str
     is_opinion: bool
@@ -205,7 +229,10 @@ class Statement(NamedTuple):
 def statements(
     text: str, speaker: str, at: datetime, *, listeners: Iterable[str] = ()
 ) -> list[Statement]:
-    """Return what the speaker states, in the third person and with dates for days."""
+    """Return the statements of a text in the third person, with dates for relative days.
+
+    `at`: when the text was said; `listeners`: names of the people addressed, which are left out.
+    """
     found: list[tuple[str, str]] = []
     for japanese, run in groupby(sentences(text), is_japanese):
         if japanese:
@@ -219,18 +246,21 @@ def statements(
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
-    """Tell a speaker's words about themselves in the third person."""
+    """Return a speaker's text in the third person, with dates for relative days.
+
+    `at`: when the text was said. English or Japanese, by the script of the text.
+    """
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 
 
 def asked_to_remember(text: str) -> list[str]:
-    """Return what sentences like "Remember that I ..." ask to remember."""
+    """Return the facts that requests such as "Remember that I ..." ask to remember."""
     matches = (_request(sentence) for sentence in sentences(text))
     return [match["what"].strip() for match in matches if match]
 
 
 def only_asks_to_remember(text: str) -> bool:
-    """Whether every sentence is such a request."""
+    """Return whether every sentence of the text is a request such as "Remember that I ..."."""
     return all(_request(sentence) for sentence in sentences(text))
 
 
@@ -264,11 +294,11 @@ _KIN = re.compile(
     r"^(?:うちの)?(?=(?:兄|姉|弟|妹|父|母|両親|妻|夫|旦那|主人|息子|娘|祖父|祖母|彼氏|家族|子供|子ども)(?:[はがの]|たち)"
     r"|(?:犬|猫|ペット)の名前)|^うちの"
 )
-"""A relative or pet of the speaker, named without an owner."""
+"""Matches a relative or a pet of the speaker that is mentioned without an owner."""
 _FELT = re.compile(
     r"[はが](?:大好き|好き|大嫌い|嫌い|苦手|得意|ほしい|欲しい|上手|下手|怖い|できる|できます)"
 )
-"""A liking or an ability of the speaker, although another word is marked as the topic."""
+"""Finds a liking or an ability of the speaker, even if は or が marks another word as the topic."""
 _ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
 _SHORTEST_JA = 6
 _LONGEST_JA = 200
@@ -286,7 +316,10 @@ def _declares(sentence: str) -> bool:
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:
-    """Write the name for "I"; a sentence without a topic of its own is about the speaker."""
+    """Return a Japanese sentence with the name in place of "I", and dates for relative days.
+
+    A sentence without a topic is about the speaker, so the name becomes the topic.
+    """
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text.strip().rstrip("。!！"))
     named = _I.sub(name, dated)
     if named == dated:
@@ -295,7 +328,7 @@ def _retold_japanese(text: str, name: str, at: datetime) -> str:
 
 
 def _of_the_speaker(text: str, name: str) -> str:
-    """Name the speaker as the topic, or as the owner of a relative."""
+    """Add the speaker's name as the topic of the sentence, or as the owner of a relative."""
     if _KIN.match(text):
         return _KIN.sub(f"{name}の", text, count=1)
     has_topic = _TOPIC.match(text) and not _TIME_TOPIC.match(text)

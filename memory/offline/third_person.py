@@ -1,11 +1,11 @@
-"""English words about oneself, retold in the third person, with dates for relative days.
+"""Rewrite English in the first person as the third person, with dates for relative days.
 
-The name stands for "I" and "me", and again where a pronoun could mean somebody else. Nobody is
-called "she" or "he": it is "their" and "themself".
+The name replaces "I" and "me". Otherwise "they", "their" and "themself" are used, never "she" or
+"he", and the name again if a pronoun could mean somebody else.
 
-"Last Friday" and "two weeks ago" become dates where they are unambiguous. A week or a weekend is
-named by the day of the talk ("in the week before 8 May 2026"). Words that two people would count
-differently ("next Friday", "last summer") stay, with the day of the talk.
+"Last Friday" and "two weeks ago" become dates if only one date is possible. A week or a weekend is
+named by the day of the conversation ("in the week before 8 May 2026"). Words that people understand
+differently ("next Friday", "last summer") stay, and that day is added to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOGETHER = re.compile(
     r"|(?:[Mm]e|I|[Mm]yself) and (?P<other>(?:my|our) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)\b)(?!['’])",
 )
 _COMPANY = "\x01 and"
-"""Stands for the speaker in company until the rest has been retold."""
+"""Placeholder for the speaker in "my sister and I" until the rest of the text is rewritten."""
 _FIRST = re.compile(
     r"\b(?P<word>I'm not|I am|I'm|I was|I wasn't|I have|I've|I haven't|I don't|I do|I'll|I'd|I"
     r"|[Mm]yself|[Mm]ine|[Mm]y|[Mm]e|[Ww]e're|[Ww]e've|[Ww]e'll|[Ww]e'd|[Ww]e|[Oo]urselves|[Oo]urs"
@@ -78,14 +78,14 @@ _OTHER_VERB_FORM = re.compile(
     r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
     r"|'(?:ll|d)\b"
 )
-"""After one of these, a further verb is not one of the same subject in the present tense."""
+"""Finds words after which a later verb does not have the same subject in the present tense."""
 _STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 
 
 def third_person(text: str, name: str, company: str = "others") -> str:
-    """Retell the first person as the third. `text` has straight apostrophes.
+    """Rewrite the first person as the third: "I love my dog" becomes "Mia loves their dog".
 
-    `company`: the people whom "we" includes.
+    `text` has straight apostrophes. `company`: the people whom "we" includes besides the speaker.
     """
     retold = _Retelling(_TOGETHER.sub(_company_first, text), name, company).run()
     retold = retold.replace(f"{_COMPANY} {name}'s", f"{_COMPANY} their")
@@ -94,19 +94,23 @@ def third_person(text: str, name: str, company: str = "others") -> str:
 
 
 def ends_in_company(text: str) -> bool:
-    """Whether " and I" after it would add the speaker to somebody: "when my sister"."""
+    """Return whether " and I" after the text would add the speaker to somebody: "when my
+    sister".
+    """
     whole = f"{text} and I"
     return any(match.end() == len(whole) for match in _TOGETHER.finditer(whole))
 
 
 def _company_first(match: re.Match[str]) -> str:
-    """Put the speaker first: "my sister and I" is retold as "Mia and their sister"."""
+    """Return "Mia and their sister" for the matched "my sister and I", with a placeholder for "Mia
+    and".
+    """
     who = match["who"] or match["other"]
     return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
 
 
 class _Retelling:
-    """A text, retold up to `end`."""
+    """Rewrites one text from left to right; `parts` holds the result for the text up to `end`."""
 
     def __init__(self, text: str, name: str, company: str) -> None:
         self.text = text
@@ -137,7 +141,9 @@ class _Retelling:
         return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
-        """Return "Mia and others", or the pronoun where company was named before."""
+        """Return "Mia and others" with the name and company, or the pronoun if they were named
+        before.
+        """
         before = "".join(self.parts)
         known = self.plural or _COMPANY in before or (self.named and OTHERS.search(before))
         self.plural = True
@@ -154,7 +160,9 @@ class _Retelling:
         return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
-        """Return the words from "I" to the end of its clause, with its verbs for one person."""
+        """Return the words from "I" to the end of its clause, with its verbs in the third
+        person.
+        """
         match = _TO_VERB.match(self.text, self.end)
         if match is None:
             return ""
@@ -166,7 +174,7 @@ class _Retelling:
 
 
 def _later_verb(match: re.Match[str]) -> str:
-    """Conjugate a further verb of the same subject: "and go" becomes "and goes"."""
+    """Conjugate a later verb of the same subject: "and go" becomes "and goes"."""
     before = match.string[: match.start()]
     if match["verb"] not in _COMMON_VERBS or _OTHER_VERB_FORM.search(before):
         return match[0]
@@ -181,7 +189,7 @@ def _is_participle_next(text: str, start: int) -> bool:
 
 
 def _conjugated(verb: str) -> str:
-    """Return the verb as it follows a name; one in the past stays as it is."""
+    """Return the verb in the third person singular; a past form stays as it is."""
     plain = verb.lower()
     if plain in _IRREGULAR:
         return _IRREGULAR[plain]
@@ -234,7 +242,7 @@ _RELATIVE = re.compile(
 
 
 def with_dates(text: str, at: datetime) -> str:
-    """Replace the days that are named relative to `at` by dates."""
+    """Replace days named relative to `at`, such as "yesterday", by dates."""
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text)
     return dated[:1].upper() + dated[1:] if text[:1].isupper() else dated
 
@@ -251,7 +259,9 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return the preposition and the date; None if it is ambiguous."""
+    """Return the preposition and the date for a relative day, or None if several dates are
+    possible.
+    """
     if match["unplain"]:
         return None
     if match["night"]:

@@ -1,8 +1,8 @@
-"""Whether an English clause makes a memory: it stands alone, and tells something that lasts.
+"""Decide whether an English clause is worth a memory: it can be understood alone, and stays true.
 
-It stands alone if whatever it points at is named in it. A feeling of the moment, a courtesy, a
-wish to chat or a general truth is not worth keeping. What is left must name something: a word that
-is neither a function word nor praise.
+It can be understood alone if everything that it refers to is named in it. Moods, courtesies, chat
+and general truths are not worth keeping. The rest must name something: it needs words that are
+neither function words nor praise.
 """
 
 from __future__ import annotations
@@ -96,13 +96,15 @@ _DEFINITE = re.compile(
 
 
 def stands_alone(clause: str) -> bool:
-    """Whether everything that it refers to is in it, the speaker aside."""
+    """Return whether the clause itself names everything that it refers to, except the speaker."""
     outside = (_POINTING_PRONOUN, _ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
     return not has_dangling_pronoun(clause) and not any(found.search(clause) for found in outside)
 
 
 def has_dangling_pronoun(clause: str) -> bool:
-    """Whether a pronoun of a thing or a person has no antecedent before it in the clause."""
+    """Return whether a pronoun (it, they, she) has nothing before it in the clause that it can
+    refer to.
+    """
     words = _WORD.findall(_EXPLETIVE.sub("", clause))
     thing = several = somebody = False
     for position, word in enumerate(words):
@@ -126,7 +128,7 @@ def has_dangling_pronoun(clause: str) -> bool:
 
 
 def _any_of(phrases: str) -> str:
-    """Phrases parted by bars, as one group of a pattern."""
+    """Return a regular expression group for phrases that are separated by bars."""
     return f"(?:{phrases})"
 
 
@@ -218,7 +220,7 @@ _THIN = re.compile(
     r"other|one another)",
     re.IGNORECASE,
 )
-"""Thin whatever follows."""
+"""Matches clauses that are not worth keeping, whatever follows."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
     rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED}|.*\b(?:for hours|every|as a (?:kid|child)|"
@@ -230,7 +232,7 @@ _VAGUE = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
-"""Moods, wishes and plans: thin where they name nothing."""
+"""Matches moods, wishes and plans, which are not worth keeping unless they name something."""
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )
@@ -350,12 +352,15 @@ _TURNS_OF_LIFE = frozenset(
     "bought adopted joined started moved married graduated quit lost signed founded launched sold "
     "retired divorced enrolled built wrote published received won grew met painted learned".split()
 )
-"""Verbs for what is done once, and stays done."""
+"""Verbs for things that are done once and remain true, such as "married"."""
 _FEWEST_WORDS = 3
 
 
 def is_worth_keeping(clause: str) -> bool:
-    """Whether a clause in the first person, or about somebody named, tells something that lasts."""
+    """Return whether the clause states something that stays true.
+
+    The clause is in the first person or about somebody by name.
+    """
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
     particular = _is_particular(clause) or _KEEPS.search(clause) is not None
@@ -364,7 +369,11 @@ def is_worth_keeping(clause: str) -> bool:
 
 
 def _is_bygone(clause: str) -> bool:
-    """Whether it tells what once happened, as in "I gave a talk", and of nothing of one's own."""
+    """Return whether the clause only tells what once happened, as in "I gave a talk".
+
+    False if it is about something of the speaker's own ("my"), or about a lasting change such as
+    "moved".
+    """
     match = _MAIN_VERB.search(clause)
     if match is None or _SUBORDINATE.search(clause[: match.start()]):
         return False
@@ -375,12 +384,14 @@ def _is_bygone(clause: str) -> bool:
 
 
 def content_words(clause: str) -> set[str]:
-    """Return the words that name something."""
+    """Return the words that name something, in lower case, without function words and common
+    praise.
+    """
     return set(_TOKEN.findall(clause.lower())) - _EMPTY
 
 
 def _is_thin(clause: str) -> bool:
-    """Whether it is small talk, praise, or a mood."""
+    """Return whether the clause is small talk, praise or a mood."""
     if (
         _SMALL_TALK.match(clause)
         or _CHAT.search(clause)
@@ -395,6 +406,6 @@ def _is_thin(clause: str) -> bool:
 
 
 def _is_particular(clause: str) -> bool:
-    """Whether it names somebody, something or a day."""
+    """Return whether the clause names a person, a thing or a day."""
     named = _NAMES.search(_NOT_NAMES.sub("", clause))
     return named is not None or _DATED.search(clause) is not None
