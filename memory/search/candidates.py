@@ -213,7 +213,7 @@ class _Search:
     def _is_kept(self, band: _Level) -> bool:
         """Return whether a band's threshold is nowhere below the upper one.
 
-        Then all its pairs are kept anyway, and need not be counted separately.
+        All its pairs are kept then, so that they can be counted at the end.
         """
         return bool(np.all(band.values >= self._upper.values))
 

@@ -17,7 +17,7 @@ from memory.protocols import Query, VectorIndex
 logger = logging.getLogger(__name__)
 
 _WIDER = 4
-"""Factor by which more neighbours than `k` are requested first, as some are of other scopes."""
+"""Factor by which more neighbours than `k` are requested first: some belong to other scopes."""
 _WIDEST = 4_000
 """The most neighbours that are requested. If they are too few, the index cannot answer."""
 _PAGE = 500
@@ -195,7 +195,10 @@ class Follower:
     def _nearest_of(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str]:
-        """Return the `query.k` nearest of the changed memories, which the index lacks."""
+        """Return the ids of the `query.k` nearest memories in `changes`, which the index lacks.
+
+        `known` holds their vectors by text key.
+        """
         inside = [one for one in changes if one.live and one.text_key in known]
         fits = {*self._fitting(query.scope, [one.id for one in inside])}
         scored = [

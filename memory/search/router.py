@@ -138,7 +138,7 @@ class SearchRouter:
             self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-        """Return the ids for queries of a user whose vectors exceed the limit.
+        """Answer queries of an owner whose vectors exceed the limit; return ids as `nearest` does.
 
         Queries that the index cannot answer are answered from the ledger.
         """

@@ -239,7 +239,7 @@ class Applier:
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
         """Return which member must not be replaced by its survivor, and why; "" if none.
 
-        A judge in `bound_by` called their texts distinct, or a person keeps two members apart.
+        A judge in `bound_by`, or a person, called their texts distinct.
         """
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
@@ -273,7 +273,7 @@ class Applier:
         return "a person keeps them all apart already" if whole else ""
 
     def _kept_apart(self, writer: Writer, members: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-        """Return the pairs of these memories that a person keeps apart."""
+        """Return the pairs of these memories that a person called distinct."""
         keys = [text_key(one.content) for one in members]
         places = [(self._scope_of(one), key) for one, key in zip(members, keys, strict=True)]
         distinct = writer.distinct.of_all(places, ("person",))

@@ -15,7 +15,7 @@ class Insistence(Enum):
     """How soon a model is asked again about a pair of texts.
 
     WHEN_DUE: after a pause, which grows with each failure. NOW: at once, unless the model failed at
-    the pair too often. AGAIN: about every pair, except those that a person keeps apart.
+    the pair too often. AGAIN: about every pair, except those that a person called distinct.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -51,7 +51,7 @@ class Asker:
         return reader.distinct.all(self.bound_by) | _distinct_in_other_scopes(reader, fields)
 
     def kept_apart(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs of texts that a person keeps apart; `fields` as for `distinct`."""
+        """Return the pairs of texts that a person called distinct; `fields` as for `distinct`."""
         return reader.distinct.all(("person",)) | _distinct_in_other_scopes(reader, fields)
 
     def read(self, reader: Reader) -> set[ScopedText]:

@@ -54,7 +54,7 @@ def _found(
 ) -> Named | str:
     """Return a new memory with the stored ones it names, or the reason why they cannot be merged.
 
-    `taken` holds the ids of memories that an earlier new memory names.
+    `taken` holds the ids of the memories that earlier new memories name.
     """
     rows = reader.memories.rows([one.id for one in said.named])
     for one in said.named:

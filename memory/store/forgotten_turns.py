@@ -115,7 +115,7 @@ def forget_turns_of(writer: Writer, user: str) -> None:
 
 
 class TurnsToForget:
-    """Finds in the waiting turns what states some memories that are to be forgotten.
+    """Finds what must be removed from waiting turns when the memories `gone` are forgotten.
 
     From a person's turn it removes the sentences and candidates that state a memory of that person;
     a turn that such a memory was made from is not extracted again. A candidate that would replace

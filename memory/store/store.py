@@ -417,9 +417,9 @@ class MemoryStore:
 
         Nothing is undone if a part cannot be. The members get back their texts, values and links;
         memories that the decision created are erased. Unless `afterwards` is OPEN, the members are
-        then recorded as kept apart by a person, so that no batch makes the same decision again. If
-        the decision itself kept members apart, they no longer are. Return the undone decisions,
-        newest first.
+        then recorded as distinct, as if a person had said so, and no batch makes the same decision
+        again. If the decision itself called members distinct, that verdict is withdrawn. Return the
+        undone decisions, newest first.
 
         Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
         """

@@ -27,7 +27,8 @@ from memory.text import text_key
 class Afterwards(Enum):
     """Whether the same memories may be merged or replaced again after their decision is undone.
 
-    KEPT_APART: no, they are recorded as kept apart by a person. OPEN: yes, a batch may ask again.
+    KEPT_APART: no, they are recorded as distinct by a person's verdict. OPEN: yes, a batch may ask
+    again.
     """
 
     KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
@@ -113,7 +114,7 @@ def undo(
 
 
 def _joined(record: DecisionRecord, members: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
-    """Yield each pair of members that the decision merged or replaced by one another."""
+    """Yield each pair of members that have the same survivor."""
     for survivor, stands_for in record.survivors:
         one = {survivor, *stands_for}
         yield from combinations([member for member in members if member.id in one], 2)

@@ -242,8 +242,8 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
     """Answer calls from stdin on stdout until stdin ends, then close the folder.
 
-    If an owner was killed, a call may still run here when the next process starts. That process
-    waits until this one has closed the folder.
+    The parameters are those of `ChromaProcess`. If an owner was killed, a call may still run here
+    when the next process starts. That process waits until this one has closed the folder.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
