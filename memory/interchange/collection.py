@@ -1,4 +1,7 @@
-"""A collection in somebody else's store: its rows, how it is opened, read and written."""
+"""The interface to a collection in another program's store: open it, read and write its rows.
+
+Each kind of store implements `ExternalStore` and `OpenCollection` in a file of its own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from memory.interchange.foreign import (
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
 Embed = Callable[[list[str]], Any]
-"""Return the vectors of texts, `(n, dim)`."""
+"""A function that embeds n texts and returns their vectors as an array of shape (n, dim)."""
 T = TypeVar("T")
 
 _BATCH = 100
@@ -31,7 +34,7 @@ _BATCH = 100
 
 @dataclass(frozen=True)
 class Found:
-    """All rows of a collection, and its lasting name."""
+    """All rows of a collection, and the id by which later runs recognise the collection."""
 
     collection_id: str
     rows: list[ForeignRow]
@@ -39,7 +42,10 @@ class Found:
 
 @dataclass(frozen=True)
 class ExternalStore(ABC):
-    """Where a collection is: its store's place, and its name there."""
+    """A collection in another program's store, not opened yet.
+
+    `place` is the folder, file, server or URL of the store; `name` is the collection's name in it.
+    """
 
     place: Any
     name: str
@@ -48,25 +54,31 @@ class ExternalStore(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """The place as messages and undo files show it: absolute, without a password."""
+        """The place as text for messages and undo files: an absolute path or a URL, no password."""
 
     @abstractmethod
     def looking(self) -> AbstractContextManager[OpenCollection]:
-        """Open it to read only; a copy, where a store cannot be read without being changed."""
+        """Open the collection for reading only.
+
+        A store that could be changed by opening it is copied, and the copy is opened.
+        """
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[OpenCollection]:
-        """Open it to read before writing.
+        """Open the collection itself, not a copy, to read it before it is changed.
 
-        Raises: InputError where it may not be written.
+        Raises: InputError if it cannot be opened, or is known to be read-only.
         """
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[OpenCollection]:  # noqa: ARG002
-        """Open it so that a kill at any moment leaves it whole."""
+        """Open the collection for writing; if this process is killed, it can still be opened.
+
+        `header` is the first line of the undo file, which names the collection and its settings.
+        """
         return self.opened()
 
     def found(self) -> Found:
-        """Read all rows, and change nothing.
+        """Read all rows of the collection, without changing the store.
 
         Raises: InputError.
         """
@@ -74,39 +86,43 @@ class ExternalStore(ABC):
             return Found(rows.collection_id, list(rows.all()))
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return the row as an import reads it."""
+        """Return a stored row in the form in which an import reads it, without its vectors."""
         return ForeignRow(stored.id, stored.document, stored.metadata)
 
 
 @dataclass(frozen=True)
 class OpenCollection(ABC):
-    """A collection that is open. Each method may raise InputError or IndexFault."""
+    """An open collection of another program's store.
+
+    Each method may raise InputError or IndexFault. `external` says where the collection is.
+    """
 
     external: ExternalStore
 
     @property
     @abstractmethod
-    def collection_id(self) -> str: ...
+    def collection_id(self) -> str:
+        """The id by which later runs recognise this collection."""
 
     @property
     def sync_threshold(self) -> int | None:
-        """The number of writes after which the store rewrites its files; None if it never does."""
+        """Writes after which the store rewrites its files; None if it never does, or if unknown."""
         return None
 
     @abstractmethod
     def all(self) -> Iterable[ForeignRow]:
-        """Yield every row as an import reads it."""
+        """Return every row, in the form in which an import reads it."""
 
     def step(self) -> AbstractContextManager[None]:
-        """Make what is read and written inside one transaction, where the store has them."""
+        """Return a context whose reads and writes are one transaction, if the store has those."""
         return nullcontext()
 
     @abstractmethod
     def stored(self, names: Sequence[str]) -> dict[str, Stored]:
-        """Return those of these rows that exist, by id."""
+        """Return the rows with the ids `names`, by id; an id that does not exist is missing."""
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Change a stored row so that an import reads it as `row`; its vectors stay."""
+        """Return `stored`, changed so that an import reads it as `row`; the vectors stay."""
         return stored.saying(row.document, row.metadata)
 
     def rewritten(
@@ -117,34 +133,47 @@ class OpenCollection(ABC):
         reading: Reading,
         now: datetime,
     ) -> Stored:
-        """Return a row with another text, a lender's expiry, or both; its vectors stay."""
+        """Return `stored` with a new text, the expiry of the row `lender`, or both.
+
+        None for either leaves it as it is. The vectors stay the same, even if the text is new.
+        `reading` says which key holds the text; `now` becomes the time of the last update.
+        """
         lends = None if lender is None else self.external.as_read(lender)
         row = rewritten(self.external.as_read(stored), text, lends, reading, now)
         return self.with_read(stored, row)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
-        """Return the text that each vector of a row was made from, as far as it is known."""
+        """Return the text from which each vector of a row was made, by the vector's name.
+
+        A vector is missing if its text is not known.
+        """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
     def own_embedder(self) -> Embed | None:
-        """Return what makes the collection's vectors, where the collection names it."""
+        """Return the embedding function that the collection is configured with, None if unknown."""
         return None
 
     @abstractmethod
     def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Make each row what it is here; `there` holds those that exist, the others are added."""
+        """Write the rows: update those that exist already, and add the others.
+
+        `there` has the existing ones as the store holds them now, by id.
+        """
 
     @abstractmethod
     def delete(self, names: Sequence[str]) -> None: ...
 
 
 def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in batches of the size that a store is asked about at once."""
+    """Yield the items in order, in batches small enough for one call of any store."""
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
 def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
-    """Return those of any number of rows that exist, by id."""
+    """Return the rows with the ids `names`, by id; an id that does not exist is missing.
+
+    Unlike `OpenCollection.stored`, it takes any number of ids, and asks for them in batches.
+    """
     return {name: one for batch in parts(names) for name, one in rows.stored(batch).items()}
 
 
@@ -154,7 +183,11 @@ def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
 def rewritten(
     row: ForeignRow, text: str | None, lender: ForeignRow | None, reading: Reading, now: datetime
 ) -> ForeignRow:
-    """Return a row with another text, the expiry of another row, or both; None changes nothing."""
+    """Return `row` with a new text, the expiry of the row `lender`, or both.
+
+    None for either leaves it as it is. `reading` says which key holds the text. If the text is new,
+    existing keys that hold the time of the last update are set to `now`.
+    """
     changes: dict[str, Any] = {}
     if lender is not None:
         changes = {name: lender.metadata.get(name) for name in EXPIRY}
@@ -175,7 +208,7 @@ def rewritten(
 
 
 def _same_kind(value: object, now: datetime) -> object:
-    """Return the time in the form of `value`: ISO 8601, seconds or milliseconds."""
+    """Return `now` in the form of `value`: ISO 8601 text, or seconds or milliseconds since 1970."""
     if isinstance(value, str):
         return now.isoformat()
     seconds = now.timestamp()

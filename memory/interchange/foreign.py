@@ -1,4 +1,4 @@
-"""Rows of other programs' stores as memories: where they keep text, owner and time."""
+"""Turn rows of other programs' stores into memories: find their text, owner and time."""
 
 from __future__ import annotations
 
@@ -16,75 +16,87 @@ from memory.models import Frozen, Memory, UtcTime, first_problem
 from memory.text import clean, clean_json, shortened
 
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
-"""The keys under which a row without a document keeps its text, in order of preference."""
+"""Metadata keys that may hold the text of a row without a document, the preferred ones first."""
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNERS = (("agent", "agent_id"), ("run", "run_id"))
-"""The owner of a row that names no user, as `agent:NAME` or `run:NAME`."""
+"""If a row names no user, its owner is `agent:NAME` or `run:NAME`, from these metadata keys."""
 _TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
 _DERIVED = ("hash", "text_lemmatized")
-"""The keys under which mem0 keeps what it derives from the text."""
+"""Metadata keys whose values mem0 derives from the text."""
 _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
-"""Keys of our fields; a value that the field does not accept stays metadata."""
+"""Metadata keys that become fields of a memory; a value that the field rejects stays metadata."""
 MILLISECONDS_FROM = 1e11
-"""As seconds, the year 5138: what is larger was counted in milliseconds."""
+"""Numeric times from this value on are read as milliseconds; as seconds it is the year 5138."""
 EXPIRY = ("expiration_date", "expires_at")
-"""Keys that decide when a row expires."""
+"""Metadata keys that hold the time at which a row expires."""
 UPDATED = ("updated_at", "updatedAt")
+"""Metadata keys that hold the time of a row's last update."""
 _SHOWN = 80
-"""Characters of a row's id in a message."""
+"""The most characters of a row's id that a message shows."""
 
 
 @dataclass(frozen=True)
 class ForeignRow:
-    """A row of another program's store."""
+    """A row of another program's store, as an import reads it.
+
+    `document` is the text, if the store keeps it apart from the metadata; None if it does not.
+    """
 
     id: str
     document: str | None
     metadata: dict[str, Any]
     links: list[dict[str, Any]] = field(default_factory=list)
-    """Links to other rows by their ids, where the store has links."""
+    """The row's links; each has `target_id`, the id of another row, `link_type` and `note`."""
     expires: datetime | None = None
-    """When the store stops showing the row, if that is kept outside of the metadata."""
+    """When the row expires, if the store keeps that outside of the metadata; None otherwise."""
 
     def says_the_same(self, other: ForeignRow) -> bool:
+        """Return whether the document and the metadata are equal; the rest is not compared."""
         return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that change, by key; None for a key that goes."""
+    """Return the new value of each key that differs between the two; None if the key is removed."""
     keys = before.keys() | after.keys()
     return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
 
 
 def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with other ones for some keys; None removes a key."""
+    """Return `values` with `changes` applied; a change to None removes the key."""
     changed = {**values, **changes}
     return {key: one for key, one in changed.items() if one is not None or key not in changes}
 
 
 class Reading(Frozen):
-    """The keys by which rows are read; for None, the usual keys are tried."""
+    """How the rows of a collection are read as memories.
+
+    `text_key`, `user_key`, `time_key` and `id_key` name the metadata keys that hold these values.
+    If one of them is None, the usual keys are tried; for `id_key`, the row's own id is used.
+    """
 
     text_key: str | None = None
     user_key: str | None = None
     time_key: str | None = None
     id_key: str | None = None
     no_user: bool = False
-    """Whether a row without a user is imported as nobody's; otherwise it is left out."""
+    """Whether a row without a user becomes a memory without a user; otherwise it is left out."""
     default_time: UtcTime | None = None
-    """The time of rows that have none."""
+    """The time given to rows that have none; if None, such rows are left out."""
     assume_utc: bool = False
+    """Whether a time without a time zone is read as UTC; otherwise its row is left out."""
     namespaces: tuple[str, ...] | None = None
-    """LangGraph's namespaces that were chosen, without those inside them; None: not chosen yet."""
+    """The LangGraph namespaces to read, by their full names; None if they are not chosen yet."""
 
 
 def as_memories(
     rows: Sequence[ForeignRow], source: str, reading: Reading
 ) -> Iterator[Memory | InputError]:
-    """Yield each row as a memory of its owner, or the problem, which names the row.
+    """Yield one result for each row, in order: its memory, or an error that names the row.
 
-    Raises: InputError where no row names an owner, or has a key that `reading` names.
+    `source` names the store in errors.
+
+    Raises: InputError if no row names an owner, or no row has a key that `reading` names.
     """
     _refuse_unknown_keys(rows, source, reading)
     for row in rows:
@@ -114,9 +126,10 @@ def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Readi
 def as_memory(row: ForeignRow, reading: Reading) -> Memory:
     """Return a row as a memory with a new id; the row's id becomes the `external_id`.
 
-    Unknown keys become metadata. A wrong `is_private` never makes a memory public.
+    Keys that a memory does not have become its metadata. An `is_private` that cannot be read is an
+    error, so that no private memory becomes public.
 
-    Raises: ValueError with the problem in one line.
+    Raises: ValueError, whose message says in one line why the row cannot be read.
     """
     left = dict(row.metadata)
     given: dict[str, Any] = {
@@ -144,7 +157,7 @@ def _named(row: ForeignRow, reading: Reading) -> str:
 
 
 def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
-    """Return the text; remove it from `left`, with what mem0 derived from it."""
+    """Return the row's text; remove it, and what mem0 derived from it, from the metadata `left`."""
     key = text_key_of(row, reading)
     if key is None:
         return row.document or ""
@@ -156,9 +169,9 @@ def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
 
 
 def text_key_of(row: ForeignRow, reading: Reading) -> str | None:
-    """Return the metadata key that holds the text; None if the document holds it.
+    """Return the metadata key that holds the row's text; None if the document is the text.
 
-    Raises: ValueError where there is no text.
+    Raises: ValueError if the row has no text.
     """
     if reading.text_key is None and _is_text(row.document):
         return None
@@ -171,7 +184,7 @@ def text_key_of(row: ForeignRow, reading: Reading) -> str | None:
 
 
 def text_of(row: ForeignRow, reading: Reading) -> str:
-    """Return the row's text, empty if it has none."""
+    """Return the row's text; an empty string if it has none."""
     try:
         key = text_key_of(row, reading)
     except ValueError:
@@ -184,9 +197,12 @@ def _is_text(value: object) -> bool:
 
 
 def _owner(left: dict[str, Any], reading: Reading) -> str | None:
-    """Return the owner; remove a user from `left`, but not an agent or a run.
+    """Return the name of the row's owner, from the metadata `left`; None if nobody owns it.
 
-    Raises: ValueError where there is none, or the name could be taken for another owner's.
+    The key of a user is removed from `left`; those of an agent or a run stay.
+
+    Raises: ValueError if the row must have an owner and has none, or if the name could be taken for
+    that of another owner.
     """
     keys = _USER_KEYS if reading.user_key is None else (reading.user_key,)
     for key in keys:
@@ -209,14 +225,22 @@ def _own_name(owner: str, key: str) -> str:
 
 
 def _unpadded(owner: str, key: str) -> str:
-    """Raises: ValueError where cleaning would turn the name into another one."""
+    """Return `owner`, the value of `key`, unchanged.
+
+    Raises: ValueError if cleaning would change it, for then two owners could get one name.
+    """
     if clean(owner) != owner:
         raise ValueError(f"its {key} {owner!r} has space or control characters around it")
     return owner
 
 
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
-    """Return the first time that can be read; remove `timestamp` from the fields."""
+    """Return when the row was recorded, in ISO 8601: the first usual key with a readable time.
+
+    `timestamp` is removed from `fields`, unless `reading` names the key to use.
+
+    Raises: ValueError if there is no time, or none can be read.
+    """
     keys = _TIME_KEYS if reading.time_key is None else (reading.time_key,)
     times = [fields[key] for key in keys if fields.get(key) not in (None, "")]
     if not times:
@@ -233,9 +257,12 @@ def _recorded(fields: dict[str, Any], reading: Reading) -> str:
 
 
 def moment(value: Any, *, assume_utc: bool) -> str:
-    """Return a time in ISO 8601 with an offset, from that or from (milli)seconds since 1970.
+    """Return a time as ISO 8601 text with an offset.
 
-    Raises: ValueError, saying what is wrong in one line.
+    `value` is such text, or a number of seconds or milliseconds since 1970. With `assume_utc`, text
+    without a time zone is taken as UTC; otherwise it is an error.
+
+    Raises: ValueError, whose message says in one line what is wrong.
     """
     if value is None:
         raise ValueError("timestamp is missing: when was it recorded?")
@@ -255,7 +282,10 @@ def moment(value: Any, *, assume_utc: bool) -> str:
 
 
 def _private(left: dict[str, Any]) -> object:
-    """Return `is_private`; stores without booleans write 0 and 1."""
+    """Remove `is_private` from the metadata `left` and return it, False if it is missing.
+
+    0 and 1 become booleans, since some stores have no others. Any other value is returned as it is.
+    """
     value = left.pop("is_private", None)
     return bool(value) if value is None or value in (0, 1) else value
 
@@ -286,7 +316,10 @@ def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Me
 
 
 def users_of_several_agents(memories: Iterable[Memory]) -> int:
-    """Count the users with memories of several agents, which only a wider scope keeps apart."""
+    """Return the number of users who have memories with different values of `agent_id`.
+
+    The default scope compares such memories with each other.
+    """
     agents: dict[str, set[str]] = {}
     for memory in memories:
         if memory.user is not None and "agent_id" in memory.metadata:

@@ -1,4 +1,7 @@
-"""Which rows of mem0's and LangGraph's stores are memories: not expired, no files or prompts."""
+"""Select the rows of mem0's and LangGraph's stores that are memories.
+
+Expired rows are left out, and so are LangGraph's namespaces of files, prompts and other data.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +17,41 @@ from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
 from memory.interchange.qdrant import is_qdrant
 
 MEM0_COLLECTION = "mem0"
-"""mem0's default collection."""
+"""The name of mem0's default collection."""
 _OWN_RECORDS = "migrations_"
-"""The beginning of the names of mem0's stores that hold no memories."""
+"""The names of mem0's own stores, which hold no memories, begin with this."""
 _MEMORY_LABELS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
+"""Words in a namespace that show that it holds memories."""
 _OTHER_WORDS = frozenset(
     "file files filesystem prompt prompts instruction instructions template templates greeting "
     "greetings document documents doc docs page pages skill skills setting settings config cache "
     "checkpoint checkpoints draft drafts report reports code".split()
 )
-"""Words in a label or key of data that is no memory."""
+"""Words in a namespace or an item's key that show that the data are not memories."""
 _FILE_KEYS = frozenset(
     "modified_at encoding lines path file_path filename file_name mime_type media_type size_bytes "
     "prompt template system_prompt variables input_variables".split()
 )
-"""Keys of values that are no memories, such as deepagents' files or stored prompts."""
+"""Keys in an item's value that show that it is no memory, but a file or a prompt, for example."""
 _GENERATED = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{8,}|[0-9A-Z]{26}"
     r"|[a-z]{0,8}[-_:]?\d+",
     re.IGNORECASE,
 )
-"""A key that a program generates for a memory: a UUID, a hash, a ULID, or a counter."""
+"""Matches an item's key if a program generated it: a UUID, a hash, a ULID, or a counter."""
 _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
 _LONGEST = 1_000
-"""The longest text, in characters, that is taken for a memory."""
+"""A text with more characters than this is not taken for a memory."""
 
 
 # --- mem0 -----------------------------------------------------------------------------------------
 
 
 def vector_folder(path: Path) -> Path:
-    """Return the folder of the vectors: the folder itself, or the only store inside it.
+    """Return the folder of mem0's Chroma or Qdrant store: `path`, or the only store inside it.
 
-    Raises: InputError where there is none, or several.
+    Raises: InputError if there is no such store, or more than one.
     """
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "there is no such folder"
@@ -68,9 +72,9 @@ def vector_folder(path: Path) -> Path:
 
 
 def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
-    """Return the rows, those without a time with the one that `history.db` has for them.
+    """Return mem0's rows; give each row without a time the one that its `history.db` has.
 
-    Earlier and deleted wordings in the history are not read.
+    `path` is mem0's folder. Earlier and deleted texts in the history are not read.
 
     Raises: InputError.
     """
@@ -90,7 +94,7 @@ def _with_time(row: ForeignRow, at: str | None) -> ForeignRow:
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
-    """Yield the rows that mem0 still shows."""
+    """Yield the rows of mem0 whose `expiration_date` is not before `today`, or that have none."""
     for row in rows:
         try:
             gone = date.fromisoformat(str(row.metadata.get("expiration_date"))) < today
@@ -108,26 +112,31 @@ def _is_store(folder: Path) -> bool:
 
 
 def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
-    """Yield the rows without those that LangGraph may sweep away at any moment."""
+    """Yield the rows of LangGraph that have no expiry, or expire after `now`."""
     return (row for row in rows if row.expires is None or row.expires > now)
 
 
 @dataclass(frozen=True)
 class NamespaceChoice:
-    """The rows of the chosen namespaces, and the namespaces that were left out."""
+    """The rows of the LangGraph namespaces to import.
+
+    `chosen` are the full names of these namespaces, sorted.
+    """
 
     rows: list[ForeignRow]
     chosen: tuple[str, ...]
     left: dict[str, int]
-    """The number of items in each namespace that was not chosen."""
+    """The number of items in each namespace that is left out."""
 
 
 def choose_namespaces(
     rows: Sequence[ForeignRow], source: str, reading: Reading, wanted: Sequence[str]
 ) -> NamespaceChoice:
-    """Choose the wanted namespaces and all inside them; by default those that hold memories.
+    """Choose the `wanted` namespaces and those inside them; if empty, those that hold memories.
 
-    Raises: InputError where a wanted namespace does not exist.
+    `wanted` are names such as `users.mia`; a label may be `*`. `source` names the store in errors.
+
+    Raises: InputError if a wanted namespace does not exist.
     """
     by_namespace: dict[str, list[ForeignRow]] = {}
     for row in rows:
@@ -142,7 +151,7 @@ def choose_namespaces(
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows whose namespace is one of these, not one inside them."""
+    """Return the rows whose own namespace is in `chosen`; namespaces inside those do not count."""
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 
@@ -160,17 +169,17 @@ def _refuse_unknown(wanted: Sequence[str], there: Iterable[str], source: str) ->
 
 
 def _is_inside(namespace: str, prefix: str) -> bool:
-    """Compare label by label; `*` stands for any label."""
+    """Return whether `namespace` is `prefix` or inside it; `*` in `prefix` fits any one label."""
     labels, wanted = namespace.split("."), prefix.split(".")
     pairs = zip(wanted, labels, strict=False)
     return len(wanted) <= len(labels) and all(one in ("*", label) for one, label in pairs)
 
 
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
-    """Return whether the items are certainly memories: what is chosen here may be deleted.
+    """Return whether the items of one namespace are memories.
 
-    No item may look like a file or a prompt, and the namespace, the keys or the values must say
-    that these are memories.
+    They are if no item looks like a file or a prompt, and the namespace, the keys or the values say
+    that they are memories. In doubt they are not, since rows of a chosen namespace may be deleted.
     """
     words = _words(namespace_of(items[0]))
     if _OTHER_WORDS & words or any(_is_something_else(row, reading) for row in items):

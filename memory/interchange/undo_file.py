@@ -1,4 +1,7 @@
-"""The file that undoes a write-back, and the notes in the ledger that lead to it."""
+"""The file from which a write-back can be undone, and the ledger's notes about write-backs.
+
+A write-back changes another program's collection after a clean-up here.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,19 @@ from memory.runtime import replacing
 
 _OWN = 0o600
 _READ, _WRITTEN = "read_from:", "written_back:"
-"""Keys of the ledger's notes; each is followed by the collection's lasting name."""
+"""Prefixes of the keys of the ledger's notes; a collection's id follows."""
 
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
-"""The kind of a store."""
+"""The program whose store it is."""
 Vectors = dict[str, Any]
-"""A row's vectors by name, `""` for an only one: dense ones as arrays, others as JSON."""
+"""The vectors of a row by name; a store without names uses `""`.
+
+Dense vectors are float32 arrays (dim,), sparse and multiple ones JSON values.
+"""
 
 
 def _exact(vectors: Vectors) -> dict[str, Any]:
-    """Write dense vectors as the shortest decimals that are read as the same float32."""
+    """Return dense vectors as lists of the shortest decimals that read back as the same float32."""
     return {
         name: [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]
         if isinstance(vector, np.ndarray)
@@ -44,14 +50,17 @@ def _as_vectors(given: dict[str, Any]) -> Vectors:
 
 
 def _as_vector(numbers: Any) -> Any:
-    """Return a dense vector as an array; multiple and sparse ones as they are."""
+    """Return a dense vector as a float32 array; return sparse and multiple ones unchanged."""
     plain = isinstance(numbers, list) and not any(isinstance(one, list) for one in numbers)
     return np.asarray(numbers, dtype=np.float32) if plain else numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A row as its store keeps it."""
+    """A row as its store keeps it, with everything that is needed to put it back.
+
+    What `document` and `metadata` hold depends on the kind of store.
+    """
 
     id: str
     document: str | None
@@ -60,20 +69,22 @@ class Stored:
         default_factory=dict
     )
     beside: dict[str, Any] = field(default_factory=dict)
-    """What the store keeps with the row and may change by itself, such as its expiry."""
+    """Other values kept with the row, which the store may change by itself, such as its expiry."""
 
     def saying(self, document: str | None, metadata: dict[str, Any]) -> Stored:
+        """Return a copy with another document and other metadata."""
         return replace(self, document=document, metadata=metadata)
 
     def says_the_same(self, other: Stored) -> bool:
+        """Return whether the document and the metadata are equal; the rest is not compared."""
         return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 @dataclass(frozen=True, eq=False)
 class ChangedRow:
-    """A row before a write-back, and after it; None if it is deleted.
+    """A row before and after a write-back; `after` is None if the write-back deletes the row.
 
-    In the file the row after it has no vectors.
+    The undo file does not hold the vectors of `after`.
     """
 
     before: Stored
@@ -81,6 +92,7 @@ class ChangedRow:
 
     @property
     def line(self) -> str:
+        """The row as a line of the undo file, in JSON."""
         after = None if self.after is None else replace(self.after, vectors={})
         return _ROW.dump_json(ChangedRow(self.before, after), exclude_defaults=True).decode()
 
@@ -89,7 +101,11 @@ _ROW = TypeAdapter(ChangedRow)
 
 
 class UndoHeader(Frozen):
-    """The first line of the file: the collection, and its setting `sync_threshold`."""
+    """The first line of an undo file: which collection was changed, and when.
+
+    `rows` is the number of lines that follow. `sync_threshold` is the collection's own setting,
+    which a write-back changes for a while and then restores.
+    """
 
     format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
     kind: Kind
@@ -99,34 +115,39 @@ class UndoHeader(Frozen):
     sync_threshold: int | None
     rows: int
     at: UtcTime
-    """When it was begun; a later run that finishes it writes the same `updated_at`."""
+    """When the write-back began; a later run that finishes it writes this time as `updated_at`."""
 
 
 @dataclass(frozen=True)
 class UndoFile:
-    """An undo file as it was read."""
+    """The content of an undo file."""
 
     path: Path
     header: UndoHeader
     rows: list[ChangedRow]
 
     def holds(self, rows: Iterable[ChangedRow]) -> bool:
+        """Return whether the file has every one of these changes, with the same values."""
         known = {row.before.id: json.loads(row.line) for row in self.rows}
         return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
 
 
 def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[ChangedRow]) -> None:
-    """Write the file, whole and synced at return, or not at all.
+    """Write an undo file. It is complete and safely on disk when this returns.
 
-    Raises: InputError where it exists or cannot be written.
+    If it fails, there is no file. `rows` are the changes that the file can undo.
+
+    Raises: InputError if the file exists or cannot be written.
     """
     write_lines(file, [header.model_dump_json(), *(row.line for row in rows)])
 
 
 def write_lines(file: Path, lines: Iterable[str]) -> None:
-    """Write a file that only its owner may read, whole and synced at return, or not at all.
+    """Write lines to a new file that only its owner may read.
 
-    Raises: InputError where it exists or cannot be written.
+    The file is complete and safely on disk when this returns; if it fails, there is no file.
+
+    Raises: InputError if the file exists or cannot be written.
     """
     if file.exists():
         raise InputError(file, "exists already", "name a new file with --undo-file")
@@ -140,7 +161,10 @@ def write_lines(file: Path, lines: Iterable[str]) -> None:
 
 
 def read_undo_file(file: Path) -> UndoFile:
-    """Raises: InputError where it is not whole."""
+    """Read an undo file.
+
+    Raises: InputError if it cannot be read, is incomplete, or is not an undo file.
+    """
     whole: list[dict[str, Any]] = []
     for number, line in read_objects(file):
         if isinstance(line, ValueError):
@@ -160,13 +184,13 @@ def read_undo_file(file: Path) -> UndoFile:
 
 
 def note_reading(ledger: Ledger, collection_id: str, reading: Reading) -> None:
-    """Note how a collection was read, so that a write-back reads it the same way."""
+    """Note in the ledger how a collection was read, so that a write-back reads it the same way."""
     with ledger.writing() as writer:
         writer.set_meta(_READ + collection_id, reading.model_dump_json())
 
 
 def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
-    """Return how a collection was read; None where nothing was ever imported from it."""
+    """Return how a collection was read at its import; None if it was never imported."""
     with ledger.reading() as reader:
         noted = reader.meta(_READ + collection_id)
     return None if noted is None else Reading.model_validate_json(noted)
@@ -174,14 +198,17 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
 
 @dataclass(frozen=True)
 class WriteBackRun:
-    """A write-back that was begun, and whether it came to its end."""
+    """A write-back that began: its undo file, and whether it finished."""
 
     undo_file: Path
     finished: bool
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
-    """Return the write-backs to a collection, oldest first, whose undo files still exist."""
+    """Return the write-backs to a collection that the ledger knows, in the order of their notes.
+
+    Those whose undo files no longer exist are left out.
+    """
     with ledger.reading() as reader:
         noted = json.loads(reader.meta(_WRITTEN + collection_id) or "[]")
     runs = [WriteBackRun(Path(one["undo_file"]), one["finished"]) for one in noted]
@@ -189,7 +216,7 @@ def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
 
 
 def note_run(ledger: Ledger, collection_id: str, run: WriteBackRun) -> None:
-    """Note a run as begun or finished, in place of what was noted about its undo file."""
+    """Note in the ledger that a write-back began or finished; replace the note of its undo file."""
     others = [one for one in noted_runs(ledger, collection_id) if one.undo_file != run.undo_file]
     noted = [{"undo_file": str(one.undo_file), "finished": one.finished} for one in (*others, run)]
     with ledger.writing() as writer:
