@@ -282,7 +282,7 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """The number of pairs whose similarity lies just below the lower threshold."""
+    """The number of pairs with a similarity between `low` and `high`, just below a threshold."""
 
     low: float
     high: float

@@ -71,7 +71,8 @@ class Follower:
     ) -> None:
         """Copy every change into the index in pages, with a pause of `pause_s` seconds after each.
 
-        `on_progress` is called with the numbers of changes copied and in all.
+        `on_progress` is called with the number of changes copied so far and the number of all
+        changes.
 
         Raises: IndexFault, LedgerError.
         """

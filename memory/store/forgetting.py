@@ -103,7 +103,7 @@ def forget_user(
 
     `at` is the time to record. Each transaction erases `at_once` memories and those that they were
     made from. After a crash between two of them, call it again to erase the rest. Return how many
-    live memories there were, and whether nothing is left of them.
+    live memories there were, and whether all copies are erased too.
 
     Raises: LedgerError.
     """
