@@ -1,7 +1,8 @@
-"""The MCP server over stdio, where stdout belongs to the protocol, and over HTTP with tokens.
+"""The MCP server that offers the agent's tools, over stdio or over HTTP with bearer tokens.
 
-It answers `initialize` and lists its tools while the store is opened. At the end of input, at
-SIGTERM and at Ctrl-C it finishes the calls under way and closes the store.
+It answers `initialize` and lists its tools while the store is still being opened. At the end of
+input, at SIGTERM and at Ctrl-C it finishes the running calls and closes the store. Over stdio,
+nothing but the protocol may be written to stdout.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""How long the end waits for calls under way; a call that is cut off then leaves no trace."""
+"""How long the shutdown waits for running calls, in seconds. Others are cut off without effect."""
 _OPENING_S = 60.0
-"""How long calls under way at the end may wait for the store to open."""
+"""How long running calls may wait at shutdown for the store to open, in seconds."""
 _USER = "memory_dedup.user"
-"""The key of an HTTP request's scope that holds the user of its token."""
+"""The key in an HTTP request's ASGI scope under which the user of its token is kept."""
 _SHORTEST = 16
-"""Characters of a token."""
+"""The fewest characters of a token."""
 _MOST_BYTES = 10_000_000
-"""Bytes of a file of tokens."""
+"""The most bytes of a token file."""
 _FORM = "write a token, a space and a user, one of them a line"
 INSTRUCTIONS = (
     "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
@@ -57,17 +58,18 @@ INSTRUCTIONS = (
 
 
 class Opened(NamedTuple):
-    """The tools on an open store."""
+    """The tools of a store that has been opened, and the function that closes the store."""
 
     tools_of: Callable[[str | None], AgentTools]
-    """Returns the tools for the user of a call's token; None if no token is needed."""
+    """Returns the tools for a user, given by the call's token; None if no token is needed."""
     close: Callable[[], None]
 
 
 class AgentServer:
-    """Serves the tools over MCP; calls wait until the store is open."""
+    """The MCP server of the agent's tools. Calls wait until the store is open."""
 
     def __init__(self, opening: Future[Opened]) -> None:
+        """`opening` gives the tools once the store is open, or the error that prevented it."""
         self._opening = opening
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
@@ -79,7 +81,7 @@ class AgentServer:
         )
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Serve stdio until its end or until `stop` is set, then finish the calls under way."""
+        """Serve over stdio until the input ends or `stop` is set; then finish the running calls."""
         talking = asyncio.create_task(self._talk())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,15 +90,17 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait, for a limited time, for the store to open and for the calls under way."""
+        """Wait for a limited time until the running calls are finished."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
     def over_http(self, hosts: Sequence[str]) -> Any:
-        """Return an ASGI application at `/mcp` that pages of other origins cannot call.
+        """Return an ASGI application that serves the tools at `/mcp`.
 
-        Requests share no session, so none outlives the token that it came with.
+        `hosts` are the allowed host names; web pages of other origins are refused. Each request is
+        independent, without a session, so no session remains valid after its token has been
+        revoked.
         """
         names = [name for host in hosts for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
@@ -118,7 +122,7 @@ class AgentServer:
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        """Finish a call even if its client gives it up: nothing stays half done."""
+        """Run a tool call; a call that the client cancels is still finished, not left half done."""
         user = context.request.scope.get(_USER) if context.request is not None else None
         task = asyncio.create_task(self._answer(user, params))
         self._under_way.add(task)
@@ -137,7 +141,10 @@ class AgentServer:
         )
 
     async def opened(self) -> Opened:
-        """Return the tools and how to close them. Raises: what opening the store raises."""
+        """Wait for the store to open, and return its tools and how to close it.
+
+        Raises: the error with which opening the store failed.
+        """
         return await asyncio.wrap_future(self._opening)
 
     async def _answer(self, user: str | None, params: wire.CallToolRequestParams) -> ToolAnswer:
@@ -146,9 +153,10 @@ class AgentServer:
 
 
 def run_and_exit(server: AgentServer) -> None:
-    """Serve stdio, close the store and end this process, whose thread on stdin cannot be stopped.
+    """Serve over stdio, close the store, and end this process with `os._exit`.
 
-    The exit status is 1 if the store could not be opened or the conversation broke off.
+    A normal exit would wait for the thread that reads stdin, which cannot be stopped. The exit
+    status is 1 if the store could not be opened or the connection broke; else 0.
     """
 
     async def run() -> None:
@@ -170,7 +178,7 @@ def run_and_exit(server: AgentServer) -> None:
 
 
 async def _closed(opening: asyncio.Task[Opened]) -> int:
-    """Close the store; return the exit status, 1 if it could not be opened."""
+    """Close the store and return the exit status: 1 if the store could not be opened, else 0."""
     await asyncio.wait([opening], timeout=_PATIENCE_S)
     if not opening.done():
         return 0
@@ -208,16 +216,22 @@ def _failure(problem: str) -> wire.CallToolResult:
 
 
 class Tokens:
-    """Bearer tokens, each of one user, kept as digests: how long a look-up takes tells nothing."""
+    """Bearer tokens, each of one user.
+
+    Only their digests are kept and compared, so response times reveal nothing about a token.
+    """
 
     def __init__(self, users: Mapping[bytes, str]) -> None:
+        """`users` maps the SHA-256 digest of each token to its user."""
         self._users = dict(users)
 
     @classmethod
     def read(cls, source: Path | str, text: str) -> Tokens:
-        """Read lines `TOKEN USER`; empty lines, and those that begin with #, are passed over.
+        """Read tokens from lines `TOKEN USER`; skip empty lines and lines that begin with #.
 
-        Raises: InputError, naming the line and never a token.
+        `source` is the name of the text in error messages.
+
+        Raises: InputError, which names the line but never contains a token.
         """
         users: dict[bytes, str] = {}
         for number, line in enumerate(text.splitlines(), start=1):
@@ -241,7 +255,7 @@ class Tokens:
         return set(self._users.values())
 
     def user_of(self, authorization: str) -> str | None:
-        """Return the user of the token in an `Authorization` header; None for an unknown one."""
+        """Return the user of the token in an `Authorization` header; None if it is unknown."""
         scheme, _, token = authorization.strip().partition(" ")
         return self._users.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
 
@@ -251,7 +265,7 @@ def _digest(token: str) -> bytes:
 
 
 def read_tokens(path: Path) -> Tokens:
-    """Read the tokens of a file; warn if others can read it.
+    """Read a token file; log a warning if other users of the machine can read it.
 
     Raises: InputError.
     """
@@ -270,7 +284,11 @@ def read_tokens(path: Path) -> Tokens:
 
 
 def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names by which clients may call a server: this machine's, its own, `names`."""
+    """Return the host names by which clients may address the server, without repeats.
+
+    They are the names of the loopback interface, `names`, and the address's own name unless it
+    stands for all interfaces.
+    """
     from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
 
     own = () if address.is_every else (address.name,)
@@ -278,10 +296,10 @@ def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
-    """Let in requests with a known token, and pass on its user; without tokens, all requests.
+    """Wrap `app` so that only requests with a known token reach it; all if `tokens` is None.
 
-    `/health` asks for no token: it says whether the ledger can be read, and nothing else.
-    `read_ledger` raises LedgerError if it cannot be.
+    The user of the token is put into the request's ASGI scope. `/health` needs no token. It answers
+    only whether the ledger can be read; `read_ledger` raises LedgerError if it cannot.
     """
     from memory.runtime import Gate  # the HTTP libraries would slow down stdio
 
@@ -310,7 +328,7 @@ async def _health(read_ledger: Callable[[], object]) -> Response:
 
 
 async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C; calls under way are finished."""
+    """Serve `app` on a listening socket until SIGTERM or Ctrl-C; then finish the running calls."""
     from memory.runtime import serve_until  # the HTTP libraries would slow down stdio
 
     with stop_event() as stop:

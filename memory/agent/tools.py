@@ -1,4 +1,4 @@
-"""The agent's tools: each works on the store and the workspace, and answers in words and data."""
+"""The agent's tools. Each works on the store and the workspace folder; it returns text and data."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ _OPEN = 5
 
 
 class ToolAnswer(NamedTuple):
-    """A tool's answer as text, and the same as data."""
+    """A tool's answer as text for the model, and the same answer as structured data."""
 
     text: str
     data: BaseModel
 
 
 class AgentTools:
-    """The tools, on a store and, if there is one, a workspace."""
+    """The agent's tools: one method for each tool, called by name through `call`.
+
+    They work on a store and, if there is one, on a workspace folder of Markdown files.
+    """
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class AgentTools:
         distances: Distances | None = None,
         compose: Callable[[str, str], str] = scaffolds.compose_response,
     ) -> None:
-        """`compose` joins an answer and the question that follows it."""
+        """`compose` joins a tool's answer and the question that follows it into one text."""
         self._store = store
         self._engine = engine
         self._distances = distances or Distances()
@@ -52,9 +55,9 @@ class AgentTools:
         self._compose = compose
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-        """Run a tool.
+        """Check the arguments, run the tool with this name, and return its answer.
 
-        Raises: MemoryPipelineError, in one sentence; then nothing was written.
+        Raises: MemoryPipelineError, whose message is one sentence. Nothing was written then.
         """
         tool = next((tool for tool in schemas.TOOLS if tool.name == name), None)
         if tool is None:
@@ -228,9 +231,11 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Write a memory's entries; erase them if another server forgot it meanwhile.
+        """Write a memory's entries to the workspace, and return warnings for the answer.
 
-        The other server forgets in the store first, so it is seen here or erases them itself.
+        If another server has forgotten the memory meanwhile, its entries are erased again. A server
+        forgets in the store first, and erases entries after that. So either this method sees that
+        the memory is gone, or the other server sees the entries.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
@@ -239,7 +244,10 @@ class AgentTools:
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Change the workspace; return what failed, since the store has committed by now."""
+        """Change the workspace in a thread; return a warning if that failed, else an empty list.
+
+        A failure does not raise, because the store has already committed.
+        """
         if self._workspace is None:
             return []
         try:
@@ -287,7 +295,10 @@ def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
 
 
 def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
-    """Read a date or a time; a date is its first or last moment, a time without a zone is local.
+    """Parse a date or a time; None stays None.
+
+    A date becomes that day at `of_day`, its first or last moment. A time without a zone is local
+    time. `name` is the argument's name in the error message.
 
     Raises: InputError.
     """
@@ -305,7 +316,10 @@ def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
 
 
 def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
-    """Explain in one sentence; the given value is not repeated, since it may be long."""
+    """Explain in one sentence what is wrong with a tool's arguments.
+
+    The wrong value is not repeated, because it may be long.
+    """
     if problem.kind == "missing":
         return f"the argument {problem.field} is missing"
     if problem.kind == "extra_forbidden":

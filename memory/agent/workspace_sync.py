@@ -1,7 +1,8 @@
-"""Public memories as Markdown for people: a daily log, a curated page, the last monologue.
+"""A copy of the public memories as Markdown files in a workspace folder, for people to read.
 
-An entry is one line that ends with the memory's marker, `[id:mem_...]`. Whatever else stands in
-these files, and every other file, is left alone.
+There is a log for each day, a curated page (`MEMORY.md`), and the latest monologue. In the log and
+on the page, an entry is one line that ends with its memory's marker, `[id:mem_...]`. Other lines
+and other files belong to people and are left alone.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ Gone = TypeVar("Gone", Forgotten, ForgottenUser)
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
-"""The importance from which a memory of any category is curated."""
+"""The lowest importance from which a memory of any category is also put on the curated page."""
 _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 _NO_MARKER = r"[id\:"
-"""Replaces the start of a marker inside a text; Markdown shows it as it was typed."""
+"""Replaces `[id:` in an entry's text, so that it is no marker. Markdown shows it as `[id:`."""
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
-"""The beginning of each line that is an entry."""
+"""Matches the time or date with which each entry begins."""
 _MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
-"""The beginning of a tag, and what makes a link of the word in brackets before it."""
+"""Matches what begins an HTML tag, or makes a link of the words in brackets before it."""
 _PATIENCE_S = 10.0
-"""How long a server waits for another one that is writing the workspace."""
+"""How long a server waits for another one that is writing in the workspace, in seconds."""
 _MOST_BYTES = 64_000_000
-"""The largest file that is read; a larger one is not for people."""
+"""The size of the largest file that is read."""
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
 
 class _MonologueNote(NamedTuple):
-    """The memory whose monologue was written, and the length and digest of its text."""
+    """A monologue that was written: its memory's id, and its text's length and SHA-256 digest."""
 
     id: str
     characters: int
@@ -56,7 +57,11 @@ class _MonologueNote(NamedTuple):
 
 
 class WorkspaceMemorySync:
-    """Keeps a workspace folder in step with the memories: one line each, none that is private."""
+    """Keeps the Markdown files of a workspace folder in step with the store.
+
+    Each public memory is an entry of one line. Private memories are never written. Several
+    processes may share a folder: a file lock orders their writes.
+    """
 
     def __init__(self, workspace: Path) -> None:
         self.folder = workspace
@@ -66,9 +71,9 @@ class WorkspaceMemorySync:
         self._monologue_note = self._memory_dir / ".inner-monologue-latest.json"
 
     def check(self) -> None:
-        """Make the folder if it is missing, and try to write in it.
+        """Create the folder if it is missing, and check that files can be written in it.
 
-        Raises: InputError if it cannot be written.
+        Raises: InputError if they cannot.
         """
         try:
             self._memory_dir.mkdir(parents=True, exist_ok=True)
@@ -82,7 +87,9 @@ class WorkspaceMemorySync:
     # --- writing ---
 
     def sync_memory(self, memory: Memory) -> None:
-        """Write a new memory's entries; nothing of a private one.
+        """Write the entries of a new memory; if it is a monologue, also write the monologue file.
+
+        Nothing is written for a private memory.
 
         Raises: OSError.
         """
@@ -92,7 +99,9 @@ class WorkspaceMemorySync:
                 self._write_monologue(memory)
 
     def refresh(self, memory: Memory) -> None:
-        """Write a memory's entries in place of those it had; make the folder if it is missing.
+        """Replace all entries of a memory by its present text; create the folder if it is missing.
+
+        A private memory's entries are only removed.
 
         Raises: OSError.
         """
@@ -121,9 +130,9 @@ class WorkspaceMemorySync:
             return self._remove_entries(memory_id)
 
     def erase(self, forgotten: Forgotten) -> list[str]:
-        """Erase a forgotten memory and the memories it was made from.
+        """Erase a forgotten memory, and the memories it was made from, from all files.
 
-        Return what to tell people about it, as `erase_ids` does.
+        Return messages about text that had to stay, as `erase_ids` does.
 
         Raises: OSError.
         """
@@ -135,9 +144,10 @@ class WorkspaceMemorySync:
         )  # no private memory is written
 
     def erase_ids(self, gone: Collection[str]) -> list[str]:
-        """Erase the memories with these ids; return what to tell people about it.
+        """Erase the memories with these ids from all files.
 
-        What a person added to an entry stays, and so do lines of their own.
+        Lines that people wrote stay, and so does text that people added to an entry. Return
+        messages about the files in which such text was left.
 
         Raises: OSError.
         """
@@ -146,14 +156,14 @@ class WorkspaceMemorySync:
             return said + self._erase_monologue(gone)
 
     def erase_forgotten(self, ledger: Ledger) -> None:
-        """Erase what was left by a process that was killed while it forgot something.
+        """Erase the entries of forgotten memories that a killed process has left behind.
 
         Raises: OSError.
         """
         self.erase_ids(self.forgotten(ledger))
 
     def forgotten(self, ledger: Ledger) -> set[str]:
-        """Return the ids of memories that are named here and forgotten in the ledger.
+        """Return the ids that these files mention and that belong to forgotten memories.
 
         Raises: OSError.
         """
@@ -186,14 +196,18 @@ class WorkspaceMemorySync:
     # --- the latest monologue, and whose it is ---
 
     def _write_monologue(self, memory: Memory) -> None:
-        """Write the latest monologue; note it and the one before, of which a kill leaves one."""
+        """Write the latest monologue, after a note that says whose text it is.
+
+        The note of the previous monologue is kept too: after a crash between the two writes, it is
+        the one that fits the file.
+        """
         text = _inert(visible(memory.content)) + "\n"
         note = _MonologueNote(memory.id, len(text), _digest(text))
         self._note_monologues([note, *self._monologue_notes()[:1]])
         _write(self._latest_monologue, text)
 
     def _monologue_notes(self) -> list[_MonologueNote]:
-        """Return the notes of the monologues that were written last, newest first."""
+        """Return notes about the last two monologues, newest first; [] if the file is not valid."""
         try:
             return [
                 _MonologueNote(*values)
@@ -206,7 +220,10 @@ class WorkspaceMemorySync:
         _write(self._monologue_note, json.dumps(notes))
 
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
-        """Erase the latest monologue if it is of these memories; what a person added stays."""
+        """Erase the monologue file's text if it came from one of these memories.
+
+        Text that a person added after it stays. Return messages about text that was left.
+        """
         notes = self._monologue_notes()
         if not any(note.id in gone for note in notes):
             return []
@@ -225,7 +242,10 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """Write entries again for the memories of undone decisions, if any of them had one.
+        """Write the entries of memories again after their decisions were undone.
+
+        `get` returns a live memory, or None; the entries of others are removed. A decision is
+        skipped if none of its memories has an entry.
 
         Raises: OSError.
         """
@@ -264,9 +284,12 @@ class WorkspaceMemorySync:
 
     @contextmanager
     def _only_writer(self) -> Iterator[None]:
-        """Lock the workspace: of several servers that share it, none loses another's entry.
+        """Lock the workspace against other processes, so that no entry is lost.
 
-        What killed writes left is deleted first: it may hold the text of a forgotten memory.
+        First delete the unfinished files of killed processes, as they may contain a forgotten
+        memory.
+
+        Raises: OSError if the lock is not free in time.
         """
         self._memory_dir.mkdir(exist_ok=True)
         lock = filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S)
@@ -284,9 +307,10 @@ class WorkspaceMemorySync:
 def forget_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, memory_id: str
 ) -> tuple[Forgotten, str]:
-    """Forget a memory in the store and, as far as it can be written, in the workspace.
+    """Erase a memory from the store and from the workspace.
 
-    Return a message about the workspace too, which may be empty.
+    Return what was erased, and a message: what is left in the workspace, or why it could not be
+    written. The message is empty if there is nothing to report.
 
     Raises: MemoryNotFound, StillStatedBy.
     """
@@ -298,7 +322,10 @@ def forget_everywhere(
 def forget_user_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, user: str
 ) -> tuple[ForgottenUser, str]:
-    """Forget all that is about a user, in the same way."""
+    """Erase everything about a user from the store and from the workspace.
+
+    Return what was erased, and a message as `forget_everywhere` does.
+    """
 
     def forget() -> ForgottenUser:
         return forget_user(store.ledger, store.index, user, store.clock())
@@ -309,7 +336,11 @@ def forget_user_everywhere(
 def _forgotten_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
-    """Forget in the store first: after a kill, the next call finds the tombstones."""
+    """Call `forget`, then erase from the workspace what was forgotten; return a message.
+
+    The store comes first. After a crash in between, the next call finds the tombstones in the
+    ledger and erases the entries.
+    """
     if workspace is None:
         return forget(), ""
     before = set[str]()
@@ -328,7 +359,7 @@ def _forgotten_everywhere(
 def follow_undo(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
 ) -> str:
-    """Bring the workspace up to date after an undo; return a message, which may be empty."""
+    """Update the workspace after decisions were undone; return why it failed, or ""."""
     if workspace is None:
         return ""
     try:
@@ -343,7 +374,7 @@ def _added_to(path: Path) -> str:
 
 
 def _is_entry(line: str, memory_id: str) -> bool:
-    """Whether a line is the entry of a memory; one that only cites it is somebody's own."""
+    """Whether a line is the entry of this memory, and not a person's line that mentions its id."""
     first = _MARKER.search(line)
     if first is None or first[1] != memory_id or _OPENING.match(line) is None:
         return False
@@ -351,13 +382,17 @@ def _is_entry(line: str, memory_id: str) -> bool:
 
 
 def _without_entry(line: str, marker: str) -> str:
-    """Return what a person wrote behind an entry; where they edited its text, that goes too."""
+    """Return an entry without its memory's text: its opening, and what a person wrote behind it.
+
+    Edits inside the memory's text are removed too. A line without an entry's opening stays as it
+    is.
+    """
     opening = _OPENING.match(line)
     return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()
 
 
 def _on_one_line(text: str) -> str:
-    """Return a text as one line, in which a marker that somebody typed is escaped."""
+    """Return a text as one line of Markdown in which nothing can be taken for a marker."""
     return _inert(one_line(text)).replace("[id:", _NO_MARKER)
 
 
@@ -366,12 +401,15 @@ def _digest(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """Escape a text, so that Markdown shows it as it was typed, without HTML and links."""
+    """Escape HTML tags and links, so that Markdown shows the text as it was typed."""
     return _MARKUP.sub(lambda found: f"{found[1] * 2}\\{found[2]}", text)
 
 
 def _read(path: Path) -> str:
-    """Return "" if there is no file; bytes that are not UTF-8 survive a rewrite."""
+    """Return a file's text; "" if there is none. Bytes that are not UTF-8 survive a rewrite.
+
+    Raises: OSError.
+    """
     try:
         return read_bounded(path, _MOST_BYTES).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
