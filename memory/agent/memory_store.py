@@ -48,7 +48,8 @@ Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult
 """The result of `save_with_auto_link`.
 
 In order: the saved memory (None if blocked), the number of links made, the linked memories, and the
-stored memory that the new one repeats (None if not blocked)."""
+stored memory that the new one repeats (None if not blocked).
+"""
 
 
 def _threaded(

@@ -1,4 +1,4 @@
-"""A plan on paper: what a person sees of each group, and what they answer."""
+"""How people review groups of near-copies: reports, web pages, and the answers that they give."""
 
 import lazy_loader
 

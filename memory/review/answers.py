@@ -1,4 +1,4 @@
-"""What a judge proposes about a group, and how a person's answer becomes a decision."""
+"""How judges' proposals and people's answers about a group of near-copies become decisions."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from memory.text import identity
 
 _BY_PERSON = "by a person"
 _CALLS = 8
-"""How often a model may be called for one proposal, retries included."""
+"""The most model calls for one proposal, retries included."""
 Selection = tuple[str, frozenset[str]]
-"""A card's key, and the ids of the members that are left out."""
+"""The key of a group's card, and the ids of the members that the person left out."""
 
 
 class Given(NamedTuple):
-    """The answer was committed as the decision of this number."""
+    """An answer was applied; `number` is that of its decision in the ledger."""
 
     number: int
     repeated: bool = False
-    """Whether it had been committed before, and nothing was done now."""
+    """Whether the same answer had been applied before, so that nothing was done now."""
 
 
 class Refused(NamedTuple):
-    """The answer does not fit the store, or its text its members; nothing was done."""
+    """An answer was not applied, for the reason `why`; nothing was changed."""
 
     why: str
     may_insist: bool = False
-    """Whether the person may insist on their text."""
+    """Whether the only objection is to the person's text, which they may insist on."""
 
 
 Outcome = Given | Refused
@@ -47,19 +47,19 @@ Outcome = Given | Refused
 
 @dataclass(frozen=True)
 class _Group:
-    """The members of an answer as they are now, with the plan for those not left out."""
+    """The group that an answer is about, as it is now, planned without the members left out."""
 
     plan: RoundPlan
     members: tuple[Memory, ...]
-    """All of them, oldest to newest."""
+    """All members, oldest to newest."""
     rest: tuple[Memory, ...]
-    """Those that are not left out."""
+    """The members that are not left out, oldest to newest."""
     similarity: float
-    """Of the two members that are least alike."""
+    """The similarity of the two least similar members."""
 
 
 class Answers:
-    """Applies the answers of one person, each as a decision of one run."""
+    """Applies one person's answers. Their decisions get the run name `run`, which `undo` takes."""
 
     def __init__(self, store: MemoryStore, rules: Rules, run: str) -> None:
         self.run = run
@@ -67,9 +67,11 @@ class Answers:
         self._rules = rules
 
     def give(self, answered: Answered, proposal: Decision | None = None) -> Outcome:
-        """Apply one answer in one transaction, if its members are still what was shown.
+        """Apply an answer in one transaction; refuse it if a member has changed since it was shown.
 
-        `proposal` is a model's decision about the members not left out, if one was shown.
+        `proposal` is the model's decision that the page showed, about the members that are not left
+        out; None if the page showed no proposal. An answer that was already applied is not applied
+        again.
 
         Raises: LedgerError, EmbeddingError.
         """
@@ -90,7 +92,9 @@ class Answers:
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer of this run and open its question again; None if there is none.
+        """Undo the last answer of this run and open its question again.
+
+        Return the undone decision; None if there is none left to undo.
 
         Raises: CannotUndo.
         """
@@ -130,7 +134,11 @@ class Answers:
         return _as_planned(answered, group)
 
     def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
-        """Check the person's own text against the members that are not left out."""
+        """Return a decision that merges the members not left out into the person's own text.
+
+        Refuse it if the check finds that the text loses or adds something, unless the person
+        insists.
+        """
         found = verify_by_words(text, [member.content for member in group.rest])
         believed = found.belief is Belief.BELIEVED
         if not believed and not insist:
@@ -142,7 +150,7 @@ class Answers:
 
 
 def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
-    """Return the snapshot with these memories alone."""
+    """Return the snapshot restricted to the memories with these ids."""
     return replace(snapshot, rows=tuple(row for row in snapshot.rows if row.memory.id in ids))
 
 
@@ -150,7 +158,7 @@ def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
 
 
 def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Iterator[str]:
-    """Yield the reasons why the answer cannot be applied."""
+    """Yield the reasons for which an answer cannot be applied; none if it can."""
     names = [member.id for member in answered.members]
     if len(set(names)) < max(2, len(names)):
         yield "a group needs two or more different members"
@@ -170,7 +178,10 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
 
 
 def change_since(name: str, shown: str, row: Row | None) -> str:
-    """Say what happened to a memory since its text with the hash `shown`; "" for nothing."""
+    """Say what has changed about a memory since a person saw it; "" if nothing has.
+
+    `shown` is the hash of the text that they saw, `row` the memory's present row, if any.
+    """
     if row is None or row.forgotten:
         return f"{name} does not exist any more"
     if not row.live:
@@ -179,7 +190,7 @@ def change_since(name: str, shown: str, row: Row | None) -> str:
 
 
 def _earlier(reader: Reader, answered: Answered) -> int | None:
-    """Return the number of the standing decision by which a person gave the same answer."""
+    """Return the number of a decision, not undone, by which a person already gave this answer."""
     names = {member.id for member in answered.members}
     for record in reader.decisions.about(answered.members[0].id) if answered.members else ():
         standing = record.by_person and not record.undone
@@ -189,7 +200,7 @@ def _earlier(reader: Reader, answered: Answered) -> int | None:
 
 
 def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
-    """Whether a recorded decision about the same members did what the answer asks for."""
+    """Whether a recorded decision, about the same members, did what this answer asks for."""
     if answered.answer is ReviewAnswer.LATER:
         return record.left_for_later and record.pending
     if answered.answer is ReviewAnswer.KEEP_ALL:
@@ -213,7 +224,10 @@ def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool
 
 
 def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
-    """Return what the rules alone do with the members that are not left out."""
+    """Return a decision that carries out the rules' plan for the members not left out.
+
+    Refuse if the rules have no plan, or not the one that the person saw.
+    """
     planned = group.plan.groups[0].replacement
     if planned is None:
         return Refused("the rules cannot decide this group: write a text, or keep the members")
@@ -224,7 +238,10 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
 
 
 def _the_same(answered: Answered, group: _Group) -> Decision:
-    """Let one member stand for all: the chosen one, else one that covers all, else the newest."""
+    """Return a decision by which one member replaces all others that are not left out.
+
+    This is the member that the person chose, else one that covers all others, else the newest.
+    """
     chosen = next((member for member in group.rest if member.id == answered.stays), None)
     if chosen is not None:
         why = f"chosen {_BY_PERSON} to stand for the others"
@@ -237,7 +254,7 @@ def _the_same(answered: Answered, group: _Group) -> Decision:
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
-    """Return what a model proposed, with the pairs that it keeps apart."""
+    """Return a decision that carries out a model's proposal, with the pairs it calls distinct."""
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
     survivors = [_with_values_of(group.members, survivor) for survivor in proposal.survivors]
     decision = _decision(group, proposal.action, why, survivors)
@@ -250,7 +267,7 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 
 
 def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
-    """Return the survivor with the time, tags and importance that its members have by now."""
+    """Return the survivor with the present time, tags and importance of its members."""
     own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
     text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
     return replace(survivor, memory=inherit(text_of, own))
@@ -259,7 +276,10 @@ def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
 def _decision(
     group: _Group, action: Action, reason: str, survivors: Sequence[Survivor] = ()
 ) -> Decision:
-    """Decide about all members; those left out are kept apart from the others and their text."""
+    """Return a person's decision about the group.
+
+    It marks the members left out as distinct from the other members and from the survivors.
+    """
     names = dict.fromkeys(member.id for member in group.rest)
     names |= dict.fromkeys(survivor.memory.id for survivor in survivors)
     left_out = [member.id for member in group.members if member not in group.rest]
@@ -279,14 +299,17 @@ def _decision(
 
 @dataclass(frozen=True)
 class Proposal:
-    """A decision that is not made yet; a person who applies it sends its token."""
+    """A decision that a judge proposes. It is applied if a person agrees."""
 
     by: str
     decision: Decision
 
     @property
     def token(self) -> str:
-        """Return 16 hex digits that identify the content of this proposal."""
+        """A 16-digit hexadecimal hash of the proposal.
+
+        An answer sends it back, which shows that the proposal has not changed since it was shown.
+        """
         parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:
             parts += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
@@ -299,25 +322,29 @@ class Proposal:
 
 
 class Proposals:
-    """Asks judges about groups, and keeps the latest answer about each selection."""
+    """Asks judges about groups, and keeps the latest proposal for each selection of members."""
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
-        """`judges` by name, the one that costs nothing first."""
+        """`judges` by name, the free one first. `budget_s`: seconds to wait for one proposal."""
         self.judges = judges
         self.latest: dict[Selection, Proposal] = {}
         self._budget_s = budget_s
 
     async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
-        """Ask one judge once about the one group of a plan; a failure is a proposal too."""
+        """Ask the judge named `by` once about the only group of a plan.
+
+        If the judge fails, the result is a proposal with `failed`.
+        """
         question = _question_about(plan)
         decision = await self.judges[by].decide(question, self._asking(), most_answers=1)
         self.latest[selection] = Proposal(by, decision)
         return self.latest[selection]
 
     async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
-        """Ask one judge about several groups of one scope as one page; return those it answered.
+        """Ask the judge named `by` about several groups of one scope in one question (a page).
 
-        A group that the answer joins with another one gets no proposal.
+        Each plan has one group. Return the selections that got a proposal. If the answer joins
+        members of two groups, those groups get none.
 
         Raises: ModelError.
         """
@@ -339,7 +366,7 @@ class Proposals:
 
 
 def _question_about(plan: RoundPlan) -> Question:
-    """Return the question about the one group of a plan, even if the rules need no judge."""
+    """Return one question about all members of a plan's only group."""
     [group] = plan.groups
     if group.question is not None and group.replacement is None:
         return group.question

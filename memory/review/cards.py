@@ -1,4 +1,4 @@
-"""A group as a person sees it: as it is planned, or as it was decided."""
+"""Cards: a group of memories as a person sees it, either planned or already decided."""
 
 from __future__ import annotations
 
@@ -14,41 +14,44 @@ from memory.models import Action, Frozen
 
 NO_MODEL = "the rules, without a model"
 LATER = "later"
-"""The action of a card whose question a person put off."""
+"""The action of a card whose question a person postponed."""
 ON_REQUEST = "whoever asked for it"
 _REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
 
 class CardMember(Frozen):
-    """One memory of a group as it was then, and what happens to it."""
+    """One memory of a card, with its text as the decision found it, and what happens to it."""
 
     id: str
     content: str
     content_hash: str
-    """Identifies the exact text."""
+    """The hash of the exact text (see `content_hash`)."""
     user: str | None
     timestamp: datetime
     fate: str
-    """`keep`, `retire`, `forgotten`, `judge` for a memory that needs a decision, or `beside` for
-    one that the decision about the others left alone."""
+    """What happens to the memory.
+
+    `keep`: it stays; `retire`: another one replaces it; `judge`: it needs a decision; `beside`: the
+    decision about the other members left it alone; `forgotten`: it has been erased since.
+    """
     alike: float | None
-    """Similarity to the newest of the group; None if it was not recorded."""
+    """The similarity to the group's newest memory; None for that memory, or if not recorded."""
 
 
 class KeptText(Frozen):
-    """A text that lives on."""
+    """A text that is live after the decision."""
 
     id: str
     text: str
-    """Empty if it was undone or forgotten since."""
+    """Empty if the text was undone or forgotten since."""
     members: tuple[int, ...]
-    """Positions, from 0, of the members that it stands for, its own included."""
+    """The positions, from 0, of the card's members that this text stands for, itself included."""
     is_new: bool
-    """Whether it was written from the members instead of being one of them."""
+    """Whether the text was newly written, and is not the text of a member."""
 
 
 class Recorded(Frozen):
-    """A decision of the ledger: its number, its time, and who made it."""
+    """What the ledger recorded of a decision: its number, its time, who made it, and its state."""
 
     number: int
     run: str | None
@@ -56,46 +59,49 @@ class Recorded(Frozen):
     by: str
     verified: str | None
     cosine: float | None
-    """The similarity before the embedder's scale."""
+    """The cosine from which the similarity was computed; None if the two are equal."""
     pending: bool
     undone: bool
     reversible: bool
-    """Whether decisions of its kind can be undone."""
+    """Whether `undo` can reverse decisions of this kind."""
 
 
 class Card(Frozen):
-    """One group: its members from oldest to newest, how alike they are, what happens and why."""
+    """A group of memories for display: members (oldest first), what happens to them, and why."""
 
     key: str
-    """Identifies the members and their exact texts."""
+    """A hash that identifies the members and their exact texts (see `card_key`)."""
     user: str | None
     is_private: bool
     members: tuple[CardMember, ...]
     similarity: float | None
-    """Of the two members that are least alike."""
+    """The similarity of the two least similar members; None if it was not recorded."""
     highest: float | None
-    """Of the two different texts that are most alike."""
+    """The similarity of the two most similar members with different texts; None if not recorded."""
     action: str
     reason: str
     kept: tuple[KeptText, ...]
-    """Empty while a question is open."""
+    """The texts that are live after the decision; empty while the question is open."""
     certainty: float
-    """0 to 1, as `decide.certainty`; below 0.5 if a model or a person judges."""
+    """From 0 to 1; below 0.5 if a model or a person judges. See `memory.decide.certainty`."""
     recorded: Recorded | None = None
 
 
 def content_hash(content: str) -> str:
-    """Return 16 hex digits that identify an exact text."""
+    """Return the first 16 hexadecimal digits of the text's SHA-256 hash."""
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def card_key(members: Iterable[tuple[str, str]]) -> str:
-    """Return 16 hex digits that identify a group by its ids and content hashes, in any order."""
+    """Return a 16-digit hexadecimal hash that identifies a group.
+
+    `members` are pairs of a memory's id and its content hash, in any order.
+    """
     return hashlib.sha256(json.dumps(sorted(members)).encode()).hexdigest()[:16]
 
 
 def least_certain_first(cards: Iterable[Card]) -> list[Card]:
-    """Return the cards in the order in which a person should look at them."""
+    """Return the cards sorted by certainty, so that a person sees the doubtful ones first."""
     return sorted(cards, key=lambda card: (card.certainty, card.members[0].timestamp, card.key))
 
 
@@ -103,7 +109,7 @@ def least_certain_first(cards: Iterable[Card]) -> list[Card]:
 
 
 def cards_of(plan: RoundPlan) -> list[Card]:
-    """Return a card for every group of a plan, in its order."""
+    """Return a card for each group of a plan, in the plan's order."""
     alike = plan.likeness.groups([group.members for group in plan.groups])
     return [_card(group, its) for group, its in zip(plan.groups, alike, strict=True)]
 
@@ -142,14 +148,14 @@ def _card(group: GroupPlan, alike: AlikeGroup) -> Card:
 # --- recorded ---------------------------------------------------------------------------------
 
 _Columns = dict[str, Any]
-"""Columns of a memory, by name."""
+"""The columns of a stored memory, by name."""
 
 
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
-    """Return decisions as cards, in the order of the records, which is oldest first.
+    """Return a card for each recorded decision, in the order given. `records` must be oldest first.
 
-    A member has the text that it had then, or its present text if the decision changed nothing. A
-    text that lived on is as the next of these decisions found it, or else as it is now.
+    A member has the text from before the decision; if the decision changed no memory, its present
+    text. A surviving text is the one that the next of `records` found, or else the present one.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -207,13 +213,16 @@ def _recorded_card(
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return the members as the decision found them; None for one that was forgotten since."""
+    """Return the columns of the changed members from before the decision, by id.
+
+    The value is None for a memory that was forgotten since.
+    """
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows
 
 
 def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> CardMember:
-    """Return a member as the decision found it; of a forgotten one only the id is left."""
+    """Return a member as it was before the decision; for a forgotten one, only its id."""
     if row is None:
         return _member(name, "", None, record.at, "forgotten")
     retired = {gone for _, stands_for in record.survivors for gone in stands_for}
@@ -257,7 +266,11 @@ def _kept(
     *,
     reworded: bool = False,
 ) -> tuple[KeptText, ...]:
-    """Return the texts that live on, given as id, text and the ids that it stands for."""
+    """Return the texts that are live after a decision.
+
+    `survivors` are triples of an id, a text, and the ids of the memories that it stands for.
+    `reworded`: the text of a member was changed, so it counts as new.
+    """
     position = {member.id: n for n, member in enumerate(members)}
     return tuple(
         KeptText(
@@ -278,16 +291,16 @@ def _key(members: Iterable[CardMember]) -> str:
 
 
 class MemoryHistory(NamedTuple):
-    """Every wording of a memory, oldest first, and every decision about one of them."""
+    """All texts that a memory has had, oldest first, and all decisions about them."""
 
     wordings: tuple[Row, ...]
     decisions: tuple[Card, ...]
     living: str | None
-    """Id of the live memory that stands for it today."""
+    """The id of the live memory that stands for it today; None if there is none."""
 
 
 def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
-    """Return the history of a live or retired memory; None for an unknown or forgotten id."""
+    """Return the history of a live or retired memory; None if the id is unknown or forgotten."""
     row = reader.memories.row(memory_id)
     if row is None or row.forgotten:
         return None

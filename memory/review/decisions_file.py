@@ -1,24 +1,24 @@
-"""A decisions file: a person's answers about the groups of a report, as JSON Lines.
+"""The decisions file: a person's answers about the groups of a report, as JSON Lines.
 
-The first line is `{"decisions": 1}`, the version of the format. Each further line is one group, in
-the order of answering; if a group comes twice, the later line counts:
+The first line is `{"decisions": 1}`, the version of the format. Each further line is the answer
+about one group, in the order of answering. If a group occurs twice, the later line counts:
 
     {"key": "1f3a5c7e9b2d4f60",
      "members": [{"id": "mem_0123456789ab", "hash": "0f1e2d3c4b5a6978"}, ...],
      "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
      "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
 
-- `members`: every member of the card, oldest to newest, with the hash of its exact text
-  (`content_hash`), so that an answer about another text is noticed. `key` is their `card_key`.
+- `members`: all members of the group, oldest to newest, each with the hash of its exact text
+  (`content_hash`). So an answer about another text is noticed. `key` is their `card_key`.
 - `answer`: one of `ReviewAnswer`.
-- `left_out`: members that stay as they are while the plan is applied to the others.
-- `text`: a merged text that the person wrote; null for the planned one.
-- `insist`: the text is meant even if the check objects.
-- `retired`: the members that the card showed as going, for a plan applied as it was shown.
+- `left_out`: members that stay as they are while the answer is applied to the others.
+- `text`: a merged text that the person wrote; null if they wrote none.
+- `insist`: apply the text even if the check objects to it.
+- `retired`: the members that the report showed as retired, if the plan is applied as shown.
 - `stays`: the member that stands for the others if the answer is `same`.
 
-`left_out` and the last three may be missing. The only texts in the file are those that the person
-wrote.
+`left_out`, `insist`, `retired` and `stays` may be missing. The file contains no text of a memory,
+only what the person wrote.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIRST = {"decisions": 1}
 
 
 class ReviewAnswer(StrEnum):
-    """What a person says about a group."""
+    """A person's answer about a group: apply the plan, all the same, keep all, or decide later."""
 
     APPLY = "apply"
     SAME = "same"
@@ -48,14 +48,14 @@ class ReviewAnswer(StrEnum):
 
 
 class AnsweredMember(Frozen):
-    """A member, with the hash of the text that the person saw."""
+    """A member's id, and the hash of the text that the person saw."""
 
     id: str
     hash: str
 
 
 class Answered(Frozen):
-    """One line of the file."""
+    """One answer, a line of the file; the fields are described at the top of this file."""
 
     key: str
     members: tuple[AnsweredMember, ...]
@@ -64,13 +64,16 @@ class Answered(Frozen):
     text: Content | None = None
     insist: bool = False
     stays: str | None = None
-    """None: the member that covers all others stays, else the newest."""
+    """The member that stands for the others.
+
+    None: the one that covers all others, else the newest.
+    """
     retired: tuple[str, ...] | None = None
-    """None if the answer does not say what was shown."""
+    """The members that the report showed as retired; None if the answer does not say."""
 
     @property
     def plain(self) -> Answered:
-        """Return `keep_all` if all members but one are left out, else the answer itself."""
+        """The answer in its simplest form: `keep_all` if at most one member is not left out."""
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if joins and self.left_out and len(rest) < 2:
@@ -80,12 +83,14 @@ class Answered(Frozen):
 
     @property
     def takes_plan(self) -> bool:
-        """Whether the plan or proposal is applied, not a text of the person's own."""
+        """Whether the answer applies the plan or a proposal, not a text of the person's own."""
         return self.answer is ReviewAnswer.APPLY and self.text is None
 
 
 def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
-    """Return the last answer about each group with its line number, or what is wrong with a line.
+    """Return the last answer about each group, each with its line number, in the order of the file.
+
+    For a line that is not valid, an InputError takes the place of the answer.
 
     Raises: InputError if this is not a decisions file of a known version.
     """

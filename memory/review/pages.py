@@ -1,4 +1,4 @@
-"""The templates of this room, and the data that they render: cards, questions, figures."""
+"""The HTML templates of reports and review pages, and the data that they render."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ _MOST_COMPARED = 12
 _TEMPLATES = Path(__file__).parent / "templates"
 _FIGURES = ("memories", "copies removed", "model calls", "tokens")
 _WIDTH, _HEIGHT = 600, 120
-"""Size of a drawing, in the units of its SVG."""
+"""The size of a chart, in the units of its SVG."""
 
 
 def environment() -> Environment:
-    """Return the templates, which escape every value; the filter `inline` inserts a file."""
+    """Return the Jinja environment of this package's templates. All values are escaped.
+
+    The filter `inline` inserts one of the package's own files without escaping.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
     from markupsafe import Markup
 
@@ -49,18 +52,18 @@ def environment() -> Environment:
 
 
 def source(name: str) -> str:
-    """Return a stylesheet or script of this room."""
+    """Return the text of a stylesheet or script of this package."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _source_hash(name: str) -> str:
-    """Return the hash that allows an inlined file in a Content-Security-Policy."""
+    """Return the hash with which a Content-Security-Policy allows an inlined file."""
     digest = hashlib.sha256(source(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def as_json(value: Any) -> Markup:
-    """Return JSON that is safe inside `<script>`: nothing in it ends the element."""
+    """Return JSON that is safe inside `<script>`: nothing in it can end the element."""
     from markupsafe import Markup
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -70,7 +73,10 @@ def as_json(value: Any) -> Markup:
 
 
 def card_data(card: Card) -> dict[str, Any]:
-    """Return a card as `cards.js` renders it: visible texts, cut where they differ."""
+    """Return a card as the JSON data from which `cards.js` draws it.
+
+    Invisible characters are removed, and each text is cut into pieces where it differs from others.
+    """
     data: dict[str, Any] = card.model_dump(
         mode="json", include={"key", "similarity", "action", "certainty", "recorded"}
     )
@@ -85,7 +91,7 @@ def card_data(card: Card) -> dict[str, Any]:
 
 
 def _alike(card: Card) -> str | None:
-    """Return the lowest and the highest similarity, rounded to two places."""
+    """Return the lowest and the highest similarity of a card, such as `0.92 to 0.97`."""
     if card.similarity is None or card.highest is None:
         return None
     low, high = f"{card.similarity:.2f}", f"{card.highest:.2f}"
@@ -93,7 +99,10 @@ def _alike(card: Card) -> str | None:
 
 
 def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
-    """Return a member; its text is marked where any of the newest twelve others lacks a part."""
+    """Return a member's data. Its text is cut into pieces: shared, or missing in another member.
+
+    It is compared with at most the twelve newest other members.
+    """
     others = [text for n, text in enumerate(texts) if n != position]
     return {
         "id": member.id,
@@ -107,7 +116,7 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 
 
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
-    """Return a text that lives on; a new one as its difference from its newest member."""
+    """Return the data of a surviving text; a new text as its difference from its newest member."""
     data: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
     if kept.is_new and kept.text and kept.members:
         runs = difference(members[kept.members[-1]].content, kept.text)
@@ -121,7 +130,7 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 
 
 class FailedPair(NamedTuple):
-    """Two texts that a model failed to compare, each with the live memories that hold it."""
+    """Two texts that a model failed to compare, and the live memories that have each text."""
 
     attempt: Attempt
     first: tuple[Row, ...]
@@ -129,21 +138,21 @@ class FailedPair(NamedTuple):
 
 
 class OpenGroup(NamedTuple):
-    """A question that can be answered where it is shown."""
+    """A group with an open question, which the page lets a person answer."""
 
     key: str
     members: tuple[tuple[str, str], ...]
-    """Ids with the hashes of their texts; empty if a member has been retired since."""
+    """Each member's id and content hash. Empty if one was retired since: no answer is possible."""
 
 
 def open_group(rows: Sequence[Row]) -> OpenGroup:
-    """Return the group of these rows as it can be answered now."""
+    """Return the group of these memories, in the form in which it can be answered."""
     members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
     return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
 
 
 def failed_pairs(reader: Reader) -> list[FailedPair]:
-    """Return the pairs that a model failed to compare, if both texts are still live."""
+    """Return the pairs of texts that a model failed to compare, if both are still live."""
     attempts = reader.attempts.all()
     rows: dict[str, list[Row]] = {
         key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
@@ -159,19 +168,22 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
 
 
 class Line(NamedTuple):
-    """One figure over time, drawn from left to right; higher values are nearer to y = 0."""
+    """The line of one figure in a chart, from left to right. Higher values have a lower y.
+
+    `last` is the last value of the figure, `most` the highest.
+    """
 
     name: str
     last: int
     most: int
     points: str
-    """`x,y x,y ...`, as an SVG polyline takes them."""
+    """`x,y x,y ...`, the `points` of an SVG polyline."""
 
 
 def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
-    """Return the time of each decision with the values of `_FIGURES` after it.
+    """Return each decision's time and the running totals after it, in the order of `_FIGURES`.
 
-    A decision that was undone counts as never made, but its calls and tokens count.
+    A decision that was undone changes no number of memories, but its calls and tokens count.
     """
     known, live, copies = set[str](), set[str](), set[str]()
     found = []
@@ -193,7 +205,10 @@ def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
 
 
 def lines(found: Sequence[tuple[datetime, tuple[int, ...]]]) -> list[Line]:
-    """Draw each figure over time, with at most one point for each unit of the width."""
+    """Return one line for each of `_FIGURES`, with at most one point per unit of width.
+
+    `found` is the result of `replay`.
+    """
     if not found:
         return []
     begin, span = found[0][0], found[-1][0] - found[0][0]

@@ -1,6 +1,6 @@
-"""Reports: the plan of an audit, what a batch did, or what was ever decided, as a file.
+"""Reports as files: the plan of an audit, the result of a batch, or the history of decisions.
 
-The ending of the file's name chooses its format.
+The extension of the file's name selects the format: HTML, JSON, CSV or Markdown.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _DONE = {
 
 
 class Figure(Frozen):
-    """One number of the summary, and what it counts."""
+    """A number in the summary, and what it counts."""
 
     value: str
     name: str
 
 
 class Report(Frozen):
-    """Everything that a report shows, in any format."""
+    """The content of a report, whatever its format."""
 
     kind: Literal["audit", "batch", "history"]
     at: datetime
@@ -51,16 +51,16 @@ class Report(Frozen):
     """One or two sentences."""
     figures: tuple[Figure, ...]
     pairs: dict[str, int]
-    """Pairs in one scope at or above each similarity; empty if they were not counted."""
+    """The number of pairs in one scope at or above each similarity; empty if not counted."""
     lower: float
     upper: float
     spread: SimilarityHistogram | None
     cards: tuple[Card, ...]
-    """The least certain first; in a history the oldest first."""
+    """The least certain group first; in a history, the oldest decision first."""
 
     @property
     def warning(self) -> str:
-        """Say what the owner of the file must know."""
+        """The warning that `forget` cannot erase the texts in this file."""
         texts = sum(len(card.members) for card in self.cards)
         return (
             f"This file contains {_count(texts, 'text')} of memories. `memory-dedup forget` cannot"
@@ -69,7 +69,7 @@ class Report(Frozen):
 
     @property
     def answerable(self) -> bool:
-        """Whether a person can still decide what happens to the groups."""
+        """Whether a person can still decide about the groups."""
         return self.kind == "audit"
 
 
@@ -80,7 +80,10 @@ def audit_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """Report what a clean-up would do; nothing was changed."""
+    """Return the report of what a clean-up would do.
+
+    `planned` and `cards` are its plan, `spread` the similarities of all pairs.
+    """
     questions = _count(planned.questions, "question")
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     return Report(
@@ -118,7 +121,7 @@ def batch_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """Report what a run did; `spread` is how alike the memories were before it."""
+    """Return the report of what a batch did; `spread` is the histogram from before the batch."""
     return Report(
         kind="batch",
         at=at,
@@ -146,7 +149,7 @@ def _done_figures(done: DeduplicationReport) -> Iterator[Figure]:
 
 
 def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
-    """Yield tokens, and money if prices are configured; nothing if no tokens were used."""
+    """Yield tokens, and money if prices are configured; nothing if no model was called."""
     tokens = usage.input_tokens + usage.output_tokens
     if tokens:
         yield Figure(value=f"{about}{tokens:,}", name="tokens, in and out")
@@ -155,7 +158,7 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """Report every decision, whoever made it."""
+    """Return the report of all recorded decisions, whoever made them. `cards` are oldest first."""
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
     figures = [
@@ -183,7 +186,10 @@ def _count(count: int, one: str, several: str = "") -> str:
 
 
 def check_report_name(path: Path) -> None:
-    """Check the file's ending and folder, before any work is done. Raises: InputError."""
+    """Check that the file's extension is known and its folder exists, before any work is done.
+
+    Raises: InputError.
+    """
     if path.suffix.lower() not in _FORMATS:
         endings = ", ".join(_FORMATS)
         raise WrongArgument(path, f"ends in none of {endings}", "end the name with a format")
@@ -192,7 +198,7 @@ def check_report_name(path: Path) -> None:
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write the whole file or nothing.
+    """Write a report in the format that the file's extension names, completely or not at all.
 
     Raises: InputError.
     """
@@ -210,7 +216,7 @@ def _json(report: Report) -> str:
 
 
 class Bar(NamedTuple):
-    """A bar of the histogram, in shares of its whole width and height."""
+    """A bar of the histogram; positions and sizes are fractions of the whole width and height."""
 
     left: float
     width: float
@@ -219,7 +225,7 @@ class Bar(NamedTuple):
 
 
 def _html(report: Report) -> str:
-    """Render one file that fetches nothing and runs only its own scripts."""
+    """Render one HTML file that loads nothing and runs only its own scripts."""
     page = environment().get_template("report.html")
     return page.render(
         report=report,
@@ -235,7 +241,10 @@ def _html(report: Report) -> str:
 
 
 def _bars(spread: SimilarityHistogram) -> Iterator[Bar]:
-    """Yield bars on a log scale: few of millions of pairs are alike, and those matter."""
+    """Yield a bar for each step of similarity, with logarithmic heights.
+
+    Only few of millions of pairs are very similar, and those few matter most.
+    """
     top = math.log10(1 + max(spread.counts)) or 1.0
     width = 1 / len(spread.counts)
     about = "" if spread.exact else "about "
@@ -245,7 +254,7 @@ def _bars(spread: SimilarityHistogram) -> Iterator[Bar]:
 
 
 def _csv(report: Report) -> str:
-    """Render one row for each member, after a byte order mark for spreadsheets."""
+    """Render one row for each member. A byte order mark tells spreadsheets that it is UTF-8."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\r\n")
     rows.writerow(_COLUMNS)
@@ -267,7 +276,7 @@ def _rows(number: int, card: Card) -> Iterator[list[object]]:
 
 
 def _cell(text: str) -> str:
-    """Return text that no spreadsheet runs as a formula."""
+    """Return the text so that no spreadsheet runs it as a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -303,7 +312,7 @@ def _group_lines(number: int, card: Card) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return one line that Markdown shows literally."""
+    """Return the text as one line that Markdown shows literally."""
     return _MARKUP.sub(r"\\\1", one_line(visible(text)))
 
 

@@ -1,7 +1,7 @@
-"""The server of the review: it admits browsers, reads forms, asks the review, renders pages.
+"""The web server of the review: it admits browsers, reads forms, and renders pages.
 
-Loopback alone protects nothing: any web page can send requests to it, a foreign host name can be
-made to resolve to it, and other users of the machine can reach it.
+Listening on loopback is not enough protection. Any web page can send requests to it, a foreign host
+name can resolve to it, and other users of the machine can reach it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _LOOK = "look"
-"""The answer that Enter sends: show the group again, and answer nothing."""
+"""The answer that Enter sends: it only shows the group again."""
 _CARDS, _GROUPS = 25, 100
-"""Cards, and lines of the list of groups, on one page."""
+"""The number of cards, and of groups in the list, on one page."""
 T = TypeVar("T")
 Form = dict[str, list[str]]
 _ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text/javascript"}
@@ -74,10 +74,10 @@ _TOKEN = "token"  # noqa: S105 - the name of a parameter
 
 
 class BrowserSession:
-    """One session for all admitted browsers: each one-time address becomes a cookie."""
+    """Admits browsers: each opens a one-time address and gets the cookie of the only session."""
 
     def __init__(self, address: Address) -> None:
-        """`address` is where the server listens, with the port that it got."""
+        """`address` is the server's address, with the port that it really listens on."""
         self._port = address.port
         self._name = socket.gethostname() if address.is_every else address.name
         self._by_number = address.is_every
@@ -87,16 +87,19 @@ class BrowserSession:
         self._secret = secrets.token_urlsafe()
         self._tokens: set[str] = set()
         self._cookie = f"memory_review_{self._port}"
-        """Named by the port, since browsers send the cookies of a host to all its ports."""
+        """The name contains the port, because browsers send a host's cookies to all its ports."""
 
     def address(self) -> str:
-        """Return a new address that admits one browser, once."""
+        """Return a new address, which admits one browser once."""
         token = secrets.token_urlsafe()
         self._tokens.add(token)
         return f"http://{self._name}:{self._port}/?{_TOKEN}={token}"
 
     async def check(self, request: Request) -> Response | None:
-        """Return the cookie for an unused token, or a refusal; None lets the request pass."""
+        """Return None if a request may pass, else the response to it.
+
+        The response is a refusal, or, for an unused token, a redirect that sets the cookie.
+        """
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host.lower()):
             return _refused("the Host header names another server")
@@ -116,7 +119,7 @@ class BrowserSession:
         return None
 
     def _is_own(self, host: str) -> bool:
-        """Whether no foreign name can have led a browser to this host."""
+        """Whether a Host header names this server, and not a foreign name that resolves to it."""
         name, _, port = host.rpartition(":")
         if self._by_number and port == str(self._port):
             with contextlib.suppress(ValueError):
@@ -133,7 +136,7 @@ def _refused(why: str) -> Response:
 
 
 class ReviewServer:
-    """The pages of one review, for the browsers of one session."""
+    """The web pages of a review, for the browsers that `session` admits."""
 
     def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review
@@ -242,7 +245,7 @@ class ReviewServer:
         return await self._again(key, left_out, form, **why)
 
     async def _again(self, key: str, left_out: frozenset[str], form: Form, **why: str) -> Response:
-        """Show the group as it is now, with the text that was written and why it was not saved."""
+        """Show the group as it is now, with the person's text and why it was not saved."""
         shown = await self._review.show(key, left_out)
         if shown is None:
             return await self._page("gone.html", why=next(iter(why.values()), ""))
@@ -330,7 +333,7 @@ class ReviewServer:
         return await in_thread(self._review.read, look)
 
     async def _decision(self, number: str | None) -> dict[str, Any] | None:
-        """Return the decision of this number as a card."""
+        """Return the data of the card of a decision; None if there is no such number."""
 
         def look(reader: Reader) -> dict[str, Any] | None:
             record = reader.decisions.get(_number(number, 0))
@@ -340,7 +343,7 @@ class ReviewServer:
 
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
-    """Whether a group's similarity is between two limits of the filter, if they are numbers."""
+    """Whether a group's similarity is within the filter's limits; True if one is no number."""
     try:
         return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)
     except ValueError:
@@ -348,7 +351,7 @@ def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
 
 
 def _not_asked_yet(judges: Sequence[str], shown: ShownGroup) -> list[str]:
-    """Return who has not made a proposal yet; the first judge makes one unasked."""
+    """Return the judges that a person can still ask. The first one is asked automatically."""
     known = {judges[0]} if shown.proposal is None else {judges[0], shown.proposal.by}
     return [judge for judge in judges if judge not in known]
 
@@ -357,7 +360,10 @@ def _not_asked_yet(judges: Sequence[str], shown: ShownGroup) -> list[str]:
 
 
 async def _form(request: Request) -> Form:
-    """Raises: InputError."""
+    """Return the fields of a submitted form.
+
+    Raises: InputError if it is not readable.
+    """
     try:
         body = await request.body()
         return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=1_000)
@@ -370,12 +376,15 @@ def _one(form: Form, name: str) -> str:
 
 
 def _answer_of(form: Form) -> str:
-    """Return the answer; choosing the member that stays means that all are the same."""
+    """Return the form's answer; `same` if the person only chose the member that stays."""
     return _one(form, "answer") or (ReviewAnswer.SAME.value if _one(form, "stays") else "")
 
 
 def _answered(form: Form) -> Answered:
-    """Raises: ValidationError."""
+    """Return the answer that a form contains.
+
+    Raises: ValidationError.
+    """
     answer = _answer_of(form)
     writes = answer == "text"
     members = [member.partition(":") for member in form.get("member", ())]

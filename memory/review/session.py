@@ -1,4 +1,4 @@
-"""A review in progress: which groups are left, how each stands now, what was answered."""
+"""A review in progress: the groups that are left, their present state, and the answers so far."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 State = Literal["rules", "judge", "later"]
-"""What a group waits for: the rules can settle it, it needs a decision, or it was put off."""
+"""`rules`: the rules can settle the group; `judge`: it needs a decision; `later`: postponed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PlannedGroup:
 
     @property
     def similarity(self) -> float:
-        """Return the similarity of the two members that are least alike."""
+        """The similarity of the two least similar members."""
         parts = (self.group.question, self.group.replacement)
         known = (part.similarity for part in parts if part is not None)
         return min((value for value in known if value is not None), default=1.0)
@@ -74,34 +74,34 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """A group as it stands now, with what a person needs to decide about it."""
+    """A group as it is now, with everything that a person needs to decide about it."""
 
     card: Card
     left_out: frozenset[str] = frozenset()
     retired: tuple[str, ...] = ()
-    """Ids of the members that the rules would retire, of those that are not left out."""
+    """The ids of the members that the rules would retire, if those in `left_out` are left out."""
     proposal: Proposal | None = None
-    """What *Apply* would do if `needs_reader`."""
+    """A judge's proposal, which *Apply* would carry out; only if `needs_reader`."""
     needs_reader: bool = False
     """Whether the rules alone cannot settle the members that are not left out."""
     later: bool = False
     note: str = ""
-    """What has changed since the group was planned, if anything."""
+    """What has changed since the group was planned; "" if nothing has."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How many groups were ever answered, are left, and were put off."""
+    """The number of groups that people have answered, that are left, and that were postponed."""
 
     answered: int
     left: int
     later: int
     can_go_back: bool
-    """Whether this review has an answer that can be taken back."""
+    """Whether this review has an answer that can be undone."""
 
 
 class Review:
-    """The groups of a store, shown one after the other to any number of people at once."""
+    """A review of a store's groups. Several people may answer at the same time."""
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class Review:
         *,
         blind: bool = False,
     ) -> None:
-        """`plan` plans a round over the store; `blind` hides similarity and plan.
+        """`plan` plans the groups of the store; `blind` hides similarities and plan from the pages.
 
-        `follow_undo` is called with what was undone; the problem that it returns is logged.
+        `follow_undo` is called with the undone decisions; a problem that it returns is logged.
         """
         self.store = store
         self.blind = blind
@@ -133,14 +133,14 @@ class Review:
         self._one_at_a_time = asyncio.Lock()
 
     def read(self, look: Callable[[Reader], T]) -> T:
-        """Return what `look` finds in one transaction that only reads."""
+        """Return what `look` returns for a read-only transaction. It blocks."""
         with self.store.ledger.reading() as reader:
             return look(reader)
 
     # --- looking ---
 
     async def look(self) -> None:
-        """Plan again, from the store as it is now."""
+        """Plan the groups again, from the present state of the store."""
         plan = await self._plan()
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
@@ -158,9 +158,10 @@ class Review:
         return Progress(self._answered, len(self._left) - later, later, self._given > 0)
 
     async def next_key(self) -> str | None:
-        """Return the group to show next; None if none is left.
+        """Return the key of the group to show next; None if no group is left.
 
-        If only groups that were put off are left and the store has changed, it is planned again.
+        If only postponed groups are left and the store has changed, the store is planned again
+        first.
         """
         if all(planned.ids in self._later for planned in self._left.values()):
             now = await in_thread(self.read, lambda reader: reader.revision())
@@ -170,11 +171,11 @@ class Review:
         return next(iter(self.keys()), None)
 
     def keys(self) -> list[str]:
-        """Return the keys of the groups that are left, those that were put off last."""
+        """Return the keys of the groups that are left, the postponed ones last."""
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
     def groups(self) -> list[tuple[PlannedGroup, State]]:
-        """Return the groups that are left, in the order of `keys`."""
+        """Return the groups that are left, each with its state, in the order of `keys`."""
         ordered: list[tuple[PlannedGroup, State]] = []
         for key in self.keys():
             planned = self._left[key]
@@ -183,15 +184,16 @@ class Review:
         return ordered
 
     def after(self, key: str) -> str | None:
-        """Return the group after this one; the first one follows the last."""
+        """Return the next group's key; after the last, the first group's. None if none is left."""
         keys = self.keys()
         following = keys.index(key) + 1 if key in keys else 0
         return keys[following % len(keys)] if keys else None
 
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
-        """Return a group as it is now, under another key if it has changed; None if it is gone.
+        """Return a group as it is now; None if it is gone.
 
-        If a reader is needed, the judge that costs nothing makes a proposal.
+        `left_out`: ids of members that the person left out. If the group has changed, its card has
+        another key. If the rules cannot settle it, the free judge makes a proposal.
         """
         planned = self._left.get(key)
         if planned is None:
@@ -221,10 +223,10 @@ class Review:
         return known or await self.proposals.ask(next(iter(self.proposals.judges)), selection, rest)
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
-        """Ask a judge about the members of a group that are not left out.
+        """Ask the judge `by` about a group, without the members left out; keep its proposal.
 
-        A model that reads pages is shown a whole group together with later ones that wait for a
-        proposal, as many as fit: one call for many groups.
+        If no member is left out and the model reads pages, later groups that need a proposal are
+        asked in the same call, as many as fit.
         """
         planned = self._left.get(key)
         if planned is None or by not in self.proposals.judges:
@@ -241,9 +243,9 @@ class Review:
             await self.proposals.ask(by, selection, rest)
 
     def _waiting_with(self, key: str, first: PlannedGroup, by: str) -> dict[Selection, RoundPlan]:
-        """Return later groups of the same scope that fit on one page with `first`.
+        """Return later groups without a proposal by this judge that fit on one page with `first`.
 
-        Private memories are shown alone.
+        They belong to the same scope. A private group is never combined with others.
         """
         found: dict[Selection, RoundPlan] = {}
         members = first.group.members
@@ -271,7 +273,10 @@ class Review:
     # --- answering ---
 
     async def answer(self, answered: Answered, token: str = "") -> Outcome:
-        """Apply one answer; `token` names the proposal that was shown, if one is applied."""
+        """Apply one answer; return its decision's number, or why it was refused.
+
+        `token` identifies the proposal that the page showed; "" if the answer applies none.
+        """
         answered = answered.plain
         async with self._one_at_a_time:
             decision = None
@@ -287,7 +292,9 @@ class Review:
             return outcome
 
     async def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer and show its group again.
+        """Undo the last answer of this review and put its group first again.
+
+        Return the undone decision; None if there was no answer.
 
         Raises: CannotUndo.
         """
@@ -304,7 +311,7 @@ class Review:
             return record
 
     async def undo(self, number: int) -> None:
-        """Undo any decision; its members are kept apart from then on.
+        """Undo a decision by its number. Its members are recorded as kept apart.
 
         Raises: CannotUndo.
         """
@@ -319,7 +326,10 @@ class Review:
             logger.warning("%s", problem)
 
     def _now(self, planned: PlannedGroup) -> tuple[PlannedGroup | None, str]:
-        """Return the same group if nothing changed, else what is left of it and what changed."""
+        """Return a group as it is now, and what has changed; the same group and "" if nothing has.
+
+        The group is None if fewer than two members can still be merged.
+        """
         current = self._alive(planned.ids)
         if current is not None and current.key == planned.key:
             return planned, ""
@@ -332,10 +342,10 @@ class Review:
         return current, f"{why}: this is the group as it is now"
 
     def _alive(self, ids: frozenset[str]) -> PlannedGroup | None:
-        """Return the live ones of these that no person keeps apart, as a group.
+        """Return a group of those memories that are live and that no person keeps apart.
 
-        None if fewer than two are left. If a person has split them into several groups, only the
-        first: the next `look` finds the others.
+        Return None if fewer than two are left. If a person's answers divide them into several
+        groups, return only the first; `look` finds the others.
         """
         snapshot = self._snapshot(ids, live=True)
         apart = frozenset(self.read(lambda reader: self._kept_apart(reader, snapshot.rows)))
@@ -352,7 +362,7 @@ class Review:
         return plan_again(rest, self._rules, self.store.scale)
 
     def _snapshot(self, ids: frozenset[str], *, live: bool = False) -> Snapshot:
-        """Return these memories, or the live ones of them."""
+        """Return a snapshot of these memories; with `live`, only of those that are live."""
         snapshot = self.read(lambda reader: snapshot_of(reader, sorted(ids)))
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live or not live})
 
@@ -367,7 +377,11 @@ class Review:
         ]
 
     async def _settle(self, answered: Answered, *, new: bool) -> None:
-        """Remove the answered group; a rest that needs a decision comes first instead."""
+        """Remove a group that was answered, or mark it as postponed.
+
+        If its plan was applied and members are left that need a decision, these become the next
+        group.
+        """
         self._given += new
         planned = self._left.pop(answered.key, None)
         ids = frozenset(member.id for member in answered.members)
