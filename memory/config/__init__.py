@@ -1,4 +1,4 @@
-"""The configuration: from config.yaml, the environment, and the settings of a call."""
+"""The configuration, read from config.yaml, environment variables and the arguments of a call."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""config.yaml, the environment and the settings of a call, read once into a `Config`."""
+"""Read config.yaml, the environment variables and the arguments of a call into one `Config`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path("config.yaml")
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
-"""The tokens of an agent's server: lines of TOKEN USER."""
+"""The environment variable with the tokens of an agent's server: one line `TOKEN USER` per user."""
 EVERY_KEY = "docs/configuration.md lists every key"
 _SIMILAR = 0.8
-"""From 0 to 1: a name this similar to a variable of this package is taken for a typing error."""
+"""A variable whose name is at least this similar to one of ours, 0 to 1, is taken for a typing
+error.
+"""
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
-"""Where each key was set: `config.yaml:7`, or the variable."""
+"""Where each key was set: a file and line such as `config.yaml:7`, or the name of a variable."""
 Override = tuple[KeyPath, str, Any]
 """A key, where its value was given, and the value."""
 
@@ -39,12 +41,14 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Config:
-    """Read the configuration of a file; without one, ./config.yaml if it is ours, else defaults.
+    """Read the configuration from a file, the environment and `settings`; the last of them wins.
 
-    The environment overrides the file, and `settings` override both: single keys by the names of
-    their variables, in lower case and without `MEMORY_`, or whole sections.
+    Without `path`, ./config.yaml is read if it belongs to this program; otherwise the defaults
+    apply. `settings` holds whole sections, or single keys, named like their variables but in lower
+    case and without `MEMORY_`. Relative paths are resolved against the file's folder, or else the
+    current one.
 
-    Raises: ConfigError, naming the file and line or the variable, the key and what to do.
+    Raises: ConfigError, which names the file and line or the variable, the key and what to do.
     """
     own = _read(path) if path is not None else _found(DEFAULT_FILE)
     if path is None and own is not None:
@@ -67,7 +71,9 @@ def load_config(
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return a configuration, that of a file, or the one `load_config` finds, with `settings`.
+    """Return the configuration with `settings` applied, which are as in `load_config`.
+
+    `config`: a configuration, or the path of a file, or None to search for a file.
 
     Raises: ConfigError.
     """
@@ -81,7 +87,12 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
 def _with_overrides(
     values: dict[str, Any], sources: Sources, overrides: Iterable[Override], path: Path | None
 ) -> Config:
-    """Raises: ConfigError."""
+    """Set the overriding values in `values`, and return them as a checked `Config`.
+
+    `path`: the file that the values come from, named in errors.
+
+    Raises: ConfigError.
+    """
     for key_path, name, value in overrides:
         _put(values, key_path, value)
         sources[key_path] = name
@@ -92,7 +103,7 @@ def _with_overrides(
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
-    """Resolve paths against the folder of the file, else against the current folder."""
+    """Resolve relative paths against the folder of the file, or against the current folder."""
     folder = path.parent if path is not None else Path()
 
     def absolute(given: str) -> str:
@@ -113,7 +124,7 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
 
 
 def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | None) -> ConfigError:
-    """Name where the wrong key, or the nearest section above it, was set."""
+    """Return an error that names where the wrong key, or else its section, was set."""
     key_path = problem.where
     above = (key_path[:length] for length in range(len(key_path), 0, -1))
     source = next((sources[key] for key in above if key in sources), str(path or "configuration"))
@@ -127,7 +138,7 @@ def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | No
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Sources]:
-    """Return the file's values, and the line of each key.
+    """Return the values of a file, and the line of each key.
 
     Raises: ConfigError.
     """
@@ -158,11 +169,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Return our keys of a ./config.yaml; None if it is missing or another program's.
+    """Return our keys of ./config.yaml, or None if it is missing or belongs to another program.
 
-    An empty file is ours: the data stay beside it.
+    An empty file counts as ours, so that the data are kept beside it.
 
-    Raises: ConfigError if it is ours and wrong.
+    Raises: ConfigError if the file is ours and has an error.
     """
     if not path.is_file():
         return None
@@ -187,10 +198,12 @@ def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
 
 
 def _is_ours(values: Mapping[str, Any]) -> bool:
-    """Whether `memory:` has nearly a key of ours, or all sections are valid as ours.
+    """Return whether the values of a config.yaml belong to this program and not to another one.
 
-    Another program's `llm:` could send memories to another server, so a `base_url` alone is not
-    enough.
+    They do if the file is empty, if `memory:` is empty or has a key like one of ours, if there is
+    an `api_key:` without `memory:`, or if all sections with our names are valid. Without `memory:`,
+    an `llm:` section with a `base_url` is not enough, since another program's file could make us
+    send memories to its server.
     """
     if not values:
         return True
@@ -209,7 +222,11 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
 
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
-    """Whether a section is nearly one of ours; for `memory:`, whether a key in it is."""
+    """Return whether a file that is not ours looks as if it were meant for us, so that a warning
+    helps.
+
+    That is so if a section has nearly one of our names; for `memory:`, one of its keys must, too.
+    """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
     if close != {"memory"} or not isinstance(section, dict):
@@ -242,7 +259,7 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 
 def _all_keys() -> list[tuple[KeyPath, Any]]:
-    """Return every key with its type."""
+    """Return every configuration key with its type."""
     return [key for section, model in SECTIONS.items() for key in _keys(model, (section,))]
 
 
@@ -255,12 +272,16 @@ def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any
 
 
 def _variable(key_path: KeyPath) -> str:
-    """Return the environment variable: MEMORY_DATA_DIR, MEMORY_LLM_MODEL."""
+    """Return the name of a key's environment variable, such as MEMORY_DATA_DIR or
+    MEMORY_LLM_MODEL.
+    """
     return "_".join(["memory", *key_path] if key_path[0] != "memory" else key_path).upper()
 
 
 def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
-    """Set a key in nested sections, which are copied before they are changed."""
+    """Set a key in nested sections. The sections are copied, so that the originals do not
+    change.
+    """
     for name in key_path[:-1]:
         inner = values.get(name)
         values[name] = dict(inner) if isinstance(inner, dict) else {}
@@ -269,7 +290,7 @@ def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
 
 
 def _suggestion(key_path: KeyPath) -> str:
-    """Suggest the known key that is most like an unknown one."""
+    """Return a hint that names the known key which is most similar to an unknown one."""
     known = {path[-1]: ".".join(path) for path, _ in _all_keys()}
     known |= {name: name for name in SECTIONS}
     close = difflib.get_close_matches(key_path[-1], known, n=1)
@@ -277,7 +298,9 @@ def _suggestion(key_path: KeyPath) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
-    """Yield the keys that variables set; warn of names that are nearly a known variable."""
+    """Yield the keys that environment variables set; log a warning for names that look
+    misspelled.
+    """
     variables = {_variable(key_path): (key_path, type_) for key_path, type_ in _all_keys()}
     for name in sorted(environ):
         if name in variables and environ[name].strip():  # a blank folder is not the current one
@@ -290,9 +313,9 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
 
 
 def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield keys given as `data_dir`, `llm_model`, `chroma_host`, or as sections.
+    """Yield the keys given as `data_dir`, `llm_model` or `chroma_host`, or as whole sections.
 
-    Raises: ConfigError.
+    Raises: ConfigError if a name is unknown.
     """
     by_name = {_variable(path).lower().removeprefix("memory_"): path for path, _ in _all_keys()}
     for name, value in settings.items():
@@ -307,7 +330,7 @@ def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
 
 
 def _parsed(text: str, type_: Any) -> Any:
-    """Return text for keys that hold text; parse other values as YAML."""
+    """Parse the text of an environment variable as YAML, unless the key's type is a string."""
     if type_ is bool and text in ("0", "1"):
         return text == "1"
     if type_ is str or (str in get_args(type_) and text != ""):

@@ -1,4 +1,4 @@
-"""Every configuration key, with its type, its default, and values derived from it."""
+"""Every configuration key with its type and default, and values that are derived from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def _one_of(*names: str) -> AfterValidator:
 
 
 def server_url(given: str | None) -> str | None:
-    """Return the URL of an HTTP server as it was given. Raises: ValueError for anything else."""
+    """Return the URL unchanged if it is that of an HTTP server, or None for None.
+
+    Raises: ValueError for anything else.
+    """
     if given is None:
         return None
     try:
@@ -60,7 +63,9 @@ ServerUrl = Annotated[str | None, AfterValidator(server_url)]
 
 
 class ChromaConfig(Frozen):
-    """Where Chroma runs: on a server if `host` is set, else in a process of its own."""
+    """How to reach Chroma: on a server if `host` is set, else in a process that this program
+    starts.
+    """
 
     host: str | None = None
     port: int = Field(default=8000, ge=1, le=65535)
@@ -70,31 +75,39 @@ class ChromaConfig(Frozen):
 
 
 class SearchConfig(Frozen):
-    """How search works."""
+    """How memories are searched."""
 
     hybrid: bool = True
-    """Whether search compares words as well as vectors."""
+    """Whether search also compares words, and not only vectors."""
     vectors_mb: int = Field(default=512, ge=0)
-    """Megabytes of vectors kept in memory, for the users who were asked about last."""
+    """Megabytes of RAM for vectors of the users that were searched last."""
 
 
 class EmbeddingConfig(Frozen):
-    """Which embedder; a store keeps its own until `memory-dedup reembed`."""
+    """Which embedder turns texts into vectors; a store keeps its embedder until `memory-dedup
+    reembed`.
+    """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
-    """One of these, or your own: `package.module:factory`."""
+    """The name of a built-in provider, or your own embedder as `package.module:factory`."""
     model: str | None = None
-    """A server's model; None is Gemini's or OpenAI's default."""
+    """The model's name on a server; None means the default of Gemini or OpenAI."""
     dim: int | None = Field(default=None, ge=16, le=8192)
-    """Dimension of a server's vectors; None is that of the default model."""
+    """The number of dimensions that a server's vectors have; None means that of the default
+    model.
+    """
     base_url: ServerUrl = None
-    """URL of an OpenAI-compatible server; None is the language model's, if that is one too."""
+    """The URL of an OpenAI-compatible server; None means that of the language model, if it has
+    one.
+    """
     scale: Scale | Literal["plain"] | None = None
-    """Curve from cosine to similarity; None is the embedder's own, `plain` the cosine itself."""
+    """The curve from cosine to similarity. None is the embedder's own curve, `plain` the cosine
+    itself.
+    """
 
 
 class MemoryConfig(Frozen):
-    """How memories are kept and deduplicated."""
+    """How memories are stored and deduplicated."""
 
     dedup_enabled: bool = True
     dedup_upper_threshold: Share = NEAR_COPY
@@ -103,17 +116,21 @@ class MemoryConfig(Frozen):
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     dedup_candidates: int = Field(default=5, ge=1, le=100)
     dedup_calls_per_run: int = Field(default=500, ge=0)
-    """The most calls of the model in a batch or an import."""
+    """The maximum number of model calls in one batch or import."""
     read_private: bool = False
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
-    """The most calls for memories written one by one; further questions wait."""
+    """The maximum number of model calls per hour for memories saved one by one; more questions
+    wait.
+    """
     on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
-    """Seconds that turns of a live conversation wait for more, unless there are ten."""
+    """Seconds that turns of a conversation wait for more turns before extraction; ten do not
+    wait.
+    """
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
-    """Seconds of silence that separate turns: those before and after are not read together."""
+    """Seconds; turns with a longer silence between them are extracted separately."""
     data_dir: str = "data"
-    """Absolute once loaded."""
+    """The folder for all data; an absolute path once the configuration is loaded."""
     ledger_url: str | None = None
     search: SearchConfig = SearchConfig()
     chroma: ChromaConfig = ChromaConfig()
@@ -128,14 +145,18 @@ class MemoryConfig(Frozen):
         return lower
 
     def check_users_apart(self, remedy: str) -> None:
-        """Raises: InputError if memories of different users may be compared and merged."""
+        """Check that memories of different users are never compared; `remedy`: what else the user
+        can do.
+
+        Raises: InputError if they may be compared and merged.
+        """
         if "user" not in self.dedup_scope:
             problem = "lets memories of different users meet"
             raise InputError("memory.dedup_scope", problem, f"put user into it, or {remedy}")
 
     @property
     def rules(self) -> Rules:
-        """Return the settings that decisions need."""
+        """The settings of the decision policy."""
         return Rules(
             upper=self.dedup_upper_threshold,
             lower=self.dedup_lower_threshold,
@@ -145,19 +166,23 @@ class MemoryConfig(Frozen):
 
     @property
     def thresholds_without_scale(self) -> bool:
-        """Whether thresholds were set without a scale: they then compare plain cosine."""
+        """Whether thresholds were set without a scale; they are then compared with the plain
+        cosine.
+        """
         own = (self.dedup_upper_threshold, self.dedup_lower_threshold)
         return self.embedding.scale is None and own != (NEAR_COPY, LOWER)
 
     def scale_for(self, fingerprint: str) -> Scale:
-        """Return the scale of similarity for an embedder's vectors."""
+        """Return the scale from cosine to similarity for an embedder, given by its fingerprint."""
         if self.embedding.scale == "plain" or self.thresholds_without_scale:
             return PLAIN
         return self.embedding.scale or scale_of(fingerprint)
 
     @property
     def effective_ledger_url(self) -> str:
-        """Return `ledger_url`, or that of a file in the data folder."""
+        """The URL of the ledger's database: `ledger_url`, or else an SQLite file in the data
+        folder.
+        """
         return self.ledger_url or f"sqlite:///{Path(self.data_dir) / 'ledger.db'}"
 
 
@@ -168,73 +193,83 @@ PLAIN_THRESHOLDS = (
 
 
 class LLMConfig(Frozen):
-    """Which language model, and its time-outs, retries and prices."""
+    """Which language model is used, with its time-outs, retries and prices."""
 
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
-    """One of these, or your own: `package.module:factory`."""
+    """The name of a built-in provider, or your own model as `package.module:factory`."""
     model: str | None = None
-    """None is Gemini's default; other servers need a name."""
+    """The model's name; None means Gemini's default, other servers need a name."""
     base_url: ServerUrl = None
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How an OpenAI-compatible server learns the form of an answer; Gemini takes schemas."""
+    """How an OpenAI-compatible server is told the form of its answers; Gemini always gets a
+    schema.
+    """
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
     budget_s: float = Field(default=60.0, gt=0.0)
     price_in: float | None = Field(default=None, ge=0.0)
-    """Price of a million tokens sent; None: reports show no money."""
+    """The price of a million input tokens; if None, reports show no costs."""
     price_out: float | None = Field(default=None, ge=0.0)
-    """Price of a million tokens answered."""
+    """The price of a million output tokens."""
     breaker_failures: int = Field(default=5, ge=1)
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
 
     @property
     def price(self) -> Price | None:
-        """Return the prices; None if neither is configured."""
+        """The prices per million tokens, or None if neither is configured."""
         if self.price_in is None and self.price_out is None:
             return None
         return Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
 
 
 class AgentConfig(Frozen):
-    """Which memories an agent's server keeps, and how near ones are treated."""
+    """Which memories the agent's server serves, and from which distance on memories count as
+    near.
+    """
 
     user: Annotated[str, AfterValidator(clean)] | None = None
-    """Serve only the memories of this user; None serves everyone's."""
+    """Serve only the memories of this user; None serves those of all users."""
     workspace_dir: str | None = None
-    """Absolute once loaded; None writes no Markdown."""
+    """The folder for Markdown copies of the memories, absolute once loaded; None writes none."""
     quiet_scaffolds: bool = False
-    """Whether answers leave out the question at their end."""
+    """Whether the tools' answers end without a question to reflect on."""
     guard_distance: Share = 0.05
-    """`1 - similarity`: a new memory nearer to another one is not saved."""
+    """A new memory is not saved if its distance, `1 - similarity`, to another one is below this."""
     merge_distance: Share = 0.10
-    """`1 - similarity`: memories nearer to each other are proposed as one."""
+    """Two memories are proposed for merging if their distance, `1 - similarity`, is below this."""
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
-    """`1 - cosine`: memories nearer to each other are linked."""
+    """Two memories are linked if their distance, here `1 - cosine`, is below this."""
 
 
 class Config(Frozen):
-    """Everything that can be set."""
+    """The whole configuration."""
 
     memory: MemoryConfig = MemoryConfig()
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
-    """Gemini's key, only from the environment: GEMINI_API_KEY, else GOOGLE_API_KEY."""
+    """The Gemini key, only from the environment: GEMINI_API_KEY, or else GOOGLE_API_KEY."""
     openai_key: SecretStr | None = Field(default=None, exclude=True)
-    """OpenAI's key, only from the environment: OPENAI_API_KEY."""
+    """The OpenAI key, only from the environment: OPENAI_API_KEY."""
     openai_url: str | None = Field(default=None, exclude=True)
-    """OPENAI_BASE_URL: the server if no `base_url` is configured."""
+    """The server to use if no `base_url` is configured, only from the environment:
+    OPENAI_BASE_URL.
+    """
 
     def at(self, data_dir: str) -> Config:
-        """Return a copy with all data in this folder and nowhere else."""
+        """Return a copy that keeps all data in this folder, without a database server or Chroma
+        server.
+        """
         memory = self.memory.model_copy(
             update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig()}
         )
         return self.model_copy(update={"memory": memory})
 
     def with_calls_per_run(self, most: int | None) -> Config:
-        """Return a copy with another budget of calls for a batch or an import, if one is given."""
+        """Return a copy with `most` as the limit of model calls per batch or import; itself if
+        None.
+        """
         if most is None:
             return self
         memory = self.memory.model_copy(update={"dedup_calls_per_run": most})
@@ -251,4 +286,4 @@ ACCESS = {
     "openai_key": "OPENAI_API_KEY",
     "openai_url": "OPENAI_BASE_URL",
 }
-"""Fields of `Config` that only an environment variable can set."""
+"""The fields of `Config` that only an environment variable can set, with that variable's name."""
