@@ -1,4 +1,4 @@
-"""Turn memories, similarities and verdicts into decisions. Pure."""
+"""Turn memories, similarities and a model's verdicts into decisions; no I/O and no model calls."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Account for a batch run: its decisions, what it left for the next run, its report."""
+"""Keep account of a batch run: its decisions, what it leaves for the next run, and its report."""
 
 from __future__ import annotations
 
@@ -27,14 +27,19 @@ from memory.models import (
 from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
-"""Times that one run reads the pages of a scope, at most."""
+"""The greatest number of times that one run reads the pages of a scope."""
 Order = Literal["certain", "size", "time"]
-"""Sort order of groups: least certain, largest or newest first."""
+"""The sort order of groups: "certain" is least certain first, "size" largest, "time" newest
+first.
+"""
 
 
 @dataclass(frozen=True)
 class GroupFilter:
-    """Filter and order for the groups of a plan; by default all of them, as planned."""
+    """Which groups of a plan to show, and in which order; by default all of them, as planned.
+
+    `most`: the maximum number of groups; `user`: show only the groups of this user.
+    """
 
     most: int | None = None
     order: Order = "certain"
@@ -50,14 +55,18 @@ class GroupFilter:
 
 @dataclass
 class Account:
-    """Counts what a run has decided, asked and left so far.
+    """Counts what a batch run has decided, asked and left so far.
 
-    `started`: monotonic time in seconds before the first plan. `among`: settle only groups with
-    one of these memories; None: all. `failure`: reason of the last question that failed. `left`:
-    groups left for the next run because no call was left. `apart`: pairs of texts judged different
-    in this run, never asked about twice in it. `pages`, `pages_left`: pages that were read, and
-    not. `unread_ids`: memories of scopes with a page that is left. `shown`: texts on the pages of
-    scopes that were read to the end. `bound_by`: judges whose verdicts this run does not question.
+    `run`: the run's name. `first`: the plan of the first round. `started`: monotonic time in
+    seconds. `among`: ids of memories; only groups with one of them are settled, None means all
+    groups. `failure`: why the last failed question failed. `decided`: reports of the groups decided
+    so far. `failed`, `left`: groups, as sets of ids, whose question failed or that wait for the
+    next run. `conflicts`: groups at which another write came first. `apart`: pairs of texts that
+    were judged different in this run, and are not asked about again in it. `readings`: how often
+    the pages of each scope were read. `pages`, `pages_left`: the number of pages read and not read.
+    `unread_ids`: memories of scopes that have unread pages. `shown`: texts on the pages of scopes
+    that were read to the end. `bound_by`: the judges whose verdicts this run accepts. `latest`: the
+    plan of the last round.
     """
 
     run: str
@@ -89,9 +98,11 @@ class Account:
         self.latest = self.first
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """Return the groups of a round that this run still has to settle, the most alike first.
+        """Return the groups of a round that this run still has to settle, and remember the plan as
+        latest.
 
-        Those that need no model come before the questions.
+        Groups that need no model come first, then questions, each with the most similar first.
+        Groups whose only step is a question on a page are left out.
         """
         self.latest = plan
         over = self.failed | self.left
@@ -105,15 +116,18 @@ class Account:
         return sorted(wanted, key=_most_alike_first)
 
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
-        """Return the pages of each scope that this run still has to read.
+        """Return the pages of each scope that this run still has to read, one list per scope.
 
-        A scope is read twice at most, the second time for memories that met a conflict.
+        A scope is read at most twice, the second time for memories at which another write came
+        first.
         """
         by_scope = plan.pages_by_scope.items()
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Count the pages of one scope as read, except `left` that wait for the next run."""
+        """Count the pages of one scope as read, except `left` pages, which wait for the next
+        run.
+        """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
         self.pages_left += left
@@ -124,11 +138,13 @@ class Account:
             self.shown.update((scope, text_key(one.content)) for scope, one in members)
 
     def left_any_of(self, members: Collection[str]) -> bool:
-        """Return whether one of these memories waits for the next run."""
+        """Return whether one of these memories, given by id, waits for the next run."""
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
-        """Count a conflict; at the second one the group is left for the next run."""
+        """Note that another write came first; at the second time the group is left for the next
+        run.
+        """
         if _ids(group) in self.conflicts:
             self.leave(group)
         self.conflicts.add(_ids(group))
@@ -137,14 +153,14 @@ class Account:
         self.left.add(_ids(group))
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
-        """Return what the report says of a decision; it changes nothing, so any thread may ask."""
+        """Return the report about a decision. It changes nothing, so any thread may call it."""
         fates = {member.id: "keep" for member in group.members}
         fates |= dict.fromkeys(decision.retired, "retire")
         steps = Steps(decision.action.value, decision.reason, fates)
         return _group_report(group, self.latest.likeness.among(group.members), steps)
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
-        """Count a decision that was applied, with what is reported of it."""
+        """Count a decision that was applied, and add its report."""
         self.actions[decision.action] += 1
         self.reasons[decision.reason.partition(": ")[0]] += 1  # without its details
         self.retired += len(decision.retired)
@@ -158,7 +174,10 @@ class Account:
         self.decided.append(report)
 
     def planned(self, model: str, wanted: GroupFilter) -> DeduplicationReport:
-        """Report the first plan and some of its groups."""
+        """Return the report of a dry run: the first plan, with the groups that `wanted` selects.
+
+        `model`: the name of the language model.
+        """
         plan = self.first
         shown = wanted.of(plan.groups)
         alike = plan.likeness.groups([group.members for group in shown])
@@ -212,13 +231,15 @@ def _ids(group: GroupPlan) -> frozenset[str]:
 
 
 def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
-    """Sort key: decisions without a model before questions."""
+    """Return a sort key: groups that need no model come first, then the most similar ones."""
     asks = group.replacement is None and group.question is not None
     return asks, -(group.question.similarity if group.question else 1.0)
 
 
 def certainty(group: GroupPlan) -> float:
-    """Rate a group from 0 to 1: above 0.5 if it needs no model; then by similarity."""
+    """Return how certain a group is, from 0 to 1: above 0.5 if it needs no model, then by
+    similarity.
+    """
     if group.question is not None:
         return group.question.similarity / 2
     alike = group.replacement.similarity if group.replacement else None
@@ -233,9 +254,9 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
 
 
 class Steps(NamedTuple):
-    """Planned steps of a group in words: the replacement, then the question.
+    """The planned steps for a group in words: first the replacement, then the question.
 
-    `fates`: `keep`, `retire` or `judge` by the id of each member.
+    `fates`: "keep", "retire" or "judge" for each member, by id.
     """
 
     action: str
@@ -271,7 +292,10 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
 
 
 def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
-    """Yield the similarity of every two different texts, with their members' positions."""
+    """Yield (position, position, similarity) for every two members that have different texts.
+
+    Members with the same text are represented by the last of them.
+    """
     texts = {identity(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):
         yield i, j, alike.of(members[i], members[j])

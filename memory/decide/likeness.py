@@ -1,6 +1,6 @@
-"""Compare memories by their vectors: candidate pairs, groups, a whole store.
+"""Compare memories by their vectors, to find candidate pairs and groups of similar memories.
 
-The pairs of scopes are searched in this process or on an executor.
+Pairs are searched in this process or on an executor, such as a cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Likeness:
-    """Compares live memories of a snapshot."""
+    """Computes the similarity of live memories of one snapshot."""
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
         self._vectors = snapshot.vectors
@@ -44,7 +44,7 @@ class Likeness:
         self._keys: dict[str, str] = {}
 
     def lowest(self, members: Sequence[Memory]) -> float:
-        """Return the similarity of the two least similar members; 1 if all have one text."""
+        """Return the similarity of the two least similar members; 1 if all have the same text."""
         alike = self.among(members)
         return min((alike.of(a, b) for a, b in combinations(members, 2)), default=1.0)
 
@@ -53,7 +53,10 @@ class Likeness:
         return group
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
-        """Compare every two of each group; all cosines are computed in one pass."""
+        """Compare every two members of each group, and return one result per group, in order.
+
+        All cosines are computed in one pass.
+        """
         if not self._keys:
             self._keys = {row.memory.id: row.text_key for row in self._rows}
         keys_of = [
@@ -86,15 +89,15 @@ class Likeness:
 class AlikeGroup:
     """The similarity of every two memories of one group.
 
-    `keys`: text keys by member id. `pairs`: cosine and similarity by two text keys, the lower one
-    first; pairs in which one has no vector are missing.
+    `keys`: the text key of each member, by id. `pairs`: (cosine, similarity) by two text keys, the
+    lower key first; a pair is missing if one of its texts has no vector.
     """
 
     keys: Mapping[str, str]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
 
     def of(self, a: Memory, b: Memory) -> float:
-        """Return the similarity: 1 for the same text, 0 if one has no vector."""
+        """Return the similarity of two members: 1 for the same text, 0 if one has no vector."""
         return self._pair(a, b)[1]
 
     def _pair(self, a: Memory, b: Memory) -> tuple[float | None, float]:
@@ -104,7 +107,9 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Add to the plan's question its least cosine, and which of its members are copies."""
+        """Return the plan with its question completed by the lowest cosine and the pairs of
+        near-copies.
+        """
         if plan.question is None:
             return plan
         found = {
@@ -121,9 +126,11 @@ class AlikeGroup:
 
 
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:
-    """Whether the cosine of each row with each column reaches `min_cosines` (rows, columns).
+    """Return whether the cosine of each row with each column is at least the required one.
 
-    float32 tells most; float64 decides about what lies at the edge. A row is near to itself.
+    `rows` (n,) and `columns` (m,) are row numbers of `matrix`; `min_cosines` has shape (n, m). A
+    row always passes with itself. Products are float32; those close to the limit are repeated in
+    float64.
     """
     products = matrix[rows] @ matrix[columns].T
     margin = slack(matrix.shape[1])
@@ -139,7 +146,10 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
 
 
 def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected components of n nodes by union-find, each sorted, singles included."""
+    """Return the connected components of the nodes 0 to n - 1, each sorted; single nodes included.
+
+    Computed by union-find.
+    """
     parent = list(range(n))
 
     def root(node: int) -> int:
@@ -162,13 +172,13 @@ def cohesive(
     edges: Sequence[tuple[int, int, float]],
     may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Split a component so that within each group every two members belong together.
+    """Split a connected component into groups in which every two members may be together.
 
-    A chain a~b~c whose ends are unlike must not be merged on b's word: a merge would state of one
-    text what only another said. So groups grow by complete linkage: the closest pair first, and
-    two groups join only where `may_join` holds for all of both; of two singles it is
-    asked only where they have an edge. Ties go by position,
-    so members in a canonical order give the same groups whatever order they arrived in.
+    If a is like b and b is like c, but a is unlike c, the three must not be merged: the merged text
+    would claim of a what only c states. Groups are therefore built by complete linkage. They start
+    as single members and are joined along `edges` (node, node, similarity), the most similar first,
+    if `may_join` accepts the members of both. Ties are resolved by position, so the result does not
+    depend on the order of arrival if the positions do not.
     """
     group_of = {member: member for member in component}
     members_of = {member: [member] for member in component}
@@ -190,15 +200,18 @@ def cohesive(
 # --- candidate pairs ---------------------------------------------------------------------------
 
 Alike = tuple[tuple[Memory, ...], AlikeGroup]
-"""The members of a group, oldest to newest, and how alike they are."""
+"""The members of a group, oldest first, and their similarities."""
 
 
 @dataclass(frozen=True)
 class PairSearch:
-    """The texts of a scope whose pairs are searched; arrays have one value a text (n,).
+    """A search for pairs of similar texts within one scope; arrays have one value per text, shape
+    (n,).
 
-    `is_cjk`: whether the text has kana or Han; `weights`: number of memories with the text;
-    `neighbours`: nearest ones wanted of each text below `upper`; `bands`: where pairs are counted.
+    `keys`: the text keys; `is_cjk`: whether the text has Japanese or Chinese characters; `weights`:
+    the number of memories with the text; `scale`: turns a cosine into a similarity. All pairs at or
+    above `upper` are found. Below it, each text's nearest `neighbours` at or above `floor` are
+    found. `bands`: similarities; for each, the pairs of memories at or above it are counted.
     """
 
     keys: tuple[str, ...]
@@ -211,12 +224,14 @@ class PairSearch:
     bands: tuple[float, ...]
 
     def part(self, begin: int, end: int) -> PairSearch:
+        """Return a search over the texts at positions `begin` to `end` - 1 only."""
         part = slice(begin, end)
         return replace(
             self, keys=self.keys[part], is_cjk=self.is_cjk[part], weights=self.weights[part]
         )
 
     def with_rows(self, other: PairSearch) -> PairSearch:
+        """Return a search over the texts of both searches; the settings are those of this one."""
         return replace(
             self,
             keys=self.keys + other.keys,
@@ -225,7 +240,9 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Count the comparisons, each pair from both sides; `across` is as in `find`."""
+        """Return the number of comparisons of `find`; each pair counts twice. `across` is as in
+        `find`.
+        """
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
 
@@ -236,10 +253,11 @@ class PairSearch:
         threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
-        """Return the pairs at or above the floor.
+        """Return the candidate pairs of the search; rows are positions in `keys`.
 
-        With `across`, only those of the first `across` texts with the others. `threads` is by
-        default one for each core.
+        With `across`, only pairs of one of the first `across` texts with one of the others are
+        found. `threads`: the number of threads, by default one per core; `on_share`: is called with
+        the progress.
         """
         if len(self.keys) < 2:
             none = joined([])
@@ -258,7 +276,10 @@ class PairSearch:
 
 
 class Compared:
-    """Reports progress in texts: the share of all texts equals the share of all comparisons."""
+    """Reports the progress of several searches as a number of texts.
+
+    The share of texts that it reports is the share of comparisons that are done.
+    """
 
     def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
         self._texts = sum(len(one.keys) for one in searches)
@@ -272,7 +293,10 @@ class Compared:
         self._say(0)
 
     def share_of(self, comparisons: int) -> OnShare:
-        """Return a callback for the share of the next `comparisons` that is done."""
+        """Return a callback for the search that comes next and has this number of comparisons.
+
+        It is called with the share of them that is done, from 0 to 1.
+        """
         return lambda share: self._say(share * comparisons)
 
     def _say(self, more: float) -> None:
@@ -281,7 +305,7 @@ class Compared:
 
 
 class PlanExecutor(Protocol):
-    """Searches pairs and plans groups, in this process or on others."""
+    """Searches for pairs and plans groups, in this process or on other processes."""
 
     def find(
         self,
@@ -289,13 +313,17 @@ class PlanExecutor(Protocol):
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterable[CandidatePairs]:
-        """Return the candidate pairs of each search, in order."""
+        """Return the candidate pairs of each search, in order; `on_compared` is called with the
+        progress.
+        """
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        """Plan each group, in order."""
+        """Return the plan of each group, in order."""
 
 
 class InProcessExecutor:
+    """A `PlanExecutor` that works in this process."""
+
     def find(
         self,
         searches: Sequence[PairSearch],
@@ -313,16 +341,16 @@ class InProcessExecutor:
 
 
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-    """Plan each group, in order."""
+    """Return the plan of each group, in order, with the cosines of its question."""
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 
 
 # --- a whole store ----------------------------------------------------------------------------
 
 _BINS = 40
-"""From 0 to 1, so that 0.90 and 0.95 are edges."""
+"""The number of equal bins from 0 to 1, chosen so that 0.90 and 0.95 are edges."""
 MOST_PAIRS = 4_000_000
-"""Pairs that are compared; in a larger store, evenly spaced memories stand for the rest."""
+"""The number of pairs that are compared; in a larger store, only a regular sample is compared."""
 
 
 def similarity_histogram(
@@ -331,7 +359,11 @@ def similarity_histogram(
     scale: Scale,
     most_pairs: int = MOST_PAIRS,
 ) -> SimilarityHistogram:
-    """Count the pairs of memories of one scope, by similarity."""
+    """Count the pairs of memories that share a scope, by similarity.
+
+    `scope_of` returns the scope of a memory. The counts are estimates if there are more than
+    `most_pairs` pairs. Memories without a vector are left out.
+    """
     scopes: dict[Scope, list[Row]] = {}
     for row in snapshot.rows:
         if row.text_key in snapshot.vectors:

@@ -1,8 +1,9 @@
-"""Pages: memories of one scope that a model reads together. Pure.
+"""Divide the memories of one scope into pages, which a language model reads one at a time.
 
-Each memory has an edge to each of its nearest neighbours. A page covers an edge if it shows both
-ends. Pages are grown greedily: a page starts at the memory with the most uncovered edge weight,
-then adds the memory that covers the most.
+The memories form a graph, with an edge from each memory to each of its nearest neighbours. A page
+covers an edge if it shows both of its ends. Pages are built greedily: a page starts at the memory
+with the most uncovered edge weight, and then the memory that covers the most weight is added. The
+module does no I/O.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 MOST_ON_PAGE = 48
-"""Memories on one page, at most."""
+"""Maximum number of memories on one page."""
 MOST_CHARACTERS = 8_000
-"""Characters of all texts on one page, at most, unless two texts alone have more."""
+"""Maximum number of characters of all texts on one page, unless the first two texts have more."""
 NEIGHBOURS = 10
-"""Nearest neighbours to which a memory has an edge."""
+"""Number of nearest neighbours to which a memory has an edge."""
 SURELY_MET = 8
-"""Nearest neighbours whose edges a thorough pass covers without exception."""
+"""Number of nearest neighbours whose edges a thorough pass covers without exception."""
 _SHOWN = 0.81
-"""Share of the edge weight that an ordinary pass covers."""
+"""Share of the total edge weight that an ordinary pass covers."""
 _FEW = 0.25
-"""Share of unread memories up to which a scope counts as read before: then a pass is thorough."""
+"""If at most this share of a scope's memories is unread, the pass over it is thorough."""
 _WEIGHT = 2_520
-"""The edge to the n-th nearest neighbour (from 0) weighs this over n + 2, an exact integer."""
+"""The edge to the n-th nearest neighbour, counted from 0, weighs `_WEIGHT` // (n + 2)."""
 # Gain for showing a memory that no page shows yet. It equals the edge between two memories that
 # are each other's nearest. Without it, memories that are near to nothing need pages of their own.
 _PLACED = _WEIGHT
@@ -39,10 +40,11 @@ _PLACED = _WEIGHT
 
 @dataclass(frozen=True)
 class PageGraph:
-    """The memories of one scope, by position, and their nearest neighbours.
+    """The memories of one scope, by position, with their nearest neighbours.
 
-    `sizes`: characters (n,). `pairs`: each memory with its nearest neighbours, each pair once.
-    `unread`: memories (n,) that no earlier run has read; a pair without one of these has no edge.
+    `sizes`: the number of characters of each memory, shape (n,). `pairs`: each memory with its
+    nearest neighbours, each pair once. `unread`: whether a memory has not been read by an earlier
+    run, shape (n,); a pair without an unread memory has no edge.
     """
 
     sizes: Ints
@@ -51,10 +53,11 @@ class PageGraph:
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """Return the members of each page, near ones side by side, by position.
+    """Return the members of each page, by position; similar members stand next to each other.
 
-    Every unread memory is on at least one page, and no page has one member. A thorough pass, also
-    used where few memories are new, shows each unread memory with its eight nearest.
+    Every unread memory is on at least one page, and each page has at least two members. A thorough
+    pass shows each unread memory together with its eight nearest neighbours. The pass is always
+    thorough if few memories are unread. `most`: the maximum number of memories on a page.
     """
     if len(graph.sizes) < 2 or not graph.unread.any():
         return []
@@ -64,11 +67,14 @@ def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE)
 
 
 _Edges = tuple[Ints, Ints, Ints]
-"""The two ends of each edge, `i < j`, and its weight, each an array (m,)."""
+"""The two ends `i < j` of each edge and its weight, as three arrays of shape (m,)."""
 
 
 def _edges(graph: PageGraph, nearest: int) -> _Edges:
-    """Connect each unread memory with its nearest; the weights of both directions are added."""
+    """Return the edges from each unread memory to its `nearest` neighbours.
+
+    If two memories are among each other's nearest, the weights of both directions are added.
+    """
     pairs = graph.pairs
     ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
     order = np.lexsort((others, -np.concatenate([pairs.similarity] * 2), ends))
@@ -82,7 +88,7 @@ def _edges(graph: PageGraph, nearest: int) -> _Edges:
 
 
 class _PageGrower:
-    """Grows page after page; an edge is open until a page shows both of its ends."""
+    """Builds one page after another; an edge is open until a page shows both of its ends."""
 
     def __init__(self, graph: PageGraph, edges: _Edges, most: int) -> None:
         self._sizes = graph.sizes.tolist()
@@ -100,7 +106,10 @@ class _PageGrower:
         self._unplaced = graph.unread.copy()
 
     def grow(self, most_left: float) -> list[list[int]]:
-        """Grow pages until at most this share of the weight is open and every memory is shown."""
+        """Build pages until every unread memory is shown and few edges are open.
+
+        `most_left`: the share of the total edge weight that may stay open. Returns positions.
+        """
         enough = int(self._left.sum() * most_left)
         found: list[list[int]] = []
         while self._left.sum() > enough or self._unplaced.any():
@@ -143,7 +152,12 @@ class _PageGrower:
         passed: set[int],
         only: Flags | None,
     ) -> int | None:
-        """Return the memory that covers the most edges; on an empty page, the one with the most."""
+        """Return the memory to add next, or None if there is none.
+
+        It is the one that covers the most weight with the page, or on an empty page the one with
+        the most open weight. `gain`: the weight that each candidate would cover; `passed`: memories
+        that were tried already; `only`: whether each memory may be added, None if all may.
+        """
         while best_first:
             negative, member = heappop(best_first)
             if gain.get(member) == -negative:
@@ -154,7 +168,9 @@ class _PageGrower:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """Return the other end, the number and the weight of each open edge."""
+        """Return the open edges of a memory: their other ends, their edge numbers and their
+        weights.
+        """
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
         is_open = self._open[edges]
@@ -173,6 +189,8 @@ class _PageGrower:
         self._unplaced[page] = False
 
     def _nearest(self, member: int) -> list[int]:
-        """Return its nearest neighbours, shown with it before or not; at least one memory."""
+        """Return the neighbours of a memory, even if they were shown with it before; at least one
+        memory.
+        """
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

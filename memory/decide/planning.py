@@ -1,4 +1,4 @@
-"""Plan one round over a snapshot of a store: exact pairs, groups, pages."""
+"""Plan one round of a batch run from a snapshot of the store: similar pairs, groups and pages."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from memory.text import has_cjk
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BANDS = (0.98, 0.95, 0.90)
-"""Similarities at which the audit counts pairs."""
+"""Similarities at which an audit counts the pairs."""
 
 
 @dataclass(frozen=True)
 class PageRules:
     """Limits of the pages that a model reads.
 
-    `private`: whether private memories are read on pages too; `thorough`: whether every memory is
-    shown with its nearest eight.
+    `size`: the maximum number of memories on a page; `private`: whether private memories may be on
+    pages; `thorough`: whether every memory is shown with its eight nearest neighbours.
     """
 
     size: int = MOST_ON_PAGE
@@ -57,9 +57,9 @@ class PageRules:
 
 @dataclass(frozen=True)
 class PagePlan:
-    """Memories of one scope that a model reads together.
+    """Memories of one scope that a model reads together as one page.
 
-    Near ones stand side by side, so that halves stay coherent.
+    Similar memories stand next to each other, so that each half of the page is a sensible page too.
     """
 
     scope: Scope
@@ -67,7 +67,7 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """The question about the page; the reader puts its members into their order in time."""
+        """The question about the page; whoever asks it must sort its members by time first."""
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
     def halves(self) -> tuple[PagePlan, PagePlan]:
@@ -76,7 +76,11 @@ class PagePlan:
         return PagePlan(self.scope, first), PagePlan(self.scope, second)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """Replace merged members by the memories that live for them, given by member id."""
+        """Return the page with merged members replaced by their successors.
+
+        `living`: for each id, the memory that is live for it now. Replacements are followed to the
+        end.
+        """
         members: dict[str, Memory] = {}
         for member in self.members:
             while living.get(member.id, member) is not member:
@@ -87,9 +91,9 @@ class PagePlan:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Groups of texts, by scope key, that pages must show together, whether read or not.
+    """Groups of texts that pages must show together again, even if a model has read them.
 
-    `alone`: whether only these are read.
+    `groups`: sets of text keys, by scope key; `alone`: whether pages show no other unread texts.
     """
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
@@ -98,10 +102,11 @@ class AskedAgain:
 
 @dataclass(frozen=True)
 class Matching:
-    """Settings of the search for pairs.
+    """Settings of the search for similar pairs.
 
-    `neighbours`: nearest ones compared with each text below `upper`; `pages`: None where questions
-    are asked as pairs and small groups; `just_below`: how far below `lower` an audit counts pairs.
+    `scale`: turns a cosine into a similarity; `neighbours`: how many nearest neighbours below
+    `upper` are found for each text; `pages`: limits of pages, None if the model is asked about
+    pairs and small groups only; `just_below`: how far below `lower` an audit also counts pairs.
     """
 
     scale: Scale = PLAIN
@@ -112,10 +117,12 @@ class Matching:
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """The groups and pages of a round, and what they were planned from.
+    """The groups and pages of one round, and the figures of the store from which they were planned.
 
-    `waiting`: pairs that a model failed at and that are not due yet; `pages` are read once the
-    groups without a question are settled; `alone`: unread texts with a vector that are on no page.
+    `memories`: the number of live memories; `pairs`: the number of pairs in one scope at or above
+    each of `BANDS`; `revision`: the ledger's revision; `waiting`: the number of pairs at which a
+    model failed and that are not due yet; `pages`: to be read after the groups without a question
+    are settled; `alone`: unread texts that have a vector and are on no page.
     """
 
     groups: tuple[GroupPlan, ...]
@@ -130,17 +137,17 @@ class RoundPlan:
 
     @property
     def asked(self) -> list[Question]:
-        """Questions about groups that pages do not ask."""
+        """The questions about groups that are not asked on pages."""
         return [one.question for one in self.groups if one.question and not one.on_pages]
 
     @property
     def questions(self) -> list[Question]:
-        """All questions to a model: those about groups, then the pages."""
+        """All questions to a model: those about groups, then those about pages."""
         return [*self.asked, *(page.question for page in self.pages)]
 
     @property
     def pages_by_scope(self) -> dict[Scope, list[PagePlan]]:
-        """Pages by scope, in the order in which they are read."""
+        """The pages of each scope, in the order in which they are read."""
         found: dict[Scope, list[PagePlan]] = {}
         for page in self.pages:
             found.setdefault(page.scope, []).append(page)
@@ -148,15 +155,15 @@ class RoundPlan:
 
 
 class Planner:
-    """Plans rounds; a scope in which nothing has changed keeps its plan.
+    """Plans the rounds of a batch run. A scope in which nothing has changed keeps its earlier plan.
 
-    Per scope, rows with the same text are one node. Candidate pairs are all pairs at or above
-    `upper`, and for each text its nearest ones at or above `lower`. Union-find joins them into
-    components, which are split until every two members of a group, and all texts that they were
-    synthesised from, are at or above `lower`: so a survivor is close to every memory that it stands
-    for, and two memories are never merged because a third is like both. Ancestors still count after
-    neighbours have merged, so a pair that was split is split again. Groups depend on the texts, not
-    on the order in which they came in.
+    Memories of one scope with the same text are one node. The candidate pairs are all pairs at or
+    above `upper`, and for each text its nearest ones at or above `lower`. Union-find joins them
+    into connected components. A component is split until every two members of a group are at or
+    above `lower`, and so are the texts from which a member was merged. So a successor is similar to
+    every memory that it replaces, and two memories are never merged only because a third is similar
+    to both. The texts behind a merged memory still count in later rounds, so a pair that was split
+    is split again. Groups depend on the texts, not on the order in which they arrived.
     """
 
     def __init__(
@@ -167,7 +174,10 @@ class Planner:
         executor: PlanExecutor | None = None,
         on_compared: Progress | None = None,
     ) -> None:
-        """`on_compared` is called with the number of texts compared during the search for pairs."""
+        """Use these rules and settings; `scope_of` returns the scope of a memory.
+
+        `on_compared` is called during the search for pairs with the number of texts compared.
+        """
         self._rules = rules
         self._scope_of = scope_of
         self._matching = matching or Matching()
@@ -176,7 +186,11 @@ class Planner:
         self._known: dict[Scope, _ScopePlan] = {}
 
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
-        """Plan the groups of one round, oldest first, and count the pairs in each band."""
+        """Plan one round: the groups, oldest first, the pages, and the number of pairs at each of
+        `BANDS`.
+
+        `again`: groups of texts that pages must show once more.
+        """
         order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
         likeness = Likeness(snapshot, self._matching.scale)
         self._plan_changed(snapshot, likeness, again or AskedAgain())
@@ -225,7 +239,10 @@ class Planner:
     def _unread(
         self, scope: Scope, nodes: _Nodes, read: Collection[ScopedText], again: AskedAgain
     ) -> frozenset[str] | None:
-        """Return the texts of a scope that pages must show; None if no pages are read."""
+        """Return the keys of a scope's texts that pages must show; None if the scope has no pages.
+
+        `read`: texts that a model has read already.
+        """
         rules = self._matching.pages
         private = next(iter(nodes.values()))[0].memory.is_private
         if rules is None or (private and not rules.private):
@@ -237,11 +254,15 @@ class Planner:
 
 
 _State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] | None]
-"""Each row's number and revision, the distinct pairs of texts, and the unread texts."""
+"""What a scope's plan depends on.
+
+That is the number and revision of each row, the pairs of texts judged distinct, and the unread
+texts.
+"""
 
 
 class _ScopePlan(NamedTuple):
-    """Plan of one scope, with the state that it was made from."""
+    """The plan of one scope, with the state of the scope from which it was made."""
 
     state: _State
     bands: Counter[float]
@@ -260,7 +281,9 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
-    """Count the pairs that a threshold lower by `reach` would add."""
+    """Return the number of pairs that a threshold lower by `reach` would add; None if `reach` is
+    0.
+    """
     if reach <= 0.0:
         return None
     low = _lowered(lower, reach)
@@ -286,9 +309,9 @@ def near_copies(
     min_similarity: float,
     scale: Scale = PLAIN,
 ) -> list[NearCopies]:
-    """Return the pairs with one of these memories at or above a similarity, most similar first.
+    """Return the pairs with one of the named memories at or above a similarity, most similar first.
 
-    Pairs that were judged distinct are left out.
+    `names`: the ids of the memories. Pairs that were judged distinct are left out.
     """
     order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
     found: dict[tuple[str, str], NearCopies] = {}
@@ -312,7 +335,7 @@ def near_copies(
 
 
 _Nodes = dict[str, list[Row]]
-"""The rows of each text in one scope, oldest first, by text key."""
+"""The rows that have each text, oldest first, by text key; all in one scope."""
 
 
 def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Scope, _Nodes]:
@@ -324,7 +347,9 @@ def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Sc
 
 
 class _Scope:
-    """The texts of one scope and their candidate pairs."""
+    """The texts of one scope and their candidate pairs, from which its groups and pages are
+    planned.
+    """
 
     def __init__(
         self,
@@ -335,7 +360,9 @@ class _Scope:
         rules: Rules,
         unread: frozenset[str] | None,
     ) -> None:
-        """`unread` are the texts that pages must show; None: no pages."""
+        """`distinct`: pairs judged distinct; `unread`: texts that pages must show, None for no
+        pages.
+        """
         self._nodes = nodes
         self._unread = unread
         self._vectors = snapshot.vectors
@@ -346,7 +373,7 @@ class _Scope:
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._rows = self._vectors.positions(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
-        """Texts of which a row was synthesised."""
+        """Positions of the texts of which at least one memory was merged from others."""
         contents = (nodes[key][0].memory.content for key in self._keys)
         self._is_cjk = np.fromiter(map(has_cjk, contents), np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._is_cjk)
@@ -380,7 +407,9 @@ class _Scope:
         )
 
     def take(self, found: CandidatePairs) -> None:
-        """Store the pairs that were found, and their number in each band."""
+        """Store the pairs that were found, without those judged distinct, and their number in each
+        band.
+        """
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
             self.bands[band] += count
         pairs, size = joined([found.upper, found.nearest]), len(self._keys)
@@ -393,7 +422,7 @@ class _Scope:
     # --- groups ---
 
     def groups(self, likeness: Likeness, executor: PlanExecutor) -> list[GroupPlan]:
-        """Plan the groups of rows with the same text or with texts that are all alike."""
+        """Return the plans of the groups, whose members have the same text or are all similar."""
         groups = []
         for keys in self._texts_together():
             rows = [
@@ -413,7 +442,11 @@ class _Scope:
     def pages(
         self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
     ) -> tuple[PagePlan, ...]:
-        """Grow pages of the rows that no replacement retires; texts of `again` share a page."""
+        """Return the pages of the memories that stay after all replacements.
+
+        `groups`: the plans of the scope's groups; `again`: sets of text keys, each to be shown
+        together.
+        """
         rules = self._matching.pages
         if not self._unread or rules is None:
             return ()
@@ -440,7 +473,7 @@ class _Scope:
         )
 
     def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
-        """Return the unread texts with a vector that no page shows."""
+        """Return the keys of unread texts that have a vector and are on none of the pages."""
         shown = {member.id for page in pages for member in page.members}
         return [
             key
@@ -449,7 +482,7 @@ class _Scope:
         ]
 
     def _all_distinct(self, keys: Collection[str]) -> bool:
-        """Whether every two of these texts were judged different."""
+        """Return whether every two of these texts, given by key, were judged distinct."""
         if comb(len(keys), 2) > len(self._distinct):
             return False
         pairs = combinations(sorted(self._position[key] for key in keys), 2)
@@ -473,7 +506,10 @@ class _Scope:
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        """Whether these texts may be in one group, even if a pair was not a candidate."""
+        """Return whether the texts of two groups, given by position, may form one group.
+
+        All pairs across the groups are checked, even if they were not candidate pairs.
+        """
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
         ):
@@ -484,9 +520,10 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the rows of the vectors of these texts and their ancestors.
+        """Return the rows in the vector matrix of these texts and of the texts they were merged
+        from.
 
-        And for each of them the cosine from which another text is near enough.
+        Also returns, for each row, the cosine that another text must reach. Both have shape (n,).
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]
@@ -507,7 +544,10 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return all pairs of rows with texts of one group, with a similarity above all others."""
+    """Return all pairs of rows whose texts are in one of the groups, by position in `rows`.
+
+    Their similarity is set above all others, so that a page shows them together.
+    """
     position = {row.text_key: n for n, row in enumerate(rows)}
     found = [sorted(position[key] for key in group if key in position) for group in groups]
     pairs = sorted({pair for numbers in found for pair in combinations(numbers, 2)})

@@ -1,7 +1,8 @@
-"""Decide about one new memory, a group, or a failed question. Pure.
+"""Decide about one new memory, a group of memories, or a question that a model failed to answer.
 
-If only a model can tell, the result is a `Question`; the caller asks it and comes back with the
-`Verdict`. `decide_new` and `plan_group` follow the decision table of ARCHITECTURE.md.
+If only a model can decide, the result is a `Question`. The caller asks it and passes the answer, a
+`Verdict`, to `verdicts`. `decide_new` and `plan_group` follow the decision table of
+ARCHITECTURE.md. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from memory.search import similarities
 from memory.text import has_cjk, identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
+"""A function that returns the similarity of two memories, from 0 to 1."""
 MOST_ASKED = 8
-"""Members that one question shows; a larger family is asked about in parts."""
+"""Maximum number of members in one question; a larger group is asked about in parts."""
 _SHOWN = "the model was shown what is similar, and named none of it"
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan of a group: replacements first, then a question about those that remain.
+    """The plan for a group: first a replacement, then a question about the members that stay.
 
-    `on_pages`: whether pages ask its question.
+    `on_pages`: whether the question is asked on pages and not by itself.
     """
 
     members: tuple[Memory, ...]
@@ -56,12 +58,12 @@ def decide_new(
     rules: Rules,
     shown: Collection[str] = (),
 ) -> tuple[Decision | Question, SearchResult | None]:
-    """Decide about a new memory; return also the match it was decided against.
+    """Decide about a new memory; return the decision or question, and the match that it is about.
 
-    `matches` are in scope, most similar first, without those known to be different. The nearest
-    one that can be decided without a model decides; where none can, the nearest is the question.
-    No question is asked about texts, by their keys, that the model was `shown` when it wrote the
-    new one.
+    `matches`: similar stored memories in the same scope, most similar first, without those judged
+    distinct. The nearest match that needs no model decides. If there is none, the question is about
+    the nearest match. `shown`: keys of texts that the model saw when it wrote the new memory; no
+    question is asked about these.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -87,7 +89,7 @@ def _always(similarity: float) -> Similarity:
 
 
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
-    """Sort two memories by time; of one time, the stored one is the older."""
+    """Sort two memories by time; if the times are equal, the stored one counts as older."""
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
 
 
@@ -101,7 +103,7 @@ def add(
 
 
 def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
-    """Plan a group of similar members, oldest to newest."""
+    """Return the plan for a group of similar memories, which are ordered oldest first."""
     replacement = replace_covered(members, similarity, rules)
     gone = set(replacement.retired) if replacement else set()
     left = tuple(member for member in members if member.id not in gone)
@@ -114,7 +116,10 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
 
 
 def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
-    """Choose the two nearest members and those nearest to them, as many as a question shows."""
+    """Return the members for one question, at most `MOST_ASKED`, in their original order.
+
+    These are the two most similar members, and those most similar to the ones chosen before.
+    """
     if len(members) <= MOST_ASKED:
         return members
     chosen = {
@@ -135,7 +140,9 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
-    """Describe what differs from the newest member, each difference once."""
+    """Describe how each member differs from the newest, which is the last; equal descriptions
+    once.
+    """
     newest = members[-1].content
     found = (differs(member.content, newest) for member in members[:-1])
     return tuple(dict.fromkeys(filter(None, found)))
@@ -144,10 +151,12 @@ def differences(members: Sequence[Memory]) -> tuple[str, ...]:
 def replace_covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> Decision | None:
-    """Retire the members, oldest to newest, that another at or above `upper` covers.
+    """Return the decision to retire the members that another member covers, or None.
 
-    The member that covers most stays, the newest where several cover the same; it takes the
-    newest time and metadata of those it stands for. None if no member covers another.
+    One text covers another if it states everything that the other states. Only members with a
+    similarity of at least `upper` replace each other. `members` are ordered oldest first. The
+    member that covers the most stays, the newest if several cover the same. It takes over the
+    newest time and metadata of the members that it replaces.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
@@ -177,9 +186,9 @@ def replace_covered(
 def _covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> dict[str, set[str]]:
-    """Return the ids of those that each member could replace, by its id.
+    """Return for each member, by id, the ids of the members that it could replace.
 
-    Most pairs end before their texts are read.
+    Texts are only compared if the similarity is at least `upper`, which few pairs reach.
     """
     takes: dict[str, set[str]] = {member.id: set() for member in members}
     for a, b in combinations(members, 2):
@@ -201,16 +210,19 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
-    """Let a member stand for its group, with the newest time and metadata."""
+    """Return the member as the survivor of its group, with the newest time and metadata of the
+    group.
+    """
     others = tuple(other.id for other in group if other.id != member.id)
     return Survivor(inherit(member, group), others)
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return `text_of` with the values it takes from its group, oldest to newest.
+    """Return `text_of` with the values that it takes over from its group, which is ordered oldest
+    first.
 
-    It keeps its id and text; it takes the newest one's metadata and time, the union of tags, the
-    highest intensity and importance. Links follow in the ledger.
+    It keeps its id and text. It takes the newest member's category, emotion, metadata and time, the
+    union of tags, and the highest intensity and importance. Links are moved in the ledger.
     """
     newest = group[-1]
     return text_of.model_copy(
@@ -230,7 +242,10 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Keep the members of a failed question as they are, and leave the question open."""
+    """Return the decision to keep all members of a failed question, which stays open.
+
+    Used if no call of the model succeeded in the whole run.
+    """
     return replace(
         decision,
         action=Action.KEEP_BOTH,
@@ -240,7 +255,11 @@ def without_fallback(decision: Decision) -> Decision:
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
-    """Replace what is covered, keep the rest, and leave the failed question open."""
+    """Return the decision about a question that failed: replace what is covered and keep the rest.
+
+    `reason`: why it failed. Members are only replaced if `rules.on_merge_failure` is "replace" and
+    all are near-copies by cosine. The decision is pending, so that a later batch asks again.
+    """
     may_replace = rules.on_merge_failure == "replace"
     fallback = None
     if may_replace and question.are_copies:  # whatever their similarity
@@ -260,12 +279,14 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions about new memories that are not applied yet, as later ones must see them."""
+    """Decisions about new memories that are not applied yet, as later new memories must see
+    them.
+    """
 
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
     ) -> None:
-        """`min_similarity` is the similarity from which on a memory is a match."""
+        """`min_similarity`: the lowest similarity at which a memory is a match."""
         self._scale = scale
         self._scope_of = scope_of
         self._min_similarity = min_similarity
@@ -281,10 +302,11 @@ class PendingWrites:
     def seen_by(
         self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
     ) -> list[SearchResult] | None:
-        """Return the matches of a new memory as if these were stored, most similar first.
+        """Return the matches of a new memory as if the pending decisions were applied, or None.
 
-        `distinct` are the keys of texts that were judged different from it. None if only the store
-        can tell: a decision changes what it resembles, or is about the same text.
+        `matches`: its matches in the store; `distinct`: keys of texts judged different from it. The
+        result is sorted, most similar first. None means that the store must be searched again after
+        the decisions are applied, because one of them changes a match, or is about the same text.
         """
         before = self._by_scope.get(self._scope_of(new.memory), ())
         key, changed = text_key(new.memory.content), set[str]()
@@ -320,5 +342,7 @@ class PendingWrites:
 
 
 def _same_text_first(hit: SearchResult) -> tuple[bool, float, float]:
-    """Sort key: the same text, found without a cosine, then by similarity, then the newest."""
+    """Return a sort key: matches with the same text, which have no cosine, then by similarity and
+    time.
+    """
     return hit.cosine is not None, -hit.similarity, -hit.memory.timestamp.timestamp()

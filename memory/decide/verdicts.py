@@ -1,8 +1,8 @@
-"""Check the groups of a model's verdict and turn them into decisions. Pure.
+"""Check the groups of a model's verdict, and turn them into decisions; no I/O and no model calls.
 
-`resolve` accepts or refuses merged texts as far as the program can. The driver has the doubtful
-ones read and settles them with `as_read`, or with `checked` by words where no model reads.
-`decided` makes the decision.
+`resolve` accepts or refuses each merged text, if that is possible without a model. The caller has
+doubtful ones read and passes the result to `as_read`, or calls `checked` with `by_words` if no
+model reads. `decided` then makes the decision.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a verdict as a proposed merge, and whether its text is believed.
+    """A group of a verdict, as a proposed merge, and the result of checking its text.
 
-    `belief`: DOUBTFUL if it needs a second reading. `reason`: of a refusal, in words that a model
-    can act on, or the outdated values. `is_final`: whether a refused part is not asked about again.
+    `belief`: DOUBTFUL if the text needs a second reading. `reason`: why it was refused, worded for
+    a model, or which values are outdated. `verified`: how it was accepted. `is_final`: whether a
+    refused group must not be asked about again.
     """
 
     merge: ProposedMerge
@@ -44,7 +45,9 @@ class Part:
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-    """Check each group as far as the program can, or return why the verdict is unusable."""
+    """Check each group of a verdict without a model, or return why the whole verdict is
+    unusable.
+    """
     named = [index for group in verdict.parts for index in group.members]
     if any(not 0 <= index < len(question.members) for index in named):
         return "the answer names a memory that was not shown"
@@ -59,9 +62,10 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 
 
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
-    """Accept or refuse a merge without a model, where the program can tell.
+    """Accept or refuse a merge if that is possible without a model; otherwise it is DOUBTFUL.
 
-    `by_words`: where no model reads the rest; then no value of any member may vanish.
+    `by_words`: no model will read the text, so each statement and value of the members must be in
+    it, or have a newer value. Then the result is never DOUBTFUL.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -70,17 +74,18 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 
 
 MOST_IN_GROUP = 12
-"""Members of one group of a page, at most."""
+"""Maximum number of members in one group of a page."""
 LONGEST = 400
-"""Characters of a merged text, at most, unless its longest member has nearly as many."""
+"""Maximum number of characters of a merged text, unless its longest member is nearly as long."""
 Apart = Callable[[Sequence[Memory]], Judge | None]
-"""Return which judge keeps two of these apart; None if none does."""
+"""Return which judge ruled that two of these memories are different facts, or None."""
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
-    """Return the groups of a page as far as the program can tell; one refused spoils no other.
+    """Check the groups of a page, each by itself: a refused group does not affect the others.
 
-    A group that a model's earlier verdict forbids may be named once more without one of the two.
+    Groups of fewer than two members are left out. A group that contradicts an earlier verdict of a
+    model may be proposed once more, without one of the two memories.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -99,10 +104,11 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
 
 
 def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: bool = False) -> Part:
-    """Accept or refuse a merge without a model, where the program can tell.
+    """Check one merge without a model.
 
-    A merge with a fault is refused. One that an earlier verdict forbids is refused for good if
-    `is_last`.
+    `apart`: returns the judge that keeps two of the members apart; `fault`: a reason to refuse that
+    is already known, or ""; `is_last`: whether a merge that an earlier verdict forbids is refused
+    for good.
     """
     keeper = apart(merge.members)
     if final := _never(merge, keeper):
@@ -118,7 +124,10 @@ _JUDGED_APART = "an earlier verdict says that two of them are different facts"
 
 
 def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
-    """Return why a group is refused whatever its text says; empty where it is not."""
+    """Return why a group is refused whatever its text states, or "" if it is not.
+
+    `keeper`: the judge that keeps two of its members apart, or None.
+    """
     if keeper == "person":
         return "a person keeps two of them apart"
     if len(merge.members) > MOST_IN_GROUP:
@@ -132,7 +141,11 @@ def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
 def joined_as(
     part: Part, similarity: float | None, reason: str, new_id: Callable[[], str], model: str
 ) -> Decision:
-    """Make the decision for one believed merge."""
+    """Return the decision to apply one accepted merge.
+
+    `reason`: "" for the usual one; `new_id`: returns the id of a new memory; `model`: the model's
+    name.
+    """
     return Decision(
         Action.MERGE,
         reason or _SAME_FACT,
@@ -145,7 +158,7 @@ def joined_as(
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:
-    """Settle a doubtful part by its second reading; without one it is refused."""
+    """Accept or refuse a doubtful part by its second reading; refuse it if `reading` is None."""
     if reading is None:
         reason = "the second reading did not answer about the merged text"
         return replace(part, belief=Belief.REFUSED, reason=reason)
@@ -164,7 +177,11 @@ def decided(
     new_id: Callable[[], str],
     model: str,
 ) -> Decision:
-    """Make the decision that a verdict amounts to, all of whose parts are believed."""
+    """Return the decision for a verdict after all of its parts were accepted.
+
+    `new_id`: returns the id of a new memory; `model`: the model's name. Members of different parts,
+    or of none, are recorded as distinct.
+    """
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     by_reading = any(part.verified == "by a second reading" for part in parts)
     why = verdict.reason or (_SAME_FACT if verdict.parts else "judged distinct")
@@ -183,7 +200,7 @@ def decided(
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """Return the survivor of a merge: a member if it has just this text, else a new memory."""
+    """Return the survivor of a merge: the newest member that has this text, else a new memory."""
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:
         return survive(same[-1], group)
