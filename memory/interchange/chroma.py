@@ -1,4 +1,7 @@
-"""Chroma collections of other programs: read from a copy of a folder, written in place."""
+"""Chroma collections of other programs, in a folder or on a server.
+
+A folder is copied to be read, and opened itself to be changed.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,16 @@ from memory.search import (
 
 _PAGE = 1_000
 _MAY_NOT = "readonly database"
-"""Chroma's words for a folder that it may not write to."""
+"""Part of Chroma's error message for a folder to which it may not write."""
 _NEVER = 10**9
+"""A `sync_threshold` (see `ChromaRows`) that is never reached."""
 _USUAL = 1_000
 """Chroma's default number of writes before it rewrites its files."""
 
 
 @dataclass(frozen=True)
 class ChromaStore(ExternalStore):
-    """A collection in a folder, or on a server."""
+    """A Chroma collection in a folder, or on a server."""
 
     place: Path | ChromaServer
     name: str
@@ -54,7 +58,7 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        """Open a copy of a folder, since opening it may write to it; a server as it is."""
+        """Open the collection for reading; copy a folder first, since Chroma may write to it."""
         folder = self.place
         if isinstance(folder, ChromaServer) or not (folder / "chroma.sqlite3").is_file():
             with self.opened() as rows:
@@ -69,12 +73,12 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
-        """Open the collection, or a copy of its folder.
+        """Open the collection; if `copy` is given, open it in this copy of its folder instead.
 
-        A folder is opened in a process of its own: a crash of Chroma does not end ours, and nothing
-        of our memory gets into its files.
+        A folder is opened in a process of its own, so that a crash of Chroma does not end this one,
+        and nothing from this process's memory gets into Chroma's files.
 
-        Raises: InputError that names the place, not the copy.
+        Raises: InputError; it names the original place, not the copy.
         """
         place = self.place
         if isinstance(place, ChromaServer):
@@ -102,11 +106,13 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:
-        """Open the collection; a folder rewrites none of its files until the block ends.
+        """Open the collection for writing; in a folder, Chroma rewrites no index files meanwhile.
 
-        A kill while Chroma rewrites them leaves a collection that never opens again. What is
-        written meanwhile is in its SQLite file; the owner's next writes bring the other files up to
-        date. A server outlives this process.
+        If Chroma is killed while it rewrites them, the collection cannot be opened any more. The
+        changes are in its SQLite file, and the owner's next writes bring the index files up to
+        date. A server does not need this, since it is not killed together with this process.
+
+        Raises: InputError, also if the collection was replaced by another one of the same name.
         """
         with self.opened() as rows:
             if rows.collection_id != header.collection_id:
@@ -123,7 +129,10 @@ class ChromaStore(ExternalStore):
 
 @dataclass(frozen=True)
 class ChromaRows(OpenCollection):
-    """A Chroma collection that is open."""
+    """An open Chroma collection.
+
+    Its `sync_threshold` is the number of writes after which Chroma rewrites its index files.
+    """
 
     collection: ChromaCollection
 
@@ -133,12 +142,12 @@ class ChromaRows(OpenCollection):
 
     @property
     def sync_threshold(self) -> int | None:
-        """The owner's setting; None where a killed write-back has left its own."""
+        """The owner's setting; None if there is none, or a killed write-back has replaced it."""
         known = (self.collection.configuration_json.get("hnsw") or {}).get("sync_threshold")
         return None if known is None or known >= _NEVER else int(known)
 
     def wait_for(self, writes: int) -> None:
-        """Have Chroma rewrite its files after this many writes."""
+        """Make Chroma rewrite its index files only after this number of writes."""
         with chroma_faults():
             self.collection.modify(configuration={"hnsw": {"sync_threshold": writes}})
 
@@ -166,7 +175,10 @@ class ChromaRows(OpenCollection):
         return own_embedding(self.collection)
 
     def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Write in a call each: rows with and without a document, that exist and that do not."""
+        """Update the rows that are in `there`, and add the others.
+
+        Rows with and without a document need separate calls of Chroma.
+        """
         for exists, in_document in product((True, False), repeat=2):
             wanted = (exists, in_document)
             batch = [row for row in rows if (row.id in there, row.document is not None) == wanted]
@@ -186,9 +198,10 @@ class ChromaRows(OpenCollection):
 
 
 def _lock_of(folder: Path) -> Path:
-    """Return the path of the lock on somebody's folder: outside of it, another for each user.
+    """Return the path of a lock file for another program's folder.
 
-    After a kill, the next process waits until the process of the killed one has closed the folder.
+    It is outside the folder, and differs for each user of the operating system. If this process is
+    killed, the next one waits for the lock until the killed one's Chroma process has ended.
     """
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user} {folder.resolve()}".encode()).hexdigest()[:16]
@@ -196,7 +209,10 @@ def _lock_of(folder: Path) -> Path:
 
 
 def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaCollection:
-    """Raises: InputError where there is no collection of this name, IndexFault."""
+    """Return the collection called `name`; `shown` names the store in errors.
+
+    Raises: InputError if there is no such collection, IndexFault.
+    """
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
     if name not in names:
@@ -207,6 +223,9 @@ def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaColl
 
 
 def _metadata(row: Stored, there: Stored | None) -> dict[str, Any] | None:
-    """Return the metadata as Chroma takes them: None deletes a key."""
+    """Return the row's metadata for an update by Chroma; None as a value removes the key.
+
+    `there` is the row that Chroma holds now, None if it holds none.
+    """
     gone = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
     return {**row.metadata, **gone} or None

@@ -1,6 +1,6 @@
-"""Other programs' databases: copies of their files, SQLite files, and PostgreSQL.
+"""Access to other programs' databases: copies of their files, SQLite files, and PostgreSQL.
 
-The only `psycopg` import.
+No other file imports `psycopg`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from memory.errors import InputError
 from memory.models import Vector
 
 _PATIENCE_S = 30
-"""How long to wait for another program that writes."""
+"""How long to wait for another program's lock."""
 
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
-"""The byte of a SQLite file that gives its journal mode, and its value in WAL mode."""
+"""The offset of the byte that gives a SQLite file's journal mode, and its value in WAL mode."""
 _BESIDE = ("-wal", "-shm", "-journal")
+"""Name endings of the files that SQLite puts next to a database file."""
 _KEPT_BESIDE = ("-wal", "-journal")
-"""The files that hold data of a SQLite file; `-shm` is rebuilt."""
+"""Those of them that hold data and must be copied too; SQLite rebuilds `-shm`."""
 _TRIES, _PAUSE_S = 40, 0.25
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _SECRETS = ("password", "sslpassword")
@@ -44,11 +45,12 @@ _NAMED = re.compile(r'"(.+?)"')
 
 @contextmanager
 def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
-    """Yield a temporary folder with copies of these files and folders.
+    """Yield a temporary folder with copies of the files and folders `parts`.
 
-    A SQLite file is copied as of one moment, even while another program writes to it.
+    A SQLite file is copied as of one moment, even while another program writes to it. `place` is
+    the store's path for errors.
 
-    Raises: InputError that names the place.
+    Raises: InputError if something cannot be copied.
     """
     with tempfile.TemporaryDirectory(prefix="memory-import-") as scratch:
         copy = Path(scratch) / "copy"
@@ -66,7 +68,10 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
 
 
 def _copy(source: str | Path, target: str | Path) -> None:
-    """Copy a file; a SQLite file together with its journal, if that is needed."""
+    """Copy a file; if it is a SQLite file, copy a consistent state of it.
+
+    SQLite's own extra files are not copied by themselves, only with their database file.
+    """
     source, target = Path(source), Path(target)
     ends = [end for end in _BESIDE if source.name.endswith(end)]
     if any(source.with_name(source.name.removesuffix(end)).is_file() for end in ends):
@@ -86,9 +91,12 @@ def _beside(file: Path, end: str) -> Path:
 
 
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
-    """Copy through SQLite's backup; return False where reading would write beside the file.
+    """Copy a SQLite file with SQLite's backup function; return whether that worked.
 
-    Raises: InputError where another program does not stop writing.
+    It is not tried if reading would create files next to the original. `in_wal_mode` is whether
+    that file is in WAL mode.
+
+    Raises: InputError if another program keeps writing to it.
     """
     if in_wal_mode and not _beside(source, "-wal").is_file():
         return False
@@ -105,9 +113,9 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
 
 
 def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
-    """Return the progress callback of a backup, which gives up after `most` busy tries.
+    """Return a progress callback for SQLite's backup of `source`.
 
-    Raises: InputError, from the callback.
+    When the file has been busy more than `most` times, the callback raises InputError.
     """
     tries = count(1)
 
@@ -119,7 +127,7 @@ def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]
 
 
 def _make_writable(copy: Path) -> None:
-    """Make copies of read-only files writable: a database writes to what it reads."""
+    """Make the copied files writable, since a database may write to files that it only reads."""
     for part in copy.rglob("*"):
         part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
 
@@ -129,40 +137,50 @@ def _make_writable(copy: Path) -> None:
 
 @dataclass(frozen=True)
 class Sqlite:
-    """An open SQLite file, with the methods of `Postgres` that a LangGraph store needs."""
+    """An open SQLite file, with the methods of `Postgres` that a LangGraph store needs.
+
+    `file` is the path that errors show; the connection may be to a copy of it.
+    """
 
     file: Path
     connection: sqlite3.Connection
     lock: ClassVar = ""
-    """What is appended to a SELECT to lock its rows; a transaction locks the whole file."""
+    """SQL to append to a SELECT to lock its rows; empty, as a transaction locks the whole file."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Run a statement with `%s` for each value."""
+        """Run a statement, which has `%s` for each value; return its rows by column name."""
         with _sqlite_faults(self.file):
             found = self.connection.execute(statement.replace("%s", "?"), values)
             return [dict(row) for row in found]
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Run a transaction; one that writes waits for other writers."""
+        """Return a context that is one transaction; a writing one first waits for other writers."""
         return _transaction(self, "BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def has(self, table: str) -> bool:
         return bool(self.run("SELECT 1 FROM sqlite_master WHERE name = %s", [table]))
 
     def check_rights(self, tables: Sequence[str]) -> None:  # noqa: ARG002
-        """Raises: InputError before anything is written, which SQLite itself would not."""
+        """Check that the file and its folder may be written to, which SQLite checks only later.
+
+        Raises: InputError if they may not.
+        """
         if not (os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK)):
             raise _may_not_write(self.file)
 
     def identity(self, table: str) -> str:  # noqa: ARG002
-        """Return the file's path: it has no other lasting name."""
+        """Return the file's path as the name by which later runs recognise its tables."""
         return str(self.file.resolve())
 
     def as_written(self, value: str, kind: str) -> str:
-        """Return a value of a type as it will be read once it has been written."""
+        """Return `value` as the database will print it after it was written to a column.
+
+        `kind` is the column's type: `jsonb`, or a type of time.
+        """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
     def vector(self, vector: Vector) -> bytes:
+        """Return a vector as LangGraph stores it in SQLite: little-endian float32 numbers."""
         return np.asarray(vector, dtype="<f4").tobytes()
 
 
@@ -180,9 +198,9 @@ def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
 
 @contextmanager
 def sqlite_copy(file: Path) -> Iterator[Sqlite]:
-    """Open a copy of a file.
+    """Open a temporary copy of a SQLite file; errors name the original.
 
-    Raises: InputError that names the file.
+    Raises: InputError.
     """
     _must_be_there(file)
     with copied(file, [file]) as copy, _connected(copy / file.name, file) as opened:
@@ -191,7 +209,7 @@ def sqlite_copy(file: Path) -> Iterator[Sqlite]:
 
 @contextmanager
 def sqlite_file(file: Path) -> Iterator[Sqlite]:
-    """Open a file to write.
+    """Open a SQLite file for reading and writing.
 
     Raises: InputError.
     """
@@ -247,9 +265,9 @@ def is_postgres(place: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return the address without passwords.
+    """Return a PostgreSQL address without any password in it.
 
-    Raises: InputError where the address cannot be parsed.
+    Raises: InputError if the address cannot be parsed.
     """
     try:
         parts = urlsplit(url)
@@ -265,27 +283,34 @@ def without_password(url: str) -> str:
 
 @dataclass(frozen=True)
 class Postgres:
-    """An open connection, and the address that messages and files may show."""
+    """An open PostgreSQL connection.
+
+    `address` is the database's URL without a password, so messages and files may show it.
+    """
 
     address: str
     connection: Any
     lock: ClassVar = " FOR UPDATE"
-    """What is appended to a SELECT to lock its rows."""
+    """SQL to append to a SELECT to lock its rows."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Run a statement, which has `%s` for each value; return its rows by column name."""
         with _postgres_faults(self.address):
             cursor = self.connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
     def pages(self, statement: str, values: Sequence[Any] = ()) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows of a statement in pages; call it inside a transaction."""
+        """Yield the rows of a statement in lists of up to 1,000; call it inside a transaction."""
         with _postgres_faults(self.address), self.connection.cursor(name="pages") as cursor:
             cursor.execute(statement, values)
             while page := cursor.fetchmany(_PAGE):
                 yield page
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Run a transaction that prints times in UTC; one that only reads sees one snapshot."""
+        """Return a context that is one transaction, in which times are printed in UTC.
+
+        If it only reads, it sees the database as of one moment.
+        """
         return _transaction(
             self,
             "BEGIN" if writing else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -295,7 +320,10 @@ class Postgres:
         )
 
     def check_rights(self, tables: Sequence[str]) -> None:
-        """Raises: InputError where this role may not write to these tables, named as in SQL."""
+        """Check that the connection's role may read and write the tables, named as in SQL.
+
+        Raises: InputError if it may not.
+        """
         query = (
             "SELECT bool_and(has_table_privilege(name, needed)) AS may"
             " FROM unnest(%s::text[]) name, unnest(%s::text[]) needed"
@@ -310,7 +338,7 @@ class Postgres:
         return bool(found["there"])
 
     def identity(self, table: str) -> str:
-        """Return a name of a table that does not depend on the address used."""
+        """Return a name by which later runs recognise a table, whatever address they use."""
         [found] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
             " to_regclass(%s)::oid::text AS store FROM pg_control_system()",
@@ -319,17 +347,26 @@ class Postgres:
         return "/".join(map(str, found.values()))
 
     def as_written(self, value: object, kind: str) -> str:
-        """Return a value of a type as it will be read once it has been written."""
+        """Return `value` as the database will print it after it was written to a column.
+
+        `kind` is the column's type in SQL.
+        """
         [found] = self.run(f"SELECT (%s::{kind})::text AS written", [value])
         return str(found["written"])
 
     def vector(self, vector: Vector) -> str:
+        """Return a vector in pgvector's text form, such as `[0.5,1.0]`."""
         return f"[{','.join(map(str, np.asarray(vector, dtype=np.float32)))}]"
 
 
 @contextmanager
 def connected(url: str) -> Iterator[Postgres]:
-    """Raises: InputError that names the database, and no password."""
+    """Open a connection to the PostgreSQL database at a URL.
+
+    Values of JSON and time columns are read as text. Errors never show the password.
+
+    Raises: InputError if psycopg is missing, or the database cannot be reached.
+    """
     address = without_password(url)
     try:
         import psycopg
@@ -373,5 +410,5 @@ def first_line(exc: Exception) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as it stands in SQL, also SQLite's."""
+    """Return a name of a table or column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

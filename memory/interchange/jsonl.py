@@ -1,4 +1,4 @@
-"""Memories as JSON Lines: ours, and those of MCP's reference memory server."""
+"""Read and write memories as JSON Lines; read the file of MCP's reference memory server."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from memory.text import clean_json, normalise
 _MOST = 64 * 2**20
 """The longest line that is read, in bytes; parsing takes many times as much memory."""
 _MARK = b"\xef\xbb\xbf"
+"""The byte order mark with which some programs begin a file."""
 _REPLACES = "replaces"
-"""In an export, the key with the external ids of what a memory stands for."""
+"""The key of an exported memory that lists the external ids of the memories it stands for."""
 M = TypeVar("M", Memory, Turn)
 _BEGIN = 100
-"""Bytes at the start of a file that show its format."""
+"""How many bytes at the start of a file are looked at to recognise its format."""
 
 
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
-    """Return a memory as one line, without the fields at their default.
+    """Return a memory as one line of JSON, without fields that have their default value.
 
-    `stands_for` are the external ids of what it replaced or was merged from, oldest first. A merged
-    memory has no external id and is written under the newest of them.
+    `stands_for` has the external ids of the memories that it replaced or was merged from, oldest
+    first. A merged memory has no external id of its own, so it is written with the newest of them.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
     name = memory.external_id or (stands_for[-1] if stands_for else None)
@@ -44,12 +45,13 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
 
 
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
-    """Yield each line as a memory, or its problem; skip blank lines.
+    """Yield one result for each line that is not blank: its memory, or an error.
 
-    Keys that a memory does not have become metadata. An `id` that is not of our form becomes the
-    `external_id`. The same id twice with another content is wrong; with the same it is one memory.
+    Keys that a memory does not have become metadata. An `id` that is not one of our memory ids
+    becomes the `external_id`. A second line with the same id is an error if its content differs.
+    With `assume_utc`, a time without a time zone is taken as UTC; otherwise it is an error.
 
-    Raises: InputError where the file cannot be read at all.
+    Raises: InputError if the file cannot be read at all.
     """
     first_use: dict[str, tuple[int, str]] = {}
     for number, fields in read_some_objects(path):
@@ -65,9 +67,9 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yield each line's number, from 1, and its JSON object or its problem.
+    """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
 
-    Raises: InputError where the file cannot be read at all.
+    Raises: InputError if the file cannot be read at all.
     """
     for number, raw in _lines(path):
         try:
@@ -77,9 +79,11 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 
 
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yield the same of a file that may be of another format, which is reported once.
+    """Yield what `read_objects` yields, for a file that may not be JSON Lines.
 
-    Raises: InputError where it cannot be read at all, or none of several lines is an object.
+    A file of another format gives one error instead of an error for each line.
+
+    Raises: InputError if the file cannot be read at all, or has several lines and no JSON object.
     """
     wrong: list[tuple[int, ValueError]] = []
     lines = read_objects(path)
@@ -96,6 +100,10 @@ def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueE
 
 
 def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError:
+    """Return an error for a file that is not JSON Lines, with a remedy for the format it has.
+
+    `number` and `problem` are those of the first bad line.
+    """
     with open_regular(path) as file:
         begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
     if begin.startswith(b"["):
@@ -106,7 +114,10 @@ def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
-    """Return the memories with links by external id, inside the same file, turned into our ids."""
+    """Return the memories with their links changed from external ids to our memory ids.
+
+    Links to external ids that none of the memories has stay as they are.
+    """
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 
     def resolved(memory: Memory) -> Memory:
@@ -120,9 +131,12 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
 
 
 def to_turn(fields: Mapping[str, Any]) -> Turn:
-    """Return a turn of a transcript: `user` (or `speaker`), `text`, `timestamp`, and the rest.
+    """Return a turn of a conversation from one line of a transcript.
 
-    Raises: ValueError with the problem in one line.
+    `fields` has `speaker` or `user`, `text`, `timestamp` or `at`, and perhaps `is_bot`, `id` and
+    `conversation`.
+
+    Raises: ValueError, whose message says in one line what is wrong.
     """
     given = {
         "speaker": fields.get("speaker", fields.get("user")),
@@ -137,9 +151,12 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
 
 
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
-    """Return a memory from the fields of a line; `keep_id` keeps an id of our form.
+    """Return a memory from the fields of one line.
 
-    Raises: ValueError with the problem in one line.
+    With `keep_id`, an `id` that is one of our memory ids stays; any other becomes the
+    `external_id`. With `assume_utc`, a time without a time zone is taken as UTC.
+
+    Raises: ValueError, whose message says in one line what is wrong.
     """
     given = {name: value for name, value in fields.items() if name in Memory.model_fields}
     extra = {name: value for name, value in fields.items() if name not in Memory.model_fields}
@@ -169,7 +186,10 @@ def _validated(model: type[M], fields: dict[str, Any]) -> M:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """Yield number, from 1, and bytes of each line that is not blank; None if it is too long."""
+    """Yield the number (from 1) of each line that is not blank, and its bytes without the line end.
+
+    The bytes are None if the line is too long.
+    """
     try:
         with open_regular(path) as file:
             for number in count(1):
@@ -219,6 +239,12 @@ def _integer(digits: str) -> int:
 def _refuse_other_use(
     fields: Mapping[str, Any], memory: Memory, number: int, first_use: dict[str, tuple[int, str]]
 ) -> None:
+    """Check that no earlier line has this line's `id` with another content.
+
+    `first_use` has, by id, the number and the content of the first line with it; it is added to.
+
+    Raises: ValueError.
+    """
     if fields.get("id") is None:
         return
     name = str(fields["id"])
@@ -231,11 +257,12 @@ def _refuse_other_use(
 
 
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
-    """Return each observation as a row of its entity, and the problems of bad lines.
+    """Read the file of MCP's reference memory server; return its rows, and an error per bad line.
 
-    A relation becomes a link between the first observations of both entities.
+    Each observation becomes a row, whose user is the observation's entity. A relation becomes a
+    link from the first observation of one entity to the first of the other.
 
-    Raises: InputError where the file cannot be read at all.
+    Raises: InputError if the file cannot be read at all.
     """
     kinds: dict[str, str] = {}
     observed: dict[str, list[str]] = {}
@@ -280,7 +307,10 @@ def _is_entity(line: Mapping[str, Any]) -> bool:
 def _links(
     observed: Mapping[str, Sequence[str]], relations: Iterable[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return, by entity, the links from its first observation."""
+    """Return, by entity, the links of its first observation.
+
+    `observed` has the observations by entity. Relations to unknown entities are left out.
+    """
     links: dict[str, list[dict[str, Any]]] = {}
     for relation in relations:
         source, target = str(relation.get("from")), str(relation.get("to"))
@@ -295,5 +325,5 @@ def _links(
 
 
 def _name(entity: str, text: str) -> str:
-    """Return an id that is the same at every import, in any order, by any version."""
+    """Return the row id of an observation, which depends only on its entity and its text."""
     return f"{entity}/{hashlib.sha256(normalise(text).encode()).hexdigest()[:12]}"

@@ -1,6 +1,7 @@
-"""LangGraph's SqliteStore and PostgresStore: an item with a text is a memory of its namespace.
+"""LangGraph's SqliteStore and PostgresStore: each item becomes a row.
 
-Columns are read as the database prints them, so that they can be put back to the bit.
+By default, the user of a row is the item's namespace. Columns are read as the text that the
+database prints, so that they are restored exactly.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ from memory.models import Vector
 
 _ITEMS, _VECTORS = "store", "store_vectors"
 _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
-"""The columns of an item that change only when somebody writes it."""
+"""The columns of an item that only a write of the item changes; LangGraph itself changes others."""
 _EXPIRY = ("expires_at", "ttl_minutes")
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
-"""The columns of a vector that are kept as its place and its numbers."""
+"""The columns of a vector that `Stored.beside` does not hold: its item, its field, its numbers."""
 _VECTOR = "vector of "
-"""Before a field's name: the key of `beside` with the other columns of its vector."""
+"""This and a field's name are the key in `Stored.beside` of the other columns of its vector."""
 Spot = tuple[str, str]
-"""Where an item is: its namespace and its key."""
+"""The namespace and the key of an item, which together identify it."""
 Tables = Sqlite | Postgres
 
 
 @dataclass(frozen=True)
 class LangGraphStore(ExternalStore):
-    """The file of a SqliteStore, or the address of a PostgresStore's database."""
+    """A LangGraph store: the file of a SqliteStore, or the URL of a PostgresStore's database."""
 
     place: Path | str
     name: str = "langgraph"
@@ -75,7 +76,7 @@ class LangGraphStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Open it; each step is a transaction that locks the rows it reads."""
+        """Open the store for writing; each `step` is a transaction that locks the rows it reads."""
         with self._tables() as tables:
             yield _Items(self, tables, lock=tables.lock)
 
@@ -84,12 +85,14 @@ class LangGraphStore(ExternalStore):
 
 
 def langgraph_at(place: str) -> LangGraphStore:
-    """Return the store in a file, or at an address that begins with `postgresql://`."""
+    """Return the LangGraph store in a SQLite file, or at a PostgreSQL URL; it is not opened yet."""
     return LangGraphStore(place if is_postgres(place) else Path(place))
 
 
 @dataclass(frozen=True)
 class _Items(OpenCollection):
+    """The items of an open LangGraph store; `lock` is appended to a SELECT to lock its rows."""
+
     tables: Tables
     lock: str = ""
 
@@ -131,7 +134,10 @@ class _Items(OpenCollection):
             yield from self.tables.run(select, [prefix, *inside])
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Change the item's value, in the type in which it is stored."""
+        """Return `stored` with its item's value changed so that an import reads it as `row`.
+
+        The value keeps its type, text or bytes.
+        """
         before = self.external.as_read(stored)
         if row.says_the_same(before):
             return stored
@@ -163,7 +169,10 @@ class _Items(OpenCollection):
         return replace(after, metadata=after.metadata | at, beside=beside)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Return the text of each field that has a vector, as LangGraph finds it in the value."""
+        """Return the text of each field that has a vector, by the field's name (a path).
+
+        LangGraph itself finds the text at the path. A field without a text is missing.
+        """
         if not stored.vectors:
             return {}
         value = json.loads(_decoded(stored.metadata)["value"])
@@ -182,7 +191,7 @@ class _Items(OpenCollection):
                     self._change(table, _place(columns) | keys, changes)
 
     def _records(self, row: Stored) -> dict[str, dict[str, Any]]:
-        """Return the columns of the item under "", and those of each vector under its field."""
+        """Return a row's database columns: those of the item under "", of a vector by its field."""
         others = {name: one for name, one in row.beside.items() if not name.startswith(_VECTOR)}
         item = _decoded(row.metadata) | _decoded(others)
         records = {"": item}
@@ -205,7 +214,7 @@ class _Items(OpenCollection):
         self.tables.run(statement, list(columns.values()))
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete items and their vectors; SQLite does not cascade by default."""
+        """Delete items and their vectors; SQLite by default does not delete the vectors itself."""
         tables = [*([_VECTORS] if self.tables.has(_VECTORS) else []), _ITEMS]
         for one in self.stored(names).values():
             for table in tables:
@@ -214,7 +223,10 @@ class _Items(OpenCollection):
 
 
 def _spots(name: str) -> list[Spot]:
-    """Return where an item of this name may be: labels and keys may contain slashes."""
+    """Return each namespace and key that a row's id, `NAMESPACE/KEY`, may stand for.
+
+    There is one for each slash, since namespaces and keys may contain slashes too.
+    """
     cuts = [at for at, sign in enumerate(name) if sign == "/"]
     return [(name[:at], name[at + 1 :]) for at in cuts]
 
@@ -228,6 +240,7 @@ def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) -> Stored:
+    """Return a row called `name` from the columns of its item and of its vectors."""
     written = {column: value for column, value in item.items() if column in _WRITTEN}
     beside = {column: value for column, value in item.items() if column not in _WRITTEN}
     numbers: dict[str, Vector] = {}
@@ -246,7 +259,7 @@ def _numbers(stored: bytes | str) -> Vector:
 
 
 def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns as JSON values: bytes in hexadecimal, other types as strings."""
+    """Return the columns as JSON values: bytes as `{"hex": ...}`, values of other types as text."""
     return {name: _as_json(value) for name, value in columns.items()}
 
 
@@ -257,6 +270,7 @@ def _as_json(value: object) -> object:
 
 
 def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns that `_encoded` wrote, with `{"hex": ...}` as bytes again."""
     return {
         name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
         for name, value in columns.items()
@@ -264,7 +278,12 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text_at(value: Any, field: str) -> str | None:
-    """Return the text at a path. Where a path finds several, LangGraph appends their numbers."""
+    """Return the text at the path `field` of an item's value; None if there is none.
+
+    If a path finds several texts, LangGraph gives each a vector and appends a number to its field.
+
+    Raises: InputError if LangGraph is not installed.
+    """
     try:
         from langgraph.store.base import get_text_at_path
     except ImportError as exc:
@@ -280,7 +299,11 @@ def _text_at(value: Any, field: str) -> str | None:
 
 
 def as_row(item: Mapping[str, Any]) -> ForeignRow:
-    """Return an item as a row. Its namespace is its user; `namespace.0` is its first label."""
+    """Return an item as a row, from its database columns.
+
+    The metadata has the fields of the item's value, `namespace`, `key`, `created_at`, and each
+    label of the namespace, the first as `namespace.0`.
+    """
     try:
         value = json.loads(item["value"])
     except (ValueError, RecursionError):
@@ -298,7 +321,10 @@ def as_row(item: Mapping[str, Any]) -> ForeignRow:
 
 
 def _inner_text(fields: dict[str, Any]) -> str | None:
-    """Return the text one level down: langmem stores `{"content": {"content": TEXT}}`."""
+    """Return the text that langmem stores one level down, as `{"content": {"content": TEXT}}`.
+
+    None if a top-level field has the text, or if there is none.
+    """
     if any(isinstance(fields.get(outer), str) for outer in TEXT_KEYS):
         return None
     inner = fields.get("content")
@@ -307,12 +333,16 @@ def _inner_text(fields: dict[str, Any]) -> str | None:
 
 
 def _utc(item: Mapping[str, Any]) -> str:
-    """Return the item's time; SQLite's are in UTC and name no zone."""
+    """Return the time of the item's last update, or of its creation, as text with a time zone.
+
+    SQLite's times have no zone and are in UTC.
+    """
     at = str(item["updated_at"] or item["created_at"])
     return at if "+" in at or at.endswith("Z") else f"{at}+00:00"
 
 
 def _expiry(at: object) -> datetime | None:
+    """Return a time of expiry from the database; None if it cannot be read. No zone means UTC."""
     try:
         read = datetime.fromisoformat(str(at))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Tables with a pgvector column: mem0's, LangChain's or any other.
+"""PostgreSQL tables with a pgvector column: mem0's, LangChain's or any other.
 
-A row's metadata are its columns, and the keys of the columns that hold a JSON object. Columns are
-read as the database prints them, so that they can be put back to the bit.
+As an import reads a row, its metadata are its columns, and the keys of columns that hold a JSON
+object. Columns are read as the text that the database prints, so that they are restored exactly.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from memory.interchange.foreign import ForeignRow, changed_keys
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
 _PLAIN = ("smallint", "integer", "bigint", "double precision", "real", "boolean")
-"""Types whose values JSON can say."""
+"""SQL types whose values are kept as JSON values; values of other types are kept as text."""
 _DENSE = ("vector", "halfvec")
+"""pgvector's types of dense vectors."""
 _OF_THE_TEXT = (*_DENSE, "sparsevec", "tsvector")
-"""Types of columns that are made of a row's text."""
+"""SQL types of columns that are derived from a row's text."""
 _JSON = ("json", "jsonb")
 _LANGCHAIN, _COLLECTIONS, _COLLECTION = (
     "langchain_pg_embedding", "langchain_pg_collection", "collection_id",
 )  # fmt: skip
-"""LangChain's PGVector keeps all collections in one table."""
+"""LangChain's table of rows, its table of collections, and the column that links them.
+
+LangChain's PGVector keeps the rows of all collections in one table.
+"""
 _COLUMNS = """
     SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, t.typname AS kind,
            coalesce(i.indisprimary, false) AS is_key
@@ -48,7 +52,10 @@ _WITH_VECTORS = """
 
 @dataclass(frozen=True)
 class PgvectorStore(ExternalStore):
-    """A table, or a collection of LangChain's, in the database at an address."""
+    """A table, or a LangChain collection, in a PostgreSQL database.
+
+    `place` is the database's URL; `name` is the table's or the collection's name.
+    """
 
     place: str
     name: str
@@ -59,9 +66,10 @@ class PgvectorStore(ExternalStore):
         return without_password(self.place)
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return columns and JSON keys as metadata; a column wins over a key of the same name.
+        """Return a stored row in the form in which an import reads it.
 
-        A column `document` is LangChain's text.
+        Its metadata are its columns and the keys inside its JSON columns. If both have a name, the
+        column counts. A column `document`, in which LangChain keeps the text, is the document.
         """
         plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
         keys: dict[str, Any] = {}
@@ -88,7 +96,7 @@ class PgvectorStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Open it; each step is a transaction that locks the rows it reads."""
+        """Open the table for writing; each `step` is a transaction that locks the rows it reads."""
         with connected(self.place) as db:
             with db.transaction(writing=False):
                 table = _table(db, self.name)
@@ -97,7 +105,12 @@ class PgvectorStore(ExternalStore):
 
 @dataclass(frozen=True)
 class _Table:
-    """A table's columns, and which of its rows belong to the collection."""
+    """The columns of a table, and the condition under which a row belongs to the collection.
+
+    `key` is the primary key's column. `types` has the full type of each other column, such as
+    `vector(384)`, and `kinds` the short one, such as `vector`. `collection` is the id of a
+    LangChain collection, None for any other table. `identity` is the collection's lasting id.
+    """
 
     sql_name: str
     identity: str
@@ -108,20 +121,23 @@ class _Table:
 
     @property
     def plain(self) -> list[str]:
+        """The columns that are not derived from the text, without the key."""
         return [name for name in self.types if self.kinds[name] not in _OF_THE_TEXT]
 
     @property
     def vectors(self) -> list[str]:
+        """The columns that are derived from the text."""
         return [name for name in self.types if self.kinds[name] in _OF_THE_TEXT]
 
     @property
     def only(self) -> tuple[str, list[str]]:
-        """The condition that leaves out the rows of other collections, and its parameters."""
+        """The SQL condition for rows of this collection, and the values of its parameters."""
         return (
             ("TRUE", []) if self.collection is None else (f"{_COLLECTION} = %s", [self.collection])
         )
 
     def select(self, columns: Sequence[str]) -> str:
+        """Return a SELECT of these columns and the key, which ends with the condition `only`."""
         selected = [
             quoted(name)
             if self.types[name] in _PLAIN
@@ -133,11 +149,14 @@ class _Table:
 
 
 _ROW = "row of this name"
-"""Under which a row's key is selected: no column has it."""
+"""The column name under which a SELECT returns a row's key; no real column has it."""
 
 
 def _table(db: Postgres, name: str) -> _Table:
-    """Raises: InputError where there is none of this name, or rows of it cannot be told apart."""
+    """Return the description of the table, or the LangChain collection, called `name`.
+
+    Raises: InputError if there is none, or if its primary key is not exactly one column.
+    """
     sql_name, collection = quoted(name), None
     columns = db.run(_COLUMNS, [sql_name])
     if not columns:
@@ -164,7 +183,7 @@ def _table(db: Postgres, name: str) -> _Table:
 
 
 def _langchain_collections(db: Postgres) -> dict[str, str]:
-    """Return the ids of LangChain's collections by their names."""
+    """Return the id of each LangChain collection by its name; empty if LangChain is not used."""
     if not db.has(_COLLECTIONS):
         return {}
     rows = db.run(f"SELECT name, uuid::text AS id FROM {_COLLECTIONS}")  # noqa: S608 - a constant
@@ -173,6 +192,8 @@ def _langchain_collections(db: Postgres) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _TableRows(OpenCollection):
+    """An open table or LangChain collection; `lock` is appended to a SELECT to lock its rows."""
+
     db: Postgres
     table: _Table
     lock: str = ""
@@ -215,7 +236,11 @@ class _TableRows(OpenCollection):
         return Stored(row[_ROW], None, plain, numbers)
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Write each key into the column that has it; one that is new goes to the JSON column."""
+        """Return `stored`, changed so that an import reads it as `row`.
+
+        Each changed key is written where it is already, a column or a key in a JSON column. A new
+        key goes into the first JSON column.
+        """
         before, columns = self.external.as_read(stored), dict(stored.metadata)
         changes = changed_keys(before.metadata, row.metadata)
         if row.document != before.document:
@@ -237,7 +262,10 @@ class _TableRows(OpenCollection):
         return value if value is None or kind in _PLAIN else self.db.as_written(value, kind)
 
     def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
-        """Change keys of a JSON text in the database, which keeps every number as it is written."""
+        """Return the JSON text of `column` with `values` applied; None as a value removes the key.
+
+        The database does it, because it keeps each number exactly as it was written.
+        """
         gone = [key for key, value in values.items() if value is None]
         new = {key: value for key, value in values.items() if value is not None}
         kind = self.table.kinds[column]
@@ -272,7 +300,7 @@ class _TableRows(OpenCollection):
         )
 
     def _values(self, row: Stored) -> dict[str, Any]:
-        """Return the columns as they are written."""
+        """Return the row's columns in the form in which they are written, by column name."""
         plain = {name: one["json"] if _is_json(one) else one for name, one in row.metadata.items()}
         vectors = {
             name: self.db.vector(vector) if isinstance(vector, np.ndarray) else vector

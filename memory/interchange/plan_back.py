@@ -1,4 +1,8 @@
-"""Plan the changes that bring a collection to the ledger's state."""
+"""Plan a write-back: the changes that bring another program's collection to the ledger's state.
+
+Rows were imported from the collection and cleaned up here. Rows whose memories became one memory
+are to become one row; the row that stays is called `kept`.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +21,30 @@ from memory.models import Memory
 
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
            "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
-"""Keys that decide in which queries a row is found."""
+"""Metadata keys by which the other program's queries filter rows."""
 _IDENTITY = (*_OWNERS, *EXPIRY)
+"""Metadata keys that decide which queries find a row, and until when."""
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
-"""Keys in which the rows of a group may differ, if `--across` names them; never the user."""
+"""Keys that `--across` may name: one row may then stand for rows that differ in them.
+
+The user is never one of them.
+"""
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
-
+"""Fields of a memory that must be as they were at the import; otherwise its row is left alone."""
 
 _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
 _OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
-"""The complete metadata of a memory that was extracted here, not imported."""
+"""The metadata keys that a memory has if it was extracted from a turn here, not imported."""
 
 OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
-"""By row id, the rows that write-backs changed: as they were before, and after."""
+"""What earlier write-backs changed: by row id, each change as the row before it and after it."""
 
 
 @dataclass(frozen=True)
 class RowChange:
-    """A row that changes, and its text until then."""
+    """A planned change of a row; `said` is the text that the row has now."""
 
     row: ForeignRow
     said: str
@@ -44,29 +52,29 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Update(RowChange):
-    """A row that gets another text, a longer life, or both."""
+    """A planned change of a row's text, of its expiry, or of both."""
 
     text: str
-    """The new text; the old one where only the expiry changes."""
+    """The text after the change; it equals `said` if only the expiry changes."""
     expires_as: ForeignRow | None = None
     """The row whose expiry it takes over; None if it keeps its own."""
 
     @property
     def new_text(self) -> str | None:
-        """The new text; None where only the expiry changes."""
+        """The new text; None if only the expiry changes."""
         return None if self.text == self.said else self.text
 
 
 @dataclass(frozen=True)
 class Deletion(RowChange):
-    """A row that is deleted because another row stands for it."""
+    """A planned deletion of a row, for which the row `kept` stands from then on."""
 
     kept: ForeignRow
 
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A row that is not changed although the ledger's state differs."""
+    """A row that is not changed although the ledger's state differs; `why` is shown to people."""
 
     id: str
     why: str
@@ -74,37 +82,44 @@ class LeftAlone:
 
 @dataclass(frozen=True)
 class Staying:
-    """A row that keeps its text, since queries that find it would not find the survivor."""
+    """A row that stays although its memory was merged into that of the row `kept`.
+
+    Queries that find this row would not find `kept`, because the two differ in some keys.
+    """
 
     row: ForeignRow
     kept: ForeignRow
     apart: tuple[str, ...]
-    """The keys in which the two differ."""
+    """The keys in which `row` and `kept` differ, such as `agent_id`."""
 
 
 @dataclass(frozen=True)
 class WriteBackPlan:
-    """The changes of a collection, row by row."""
+    """The planned changes of a collection, row by row, and the rows that are not changed."""
 
     updates: tuple[Update, ...]
     deletions: tuple[Deletion, ...]
     left_alone: tuple[LeftAlone, ...]
     unknown: int
-    """Rows that were never imported as they stand: new, or changed since."""
+    """The number of other rows: not imported as they are now, or forgotten since the import."""
     staying: tuple[Staying, ...] = ()
 
     @property
     def changes(self) -> tuple[RowChange, ...]:
+        """All updates, then all deletions."""
         return (*self.updates, *self.deletions)
 
     @property
     def looked_at(self) -> dict[str, ForeignRow]:
-        """The rows that change, and those whose expiries they take over, by id."""
+        """By id, the rows that change and the rows whose expiry one of them takes over."""
         lenders = (one.expires_as for one in self.updates if one.expires_as)
         return {row.id: row for row in (*(one.row for one in self.changes), *lenders)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
-        """Return the plan without these rows, and without the deletions that depend on them."""
+        """Return the plan without changes of the rows `ids`, which are left alone because of `why`.
+
+        A row is not deleted either if one of these rows would stand for it.
+        """
         gone = set(ids)
         named = [LeftAlone(one.row.id, why) for one in self.changes if one.row.id in gone]
         resting = [
@@ -123,15 +138,17 @@ class WriteBackPlan:
 
 @dataclass(frozen=True)
 class _Known:
-    """A row that is still as it was imported or written back, and its living memory."""
+    """A row that is as it was imported or written back, and the memory that stands for it now."""
 
     row: ForeignRow
     memory: Memory
-    """The row as a memory."""
+    """The row as it is now, read as a memory."""
     arrived_as: str
+    """The id of the memory that the row became when it was imported."""
     alive: Memory
+    """The live memory that stands for it now; the same one, or its successor."""
     seen: dict[str, str]
-    """The values of the keys that decide where, and how long, the row is found."""
+    """The row's values of the keys that decide which queries find it, and until when."""
 
 
 def plan_write_back(
@@ -141,12 +158,13 @@ def plan_write_back(
     across: Collection[str] = (),
     own_work: OwnWork | None = None,
 ) -> WriteBackPlan:
-    """Plan one row for all rows whose memories became one; leave everything else alone.
+    """Plan one row for all rows whose memories became one memory; leave all other rows alone.
 
-    Only rows that are as they were imported are considered: a row is found by its id, user, time
-    and text, and every value is compared with the memory as it arrived. A row that a write-back
-    wrote counts as the row that it was before. One row stands for rows that differ in a key of
-    `_IDENTITY` only if `across` names that key.
+    `rows` are the collection's rows as they are now, `reading` how they were read at the import.
+    Only rows that are still as imported are considered: a row is recognised by its id, user, time
+    and text, and all its values are compared with the memory that it became. A row that an earlier
+    write-back changed (`own_work`) counts as the row that it was before. A row stands for rows that
+    differ from it in an owner or an expiry only if `across` names the key.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -160,7 +178,10 @@ def _plan_of(
     changed: tuple[LeftAlone, ...] = (),
     unknown: int = 0,
 ) -> WriteBackPlan:
-    """Plan each group of rows whose memories became one."""
+    """Plan the changes of each group of rows whose memories became one memory.
+
+    `changed` and `unknown` are not used here, only put into the plan.
+    """
     groups: dict[str, list[_Known]] = {}
     for one in known:
         groups.setdefault(one.alive.id, []).append(one)
@@ -183,7 +204,10 @@ def _plan_of(
 
 
 def _updates(kept: _Known, part: Sequence[_Known]) -> Iterator[Update]:
-    """Yield the survivor's update, if it needs one: the living text, the latest expiry."""
+    """Yield the update of the row `kept`, if it needs one.
+
+    It gets the live memory's text and the latest expiry of the rows in `part`.
+    """
     text, lender = kept.alive.content, max(part, key=_expiry)
     lends = _expiry(lender) > _expiry(kept)
     if lends or kept.memory.content != text:
@@ -195,7 +219,10 @@ def _deletion(one: _Known, kept: _Known) -> Deletion:
 
 
 def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
-    """Split a group by the keys in which its rows differ, except those of `across`."""
+    """Split a group into parts of rows that the same queries find.
+
+    Rows of a part have equal values of the keys that matter, except of those in `across`.
+    """
     parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
     for one in group:
         apart = tuple(item for item in one.seen.items() if item[0] not in across)
@@ -204,9 +231,10 @@ def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
-    """Yield each row, and another one that states everything it says, or None.
+    """Yield each row with another row of `part` that states all it says; with None if it must stay.
 
-    None of them is rewritten: it would become an exact copy of the survivor elsewhere.
+    These rows keep their texts. A new text would make one of them an exact copy of the row that the
+    whole group keeps.
     """
     staying: list[_Known] = []
     for one in sorted(part, key=_worth, reverse=True):
@@ -250,7 +278,10 @@ def _known(
 
 
 def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
-    """Return the living memories that stand for these memories, by the ids of these."""
+    """Return, for each memory in `names` (ids), the live memory that stands for it now.
+
+    An id is missing if no live memory stands for it.
+    """
     alive = reader.memories.living_ids(names)
     rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
     return {name: rows[end].memory for name, end in alive.items()}
@@ -259,9 +290,9 @@ def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
 def _as_imported(
     rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
 ) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
-    """Yield each row, as a memory now, and as a memory when it was imported.
+    """Yield each row with the memory that it is now, and the memory that it was at its import.
 
-    Rows that cannot be read were left out at the import too.
+    Rows that cannot be read are left out, as they were at the import.
     """
     for row in rows:
         before = _before_own_work(row, own_work)
@@ -273,7 +304,7 @@ def _as_imported(
 
 
 def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
-    """Return the row as it was imported, where write-backs made it what it is now."""
+    """Return the row as it was before earlier write-backs changed it; unchanged if none did."""
     todo = list(own_work.get(row.id, ()))
     found = row
     while step := next((one for one in todo if one[1].says_the_same(found)), None):
@@ -295,7 +326,11 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
 
 
 def _kept(group: Sequence[_Known]) -> _Known:
-    """Return the row that stays: of the living text, else of that memory, else the newest."""
+    """Return the row of a group that stays.
+
+    Rows with the live memory's text come first, then rows that became that memory at the import,
+    then the newest.
+    """
     return max(reversed(group), key=_worth)
 
 
@@ -305,7 +340,7 @@ def _worth(one: _Known) -> tuple[bool, bool, datetime]:
 
 
 def _expiry(one: _Known) -> datetime:
-    """Return when the row expires."""
+    """Return when the row expires; the latest possible time if it never does."""
     return min((_moment(one.seen[name]) for name in EXPIRY if name in one.seen), default=_NEVER)
 
 
@@ -313,7 +348,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def _moment(given: str) -> datetime:
-    """Return a time; like mem0, take what cannot be parsed as never."""
+    """Return the time that a row's value gives; as in mem0, what cannot be read means never."""
     for form in (float, str):
         try:
             return datetime.fromisoformat(moment(form(given), assume_utc=True))
@@ -328,10 +363,11 @@ def _moment(given: str) -> datetime:
 def plan_changes(
     ledger: Ledger, across: Collection[str] = (), rows: Mapping[str, str] | None = None
 ) -> WriteBackPlan:
-    """Plan the changes of the imported rows, by the ids that the import gave.
+    """Plan the changes of a store that this program cannot read, from the ledger alone.
 
-    `rows` are the texts that the store holds now, by id; rows that are missing there or have
-    another text are left out.
+    Rows are named by the ids that the import gave (`external_id`). `across` is as in
+    `plan_write_back`. `rows` has the texts that the store holds now, by id, if they are known: a
+    row that is missing there, or has another text, is left out.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()
@@ -358,7 +394,11 @@ def _is_imported(memory: Memory, rows: Mapping[str, str] | None) -> bool:
 
 
 def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
-    """Return a line for each row: an update with all its metadata, or a deletion and its reason."""
+    """Return the plan's changes as JSON lines, updates first.
+
+    An update has the row's id, new text and all its metadata; a deletion has the id and a reason.
+    `now` becomes the time of the last update.
+    """
     lines = []
     for one in plan.updates:
         becomes = rewritten(one.row, one.new_text, one.expires_as, _BY_USER, now)
@@ -370,7 +410,10 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:
-    """Return the lines that undo the changes; an update of a missing row adds it."""
+    """Return JSON lines that undo the plan's changes, in the same form.
+
+    Each is an update with the old text and metadata. For a deleted row, the update must add it.
+    """
     return [_update_line(one, one.said, one.row.metadata) for one in plan.changes]
 
 

@@ -1,7 +1,7 @@
-"""Qdrant collections of other programs, on a server or in a folder of its local mode.
+"""Qdrant collections of other programs, on a server or in a folder of Qdrant's local mode.
 
-The only `qdrant_client` import. The points of a folder are pickles, which that library reads: a
-folder must be trusted.
+No other file imports `qdrant_client`. That library unpickles the points of a folder, which can run
+code, so only a trusted folder may be opened.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from memory.interchange.undo_file import Kind, Stored, Vectors
 _PAGE = 1_000
 _PATIENCE_S = 60
 _IN_USE = "already accessed"
-"""The library's words for a folder that another program has locked."""
+"""Part of the library's error message for a folder that another program has locked."""
 _MOST_DIGITS = 20
-"""Digits of the largest number of 64 bits; a UUID without hyphens has 32."""
+"""Digits of the largest 64-bit number; a UUID without hyphens has 32."""
 
 
 def is_qdrant(folder: Path) -> bool:
@@ -40,9 +40,9 @@ def is_address(place: str) -> bool:
 
 @dataclass(frozen=True)
 class QdrantStore(ExternalStore):
-    """A collection in a folder, or on a server at `http://HOST:6333`.
+    """A Qdrant collection in a folder, or on a server at a URL such as `http://HOST:6333`.
 
-    It has no lasting id but its place.
+    Qdrant gives a collection no id, so later runs recognise it by its place and its name.
     """
 
     place: Path | str
@@ -54,7 +54,11 @@ class QdrantStore(ExternalStore):
         return self.place if isinstance(self.place, str) else str(self.place.absolute())
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return the payload with the keys that LangChain keeps inside its `metadata`."""
+        """Return a stored point in the form in which an import reads it.
+
+        Its metadata is the payload. LangChain nests metadata under the payload's key `metadata`;
+        those keys are moved to the top, where a key of the payload itself wins.
+        """
         nested = _nested(stored.metadata)
         others = {
             key: value for key, value in stored.metadata.items() if not nested or key != "metadata"
@@ -63,7 +67,7 @@ class QdrantStore(ExternalStore):
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        """Open a server, or a copy of a folder, since opening a folder may write to it."""
+        """Open the collection for reading; copy a folder first, since opening may change it."""
         if isinstance(self.place, str):
             with self.opened() as rows:
                 yield rows
@@ -74,11 +78,12 @@ class QdrantStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[OpenCollection]:
-        """Open a server, with the key `QDRANT_API_KEY`, or a folder, and lock it, or its copy.
+        """Open the collection; if `copy` is given, open it in this copy of its folder instead.
 
-        Each point is written whole, so that a kill leaves no half of one.
+        Opening a folder locks it. A server gets the API key of `QDRANT_API_KEY`, if that is set.
+        Each point is written at once, so that a killed process leaves none half-written.
 
-        Raises: InputError that names the place.
+        Raises: InputError; it names the original place.
         """
         place = self.place
         try:
@@ -108,6 +113,8 @@ class QdrantStore(ExternalStore):
 
 @dataclass(frozen=True)
 class _Points(OpenCollection):
+    """An open Qdrant collection; `client` is a `QdrantClient`."""
+
     client: Any
 
     @property
@@ -116,7 +123,10 @@ class _Points(OpenCollection):
         return f"qdrant:{place if isinstance(place, str) else place.resolve()}:{self.external.name}"
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call the library on this collection; whatever it raises becomes an InputError."""
+        """Call a method of the client for this collection.
+
+        Raises: InputError, whatever the library raises.
+        """
         with _qdrant_faults(self.external.place):
             return getattr(self.client, method)(self.external.name, *args, **kwargs)
 
@@ -137,7 +147,10 @@ class _Points(OpenCollection):
         }
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Change what LangChain keeps in `metadata` there."""
+        """Return `stored`, changed so that an import reads it as `row`; its vectors stay.
+
+        A changed key that LangChain keeps inside the payload's `metadata` is changed there.
+        """
         changes = changed_keys(self.external.as_read(stored).metadata, row.metadata)
         nested, payload = _nested(stored.metadata), stored.metadata
         inner = {key: changes.pop(key) for key in changes.keys() & (nested.keys() - payload.keys())}
@@ -154,13 +167,14 @@ class _Points(OpenCollection):
 
 
 def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what LangChain keeps under the payload's key `metadata`; empty if there is none."""
     nested = payload.get("metadata")
     return nested if isinstance(nested, dict) else {}
 
 
 @contextmanager
 def _qdrant_faults(place: Path | str) -> Iterator[None]:
-    """Raises: InputError that names the place, for whatever the library raises."""
+    """Run the block, and turn whatever it raises into an InputError that names the place."""
     try:
         yield
     except InputError:
@@ -182,7 +196,7 @@ def _as_input_error(place: Path | str, exc: Exception) -> InputError:
 
 
 def _point(row: Stored) -> Any:
-    """Return a whole point, which the library writes in one transaction."""
+    """Return a row as a complete point, which the library writes in one transaction."""
     from qdrant_client.models import PointStruct
 
     given = {name: _given(vector) for name, vector in row.vectors.items()}
@@ -194,11 +208,15 @@ def _point(row: Stored) -> Any:
 
 
 def _point_id(name: str) -> int | str:
-    """Return a number, or a UUID, which may consist of digits alone, but has more of them."""
+    """Return a row's id as Qdrant expects it: an integer, or the text of a UUID.
+
+    A UUID without hyphens may consist of digits alone, but has more of them than any integer id.
+    """
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
 
 
 def _given(vector: Any) -> Any:
+    """Return a stored vector in the form in which the library takes it."""
     from qdrant_client.models import SparseVector
 
     if isinstance(vector, np.ndarray):
@@ -207,7 +225,10 @@ def _given(vector: Any) -> Any:
 
 
 def _vectors_of(found: Any) -> Vectors:
-    """Return a point's vectors by name: dense ones as arrays, sparse and multiple ones as JSON."""
+    """Return a point's vectors by name, `""` for the only one.
+
+    Dense vectors become float32 arrays (dim,), sparse and multiple ones JSON values.
+    """
     named = found.vector if isinstance(found.vector, dict) else {"": found.vector}
     return {slot: _read(vector) for slot, vector in named.items() if vector is not None}
 

@@ -1,4 +1,4 @@
-"""Carry out a plan in another program's collection, and undo it."""
+"""Carry out a write-back plan in another program's collection, and undo it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _MOVED = "it changed since it was read"
 _OTHER_KIND = "it has a sparse or a multiple vector, which nobody here can make anew"
 _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 _SAMPLE = 8
-"""Stored vectors that an embedder must reproduce."""
+"""The number of stored vectors that an embedder must reproduce before it is used."""
 _NEAR = 0.02
-"""The relative distance at which two vectors count as equal: services round."""
+"""Up to this relative distance two vectors count as equal, since embedding services round."""
 
 Tell = Callable[[int, int], None]
+"""A progress callback: called with the number of rows that are done, and of all rows."""
 
 
 # --- vectors of new texts -------------------------------------------------------------------------
@@ -47,7 +48,12 @@ def with_vectors(
     now: datetime,
     others: Sequence[Embed],
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
-    """Return a vector for each new text, and the plan without rows whose vector cannot be made."""
+    """Return the plan, and the vectors of the new texts that it writes, by text.
+
+    `theirs` is the collection, `rows` all its rows, `reading` how they were read, and `now` the
+    time of the update. The collection's own embedder is tried first, then each of `others`. Rows
+    that need a vector which none of them can make are left alone in the returned plan.
+    """
     if not plan.updates:
         return plan, {}
     with theirs.looking() as look:
@@ -69,7 +75,7 @@ def _after(
     reading: Reading,
     now: datetime,
 ) -> dict[str, Stored]:
-    """Return each updated row that is there by its id, with its old vectors."""
+    """Return each row after its update, with its old vectors, by id; skip rows not in `there`."""
     after = {}
     for one in updates:
         stored = there.get(one.row.id)
@@ -82,7 +88,7 @@ def _after(
 def _new_texts(
     rows: OpenCollection, before: Stored, after: Stored, reading: Reading
 ) -> dict[str, str]:
-    """Return the texts whose vectors have to be made, by the name of the vector."""
+    """Return, by the vector's name, each text of the updated row that needs a new vector."""
     known = rows.texts(before, reading)
     return {
         name: text for name, text in rows.texts(after, reading).items() if known.get(name) != text
@@ -100,10 +106,10 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """Return a vector for each text; empty where no embedder here fits the collection.
+    """Return a vector for each text, by text; empty if no embedder fits the collection.
 
-    The collection's own embedding function is tried first. An embedder fits if it reproduces the
-    stored vectors of some texts.
+    An embedder fits if it reproduces the vectors that the collection stores for some of `rows`. The
+    collection's own embedding function is tried first, then each of `others`.
     """
     if not texts:
         return {}
@@ -129,7 +135,7 @@ def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]
 def _sample(
     look: OpenCollection, rows: Sequence[ForeignRow], reading: Reading
 ) -> tuple[list[str], Any]:
-    """Return some texts of the collection, and their vectors `(n, dim)`."""
+    """Return n texts of the collection, and their stored vectors as an array (n, dim)."""
     step = max(1, len(rows) // _SAMPLE)
     there = look.stored([row.id for row in rows[::step][:_SAMPLE]])
     pairs = [
@@ -157,7 +163,7 @@ def _alike(made: Any, stored: Any) -> bool:
 
 @dataclass(frozen=True)
 class WriteBackDone:
-    """The number of rows that were written, and the rows that were not after all."""
+    """The result of a write-back: how many rows were changed, and which rows were left alone."""
 
     updated: int
     deleted: int
@@ -174,13 +180,14 @@ def write_back(
     on_progress: Tell = lambda _done, _whole: None,
     begun: UndoFile | None = None,
 ) -> WriteBackDone:
-    """Write the old rows to the undo file, then update and delete, checking each row again.
+    """Save the rows to the undo file, then update and delete them in the collection `theirs`.
 
-    `made` has a vector for each new text. A kill leaves the file whole, and each row either old or
-    new. `begun` is the undo file of a run that was killed: if it holds every row that is left to
-    change, no other file is written.
+    `made` has a vector for each new text. Each row is checked again just before its change; if it
+    is not as it was read, it is left alone. If the process is killed, the undo file is complete and
+    each row is either old or new. `begun` is the undo file of an earlier run that was killed; if it
+    has all rows that are still to be changed, no other undo file is written.
 
-    Raises: InputError; nothing is written where the file cannot be.
+    Raises: InputError. If the undo file cannot be written, nothing is changed.
     """
     with theirs.opened() as rows:
         there = all_stored(rows, list(plan.looked_at))
@@ -212,7 +219,7 @@ def _changed(
     now: datetime,
     made: Mapping[str, Vector],
 ) -> dict[str, ChangedRow]:
-    """Return the rows that change, as they are and as they will be, by id."""
+    """Return each row that the plan changes, as it is now and as it will be, by id."""
     changed = {one.row.id: ChangedRow(there[one.row.id]) for one in plan.deletions}
     for name, after in _after(plan.updates, rows, there, reading, now).items():
         new = _new_texts(rows, there[name], after, reading)
@@ -254,7 +261,11 @@ def _carry_out(
 
 
 def _updated(one: ChangedRow, there: Stored) -> Stored:
-    """Return the row after an update; what the store changed by itself meanwhile stays."""
+    """Return the row as it is to be written.
+
+    Values that the store itself has changed meanwhile, such as an expiry, stay as they are in
+    `there`, unless the update sets them.
+    """
     assert one.after is not None
     new = changed_keys(one.before.beside, one.after.beside)
     return replace(one.after, beside=there.beside | new)
@@ -266,7 +277,10 @@ def _still_fits(
     there: Mapping[str, Stored],
     changed: Mapping[str, ChangedRow],
 ) -> bool:
-    """Whether a row is as it was read, and the row that stands for it has its final text."""
+    """Return whether a row may still be deleted.
+
+    It may if it is as it was read, and the row that stands for it has its final text.
+    """
     if not _is(rows, there, one.row):
         return False
     survivor = changed.get(one.kept.id)
@@ -282,13 +296,16 @@ def _is(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> b
 
 
 def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
-    """Restore the store's settings that a killed run had changed."""
+    """Restore the settings of the collection that a killed write-back had changed."""
     with theirs.writing(header):
         pass
 
 
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
-    """Return what write-backs made of the rows of a collection, from their undo files."""
+    """Return the changes that earlier write-backs made to rows of a collection, by row id.
+
+    They are read from the undo files of those write-backs.
+    """
     found: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
         for row in file.rows if file.header.collection_id == collection_id else ():
@@ -303,7 +320,10 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """The number of rows that were put back, or were old already, and the rows left alone."""
+    """The result of undoing a write-back.
+
+    `restored` and `already` are numbers of rows: put back, and those that were as before already.
+    """
 
     restored: int
     already: int
@@ -313,9 +333,11 @@ class TakenBack:
 def undo_write_back(
     theirs: ExternalStore, header: UndoHeader, rows: Sequence[ChangedRow], on_progress: Tell
 ) -> TakenBack:
-    """Restore every row's text, metadata and vectors; leave rows alone that changed since.
+    """Restore the text, metadata and vectors of each row as they were before the write-back.
 
-    It may be repeated, and works after a write-back that was killed.
+    `header` and `rows` are the content of its undo file. A row that has changed since the
+    write-back is left alone. Calling it again is harmless, and it also undoes a write-back that was
+    killed halfway.
 
     Raises: InputError.
     """
@@ -336,7 +358,7 @@ def undo_write_back(
 
 
 def _is_old(there: Stored | None, row: ChangedRow) -> bool:
-    """Whether a row is as it was, and has not the expiry that the write-back gave it."""
+    """Return whether a row is as before the write-back, without the expiry that it was given."""
     if there is None or not there.says_the_same(row.before):
         return False
     new = {} if row.after is None else changed_keys(row.before.beside, row.after.beside)
@@ -350,7 +372,7 @@ def _is_written(there: Stored | None, row: ChangedRow) -> bool:
 
 
 def _restored(row: ChangedRow, there: Stored | None) -> Stored:
-    """Return the row before the write-back; an expiry that was refreshed since stays."""
+    """Return the row as it was before the write-back; keep an expiry that has changed since."""
     if there is None or row.after is None:
         return row.before
     after = row.after.beside
