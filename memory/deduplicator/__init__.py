@@ -1,4 +1,4 @@
-"""Deduplicate one new memory, or a whole store."""
+"""Deduplicate one new memory at a time, or a whole store at once."""
 
 import lazy_loader
 

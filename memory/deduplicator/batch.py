@@ -1,4 +1,4 @@
-"""Clean a whole store: plan a round, settle its groups, plan again until nothing changes."""
+"""Deduplicate a whole store in rounds: plan, decide, apply, until nothing is left to do."""
 
 from __future__ import annotations
 
@@ -56,35 +56,45 @@ from memory.text import text_key
 logger = logging.getLogger(__name__)
 
 _JUST_BELOW = 0.05
-"""Width of the band below the lower threshold in which an audit counts pairs."""
+"""Width of the similarity band just below the lower threshold; an audit counts its pairs too."""
 
 _MOST_ANSWERS = 2
-"""Answers to one question, at most: the second time the model hears what was wrong."""
+"""How often the model may answer one question.
+
+The second question tells the model what was wrong with its first answer.
+"""
 
 OnPlan = Callable[[DeduplicationReport], None]
+"""A callback that receives the report of the planned first round, before the model is asked."""
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How a batch searches groups, and how many questions it asks at once."""
+    """Settings of a batch: how it searches for groups, and how it asks the model."""
 
     rules: Rules
     neighbours: int
+    """The number of nearest neighbours to compare each text with, below the upper threshold."""
     concurrency: int
+    """The greatest number of questions that the model is asked at the same time."""
     budget_s: float
     """Seconds that one question may wait for the model."""
     price: Price | None
     executor: PlanExecutor | None
-    """Where pairs are searched and groups planned; None: in this process."""
+    """Searches for pairs and plans groups, for example on worker processes; None: this process."""
     pages: PageRules | None = None
-    """Limits of pages; None: questions are asked as pairs and small groups."""
+    """Limits of pages, which are questions about many memories of one scope at once.
+
+    None: the model is only asked about pairs and small groups.
+    """
     on_compared: Progress | None = None
-    """Called from a thread with the number of texts compared during the search for pairs."""
+    """Called during the search for pairs, in another thread: texts compared so far, and all texts.
+    """
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
-    """The plan of a round, the snapshot that it was made from, and its report."""
+    """The result of an audit: the first round's plan, its snapshot of the store, and a report."""
 
     plan: RoundPlan
     snapshot: Snapshot
@@ -92,7 +102,10 @@ class Audit:
 
 
 class Batch:
-    """One run over a store, or its plan."""
+    """One run that deduplicates a whole store, or an audit that only plans its first round.
+
+    It belongs to one event loop.
+    """
 
     def __init__(
         self,
@@ -108,11 +121,16 @@ class Batch:
         self._settings = settings
         self._calls = calls
         self._waiting: list[tuple[GroupPlan, Decision]] = []
-        """Decided; the next task that gets its turn applies all of them in one transaction."""
+        """Decisions to apply: the next task that holds `_turn` applies them all in one transaction.
+        """
         self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
         self._held: list[tuple[GroupPlan, Decision]] = []
-        """Fallbacks that wait for a call of the model to succeed."""
+        """Replacements by rules, after questions that the model failed to answer.
+
+        They are applied at the end of the round. If no call of the model has succeeded by then, the
+        memories are kept as they are instead.
+        """
         self._planner = self._new_planner(0.0)
 
     def _new_planner(self, just_below: float) -> Planner:
@@ -121,7 +139,7 @@ class Batch:
         return Planner(own.rules, self._store.scope_of, matching, own.executor, own.on_compared)
 
     async def audit(self, wanted: GroupFilter) -> Audit:
-        """Plan the first round; the report has only some of its groups."""
+        """Plan the first round and change nothing; `wanted` selects the groups for the report."""
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
@@ -130,7 +148,10 @@ class Batch:
         return Audit(account.first, self._snapshot, report)
 
     def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
-        """Report the plan, with what its questions would cost."""
+        """Return a report of the planned first round, with the estimated cost of its questions.
+
+        `wanted` selects the groups that the report lists.
+        """
         report = account.planned(self._asker.model, wanted)
         if self._asker.model == OFFLINE:
             return report.model_copy(update={"money": self._money(Usage())})
@@ -157,9 +178,13 @@ class Batch:
         *,
         pending_only: bool = False,
     ) -> DeduplicationReport:
-        """Run the batch; with `pending_only`, only ask what a model could not answer before.
+        """Run the batch and return its report.
 
-        `on_plan` hears of the first round, and its cost, before anything is asked.
+        `on_progress` receives how many groups of the round are settled, and how many there are.
+        `on_page` is called in the same way after each page that the model has read (default:
+        `on_progress`). `on_plan` receives the report of the planned first round, with its estimated
+        cost, before the model is asked. `pending_only`: ask only the questions that a model failed
+        to answer earlier.
         """
         started = time.monotonic()
         with telemetry.span("batch") as span:
@@ -197,7 +222,10 @@ class Batch:
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
-        """Open what is due; where everything is asked again, forget what was read, too."""
+        """Reopen the pending questions that are due, and return them.
+
+        If everything is to be asked again, also delete the record of what the model has read.
+        """
         store, asker = self._store, self._asker
         if asker.insistence is Insistence.AGAIN:
             with store.ledger.writing() as writer:
@@ -212,7 +240,12 @@ class Batch:
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
     ) -> dict[str, tuple[frozenset[str], ...]]:
-        """Return the live texts of each open question that pages are to show, by scope key."""
+        """Return the live texts of each open question that a page must show together.
+
+        The result maps the key of a scope to sets of text keys, one set for each question. It is
+        empty if no pages are used. Private memories are left out unless the settings allow them on
+        pages.
+        """
         pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
         if pages is None:
             return {}
@@ -225,7 +258,7 @@ class Batch:
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
-        """Return the open questions that were asked, or of which nothing is left to ask."""
+        """Return the reopened questions that this run asked, or that have nothing left to ask."""
         return [
             one
             for one in reopened
@@ -238,7 +271,7 @@ class Batch:
         ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
-        """Record that these texts were read on pages."""
+        """Record in the ledger that the model has read these texts on pages."""
         pages, texts = self._settings.pages, list(texts)
         if pages is not None and texts:
             with self._store.ledger.writing() as writer:
@@ -247,7 +280,11 @@ class Batch:
     async def _plan(
         self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
     ) -> RoundPlan:
-        """Plan one round; after the first only what has changed is read and planned."""
+        """Plan one round; after the first one, read and plan only what has changed.
+
+        `apart`: pairs of texts that were judged different in this run, which are not asked about
+        again. `again`: groups of texts that pages must show together once more.
+        """
         lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
         read = self._store.snapshot
         self._snapshot = await in_thread(read, self._asker, lineage, self._snapshot)
@@ -259,7 +296,7 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """Apply what needs no model, many in a transaction; then ask the questions concurrently."""
+        """Settle the groups of a round: apply replacements, then ask questions concurrently."""
         free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]
         one_more = _counted(on_progress, len(groups))
@@ -278,9 +315,10 @@ class Batch:
         await self._apply(kept, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
-        """Ask one question and apply its decision; on a conflict, the next round plans it anew.
+        """Ask the question about a group and apply the decision.
 
-        Decisions that wait for a transaction to end share the next one.
+        If the decision conflicts with another write, the next round plans the group again.
+        Decisions made while a transaction runs are applied together in the next one.
         """
         assert group.question is not None
         if not self._calls.left:
@@ -303,7 +341,10 @@ class Batch:
             await self._apply(waiting, account)
 
     async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
-        """Apply decisions about groups that have no member in common."""
+        """Apply decisions in one transaction, each about its group; no two groups share a member.
+
+        A group whose decision conflicts with another write is left for the next round.
+        """
         if not settled:
             return
         condition = WhileMergeable(account.latest.revision, account.bound_by)
@@ -324,7 +365,10 @@ class Batch:
     async def _read_all(
         self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
     ) -> None:
-        """Read the pages of each scope in order, scopes concurrently."""
+        """Have the model read pages: those of one scope in order, several scopes concurrently.
+
+        `scopes` holds the pages of each scope.
+        """
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
         one_more = _counted(on_progress, sum(map(len, scopes)))
@@ -387,7 +431,10 @@ class Batch:
 
 
 def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
-    """Return a function that counts what is done, one at a time, and passes it on."""
+    """Return a function that counts finished steps and reports their number and `count` to `tell`.
+
+    `count` is the number of all steps.
+    """
     done = 0
 
     def one_more(more: int = 1) -> None:
@@ -400,7 +447,11 @@ def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
 
 
 class KeptApart:
-    """Tells whether a person or a model keeps two memories of a scope apart."""
+    """Finds out who judged two memories of a scope to be different: a person or a model.
+
+    An instance is called with some memories, and returns the judge who keeps two of them apart, or
+    None. A person's verdict about a text still holds for the memory into which the text was merged.
+    """
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
         self._by_person, self._judged = (
@@ -416,7 +467,7 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Note that what was merged stands for the texts of its members."""
+        """Note a merge: the new memory now stands for the texts of all members."""
         for survivor in decision.survivors:
             texts = [self._texts(member) for member in decision.members]
             self._stands_for[survivor.memory.id] = set().union(*texts)
@@ -435,5 +486,5 @@ def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
 
 
 def new_run() -> str:
-    """Return `run_` and 12 random hex digits."""
+    """Return a new identifier for a run: `run_` and 12 random hexadecimal digits."""
     return "run_" + secrets.token_hex(6)

@@ -1,4 +1,4 @@
-"""Deduplicate new memories as they are written, or a whole store."""
+"""Deduplicate new memories as they are written, or a whole store at once."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""Questions about one new memory, at most, if other writes keep coming first."""
+"""How often the model may be asked about one new memory, if other writes keep coming first."""
 _MOST_DECISIONS = 50
-"""Decisions about one new memory, at most; the last one stores it unconditionally."""
+"""How often one new memory may be decided about; the last decision is applied unconditionally."""
 _OFF = "deduplication is off"
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"
@@ -76,30 +76,34 @@ _EMBED_AT_ONCE = 256
 
 @dataclass
 class _Effort:
-    """Attempts and cost of deciding about one new memory so far."""
+    """The attempts to decide about new memories so far, and the cost of those that failed."""
 
     calls: CallBudget
     lost: Usage
-    """Cost of answers that came to nothing because other writes came first."""
+    """Cost to be added to the next outcome, such as that of answers made useless by other writes.
+    """
     attempts: int = 0
     budget: Budget | None = None
 
 
 @dataclass(frozen=True)
 class _Incoming:
-    """A new memory, and what the model that extracted it says about others."""
+    """A new memory, and what the model that extracted it said about stored memories."""
 
     memory: Memory
     embedded: Embedded | None
-    """None: it is embedded when it is prepared."""
+    """The memory with its vector; None if it is only embedded when its neighbours are looked up."""
     shown: frozenset[str] = frozenset()
-    """Keys of the texts that the model was shown."""
+    """Keys of the texts that the model was shown when it extracted the memory."""
     named: NamedMerge | None = None
-    """The outcome for the memories that it names; None if it names none."""
+    """The result of merging it with stored memories that the model named; None if it named none."""
 
 
 class MemoryDeduplicator:
-    """Checks each new memory with `check_and_merge`; cleans a store with `deduplicate_all`."""
+    """Keeps near-copies out of a store.
+
+    Use `check_and_merge` for each new memory, and `deduplicate_all` to clean the whole store.
+    """
 
     def __init__(
         self,
@@ -112,9 +116,12 @@ class MemoryDeduplicator:
         price: Price | None = None,
         executor: PlanExecutor | None = None,
     ) -> None:
-        """`concurrency` limits the questions that a batch asks at once.
+        """Set up deduplication of an open store; `model` answers what rules cannot decide.
 
-        `budget_s` is the time in seconds that one new memory, or one group, may wait for the model.
+        `concurrency`: the greatest number of questions that a batch asks at once. `budget_s`:
+        seconds that one new memory, or one group of a batch, may wait for the model. `price`: the
+        price of the model's tokens, used in reports. `executor`: searches for pairs and plans
+        groups in a batch; None: this process does.
         """
         self._store = store
         self._model = model if hasattr(model, "page_size") else OwnModel(model)
@@ -127,7 +134,7 @@ class MemoryDeduplicator:
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
         self._many = self._config.dedup_enabled and self._rules.guard
-        """Whether several new memories are prepared in one step."""
+        """Whether several new memories may be prepared in one step."""
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 
     @classmethod
@@ -139,10 +146,10 @@ class MemoryDeduplicator:
         upper_threshold: float = 0.95,
         lower_threshold: float = 0.90,
     ) -> MemoryDeduplicator:
-        """Build a deduplicator with Gemini as judge and default settings.
+        """Return a deduplicator that asks Gemini, with default settings otherwise.
 
-        Other thresholds than the defaults are compared with the plain cosine, which becomes the
-        store's scale, with a warning.
+        Thresholds other than the defaults are compared with the plain cosine: a scale that the
+        store has only because of its embedder is switched off, with a warning.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -159,10 +166,10 @@ class MemoryDeduplicator:
     # --- one new memory ---
 
     async def check_and_merge(self, new_memory: Memory) -> Memory:
-        """Decide about a new memory and store it; return the memory that lives for it.
+        """Deduplicate and store a new memory; return the live memory that now states it.
 
-        That is the new one, an older one that already states it, or a merge of both. The result is
-        stored already. A memory that was stored before is not stored twice.
+        That is the new memory, an older one that already states it, or a merge of both. It is
+        already stored when this returns. A memory that was stored before is not stored twice.
 
         Raises: LedgerError if nothing could be stored.
         """
@@ -177,11 +184,17 @@ class MemoryDeduplicator:
         lease: Lease | None = None,
         on_progress: Progress | None = None,
     ) -> list[Outcome]:
-        """Decide about several new memories in order, each as if those before it were stored.
+        """Deduplicate and store several new memories; return one outcome for each, in order.
 
-        A merge that the extracting model named is applied if a second reading accepts it.
+        Each is compared with the stored memories and with those before it in the list. If the model
+        that extracted a memory proposed a merge, the merge is applied if a second reading accepts
+        its text.
 
-        Raises: LedgerError; LeaseLost if `lease` is not held any more: then nothing more is stored.
+        `run`: identifier under which the decisions are recorded; without one, calls of the model
+        count against the hourly limit. `lease`: a claim on a conversation that must be held at each
+        write. `on_progress` receives how many memories are done, and how many there are.
+
+        Raises: LedgerError; LeaseLost if the lease is no longer held: then nothing more is stored.
         """
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
@@ -200,7 +213,11 @@ class MemoryDeduplicator:
     async def _embedded(
         self, new: Sequence[Memory | Extracted], calls: CallBudget
     ) -> Sequence[_Incoming]:
-        """Embed several in one call; a single one that names nothing is embedded when prepared."""
+        """Embed new memories in one call, and check the merges that extraction proposed for them.
+
+        A single memory without such a proposal is embedded later, when its neighbours are looked
+        up.
+        """
         extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in new]
         if not self._config.dedup_enabled:
             extracted = [Extracted(one.memory) for one in extracted]
@@ -222,7 +239,10 @@ class MemoryDeduplicator:
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
-        """Prepare, decide and apply the first of these, at least one; again after a conflict."""
+        """Decide about the first few of `new`, at least one, and store them; return their outcomes.
+
+        If another write comes first, decide about the first one alone, again.
+        """
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
         lost = Usage() if batch[0].named is None else batch[0].named.usage
@@ -245,10 +265,11 @@ class MemoryDeduplicator:
                 batch = [replace(batch[0], named=named)]
 
     async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
-        """Decide about the first of these, at least one, each as if those before it were stored.
+        """Decide about the first few of `batch`, at least one.
 
-        It ends where only the store can tell, or where a model elsewhere is to be asked. A merge
-        that extraction named and a reader accepted is decided already, and goes alone.
+        Each is decided as if those before it were stored. Stop before a memory that needs a new
+        search of the store or an answer of a remote model. If the first one has an accepted merge,
+        only this merge is returned.
         """
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:
@@ -285,7 +306,11 @@ class MemoryDeduplicator:
         *,
         alone: bool,
     ) -> Decided | None:
-        """Decide about one; None if a remote model must be asked and others come before it."""
+        """Decide about one new memory.
+
+        Return None if a remote model must be asked, but other memories of the batch are to be
+        applied first. `alone`: whether there are no such memories.
+        """
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
             return Decided(add(new, _OTHERS_FIRST, pending=True), Unconditional(), arrival.new)
@@ -319,7 +344,10 @@ class MemoryDeduplicator:
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
 
     def _seen(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
-        """Return it as it is found once those before it are stored; None if only the store can."""
+        """Return `new` with the matches it will have once the decisions in `before` are applied.
+
+        Return None if only a new search of the store can tell.
+        """
         found = new.neighbours
         if isinstance(found, Unsearched):
             return None
@@ -330,10 +358,10 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Keep matches that stand for similar texts only: a chain a~b~c must not join unlike ends.
+        """Keep only the matches whose replaced texts are similar to the new memory too.
 
-        Where a text may be replaced by one that does not state it, the ends of the chain are
-        compared; with the guard, a text that replaced another states all of it.
+        Otherwise a chain a~b~c would join the dissimilar texts a and c. This is only needed without
+        the guard (`dedup_guard: false`): with it, a memory that replaced another states all of it.
         """
         lower = self._rules.lower
         return tuple(
@@ -343,7 +371,11 @@ class MemoryDeduplicator:
         )
 
     async def _asked(self, question: Question, new: Memory, effort: _Effort) -> Decision:
-        """Ask once, in doubt with one second reading; a later batch asks what that leaves open."""
+        """Ask the model once about a new memory, and return the decision.
+
+        A merged text that is in doubt gets one second reading. A question that stays open is asked
+        again by a later batch.
+        """
         if effort.attempts > _MOST_QUESTIONS:
             return add(new, _OTHERS_FIRST, pending=True)
         if not effort.calls.left:
@@ -368,19 +400,22 @@ class MemoryDeduplicator:
         on_plan: OnPlan | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
-        """Find every group of near-copies and merge it; with `dry_run`, only report the plan.
+        """Find all groups of near-copies in the store and merge them; return a report.
 
-        Rounds of search, plan and decisions follow each other until nothing is left, or `max_calls`
-        of the model are spent (by default `dedup_calls_per_run`); the least alike groups then wait
-        for the next run. Questions that a model failed at are asked again when they are due. A
-        model that reads pages is shown what the rules leave, up to 48 memories at a time; with
-        `thorough`, also what it has read in one pass only. An interrupted run keeps its decisions.
+        Rounds of search, plan and decisions repeat until nothing is left to do. After `max_calls`
+        calls of the model (default: the setting `dedup_calls_per_run`), the least similar groups
+        wait for the next run. Questions that the model failed to answer are asked again when they
+        are due. A model that reads pages is also shown the memories that the rules leave, up to 48
+        in one question. A run that is interrupted keeps the decisions made so far.
 
-        A dry run plans the first round, asks no model, opens no index and writes nothing; its
-        report holds the `groups` least certain groups, by default all.
+        `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
+        all). This asks no model, opens no index and writes nothing. `thorough`: also show the model
+        again what it has read only in a run that was not thorough.
 
-        `on_page` (by default `on_progress`) is called after each page, `on_plan` with the first
-        plan before the model is asked, `on_compared` from a thread with the texts compared so far.
+        `on_progress` receives how many groups of the round are settled, and how many there are.
+        `on_page` is called in the same way after each page (default: `on_progress`), `on_plan` with
+        the report of the planned first round before the model is asked, and `on_compared` from a
+        thread with how many texts are compared, and all.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
@@ -391,12 +426,20 @@ class MemoryDeduplicator:
     async def audit(
         self, chosen: GroupFilter | None = None, on_compared: Progress | None = None
     ) -> Audit:
-        """Plan what `deduplicate_all` would do first; the report has only the chosen groups."""
+        """Plan what `deduplicate_all` would do first, and change nothing.
+
+        `chosen` selects and sorts the groups that the report lists (default: all of them).
+        `on_compared` receives, in another thread, how many texts are compared, and how many there
+        are.
+        """
         batch = self._batch(Asker(self._model.name), None, on_compared)
         return await batch.audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
-        """Plan the first round of a batch; `asker` is who would decide, by default the model."""
+        """Return the plan of a batch's first round.
+
+        `asker`: who would judge the groups, for example a person in a review (default: the model).
+        """
         batch = self._batch(asker or Asker(self._model.name), None)
         return (await batch.audit(GroupFilter(0))).plan
 
@@ -408,9 +451,10 @@ class MemoryDeduplicator:
         on_page: Progress | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
-        """Ask now what the model could not answer, and nothing else.
+        """Ask the model now what it failed to answer earlier, and nothing else; return a report.
 
-        With `again`, the whole store is asked about again, except what a person keeps apart.
+        `again`: ask about the whole store instead, except about memories that a person keeps apart.
+        The callbacks are those of `deduplicate_all`.
         """
         asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
         if again:
@@ -434,7 +478,11 @@ class MemoryDeduplicator:
 def _outcomes(
     settled: Sequence[Outcome | Decided], done: Sequence[Applied | Conflict], effort: _Effort
 ) -> list[Outcome]:
-    """Return the outcomes up to the first decision that was not applied."""
+    """Return the outcomes up to the first decision that was not applied.
+
+    `settled` holds outcomes and decisions in order, `done` what became of these decisions. The cost
+    of the decision that was not applied is added to `effort.lost`.
+    """
     outcomes: list[Outcome] = []
     answers = iter(done)
     for one in settled:

@@ -1,9 +1,9 @@
-"""Run a batch's pair search and group plans on an executor: local processes or a cluster.
+"""Run a batch's search for pairs and planning of groups on local processes or a cluster.
 
-A task is a pair of row ranges of one scope, or a run of small scopes, or some groups. It gets
-the keys of its texts and reads their vectors from the ledger itself; it writes nothing. The answers
-are those of a local run, pair by pair. What a task could not do, because its worker died or cannot
-reach the ledger, is done here: that costs time and nothing else.
+A search task compares two row ranges of one scope's texts, or several small scopes; a planning task
+plans several groups. A search task receives the keys of its texts and reads their vectors from the
+ledger itself. Tasks write nothing. The results are the same as those of a local run. If a task
+fails, because its worker died or cannot reach the ledger, this process does its work.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 logger = logging.getLogger(__name__)
 
 ROWS = 15_840
-"""Rows of a range: 16 MB of vectors of 256 dimensions, two seconds of products for two ranges."""
+"""Number of texts in a row range.
+
+So many vectors of 256 dimensions take 16 MB; to compare two ranges takes about two seconds.
+"""
 _GROUPS = 250
-"""Groups that one task plans."""
+"""Number of groups that one task plans."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +39,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Block:
-    """Two row ranges of a search, or one with itself, and where they begin."""
+    """One part of a search: all pairs between two row ranges, or within one range.
+
+    `search`: number of the search. `part`: the texts of both ranges. `across`: number of texts in
+    the first range; None if there is only one range. `left`, `right`: first row of each range.
+    """
 
     search: int
     part: PairSearch
@@ -46,10 +53,10 @@ class _Block:
 
 
 class DistributedExecutor:
-    """Submits tasks to an executor and combines their answers."""
+    """A PlanExecutor that runs its work as tasks on an executor, and combines their results."""
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
-        """`ledger_url` is the ledger's address for workers, `rows` the length of a range."""
+        """Set the executor for tasks, the ledger's address for workers, and the rows of a range."""
         self._executor = executor
         self._url = ledger_url
         self._rows = rows
@@ -101,7 +108,10 @@ class DistributedExecutor:
 
 
 def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
-    """Yield the blocks of each task: many small ones, or one large one."""
+    """Yield the blocks of each task: several small blocks, or one large block.
+
+    `rows`: the greatest number of rows in a task of several blocks.
+    """
     run: list[_Block] = []
     for block in blocks:
         if run and sum(len(one.part.keys) for one in run) + len(block.part.keys) > rows:
@@ -113,9 +123,9 @@ def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """Find pairs in a worker, which reads the vectors from the ledger itself.
+    """Find pairs in a worker, which reads the vectors from the ledger at `url`.
 
-    Raises: LedgerError; KeyError where a text is gone.
+    Raises: LedgerError; KeyError if a text is no longer in the ledger.
     """
     with Ledger.open(url) as ledger, ledger.reading() as reader:
         vectors = reader.vectors.table(key for block in run for key in block.part.keys)
@@ -129,7 +139,7 @@ def _found_in(
 
 
 def _answer(future: Future[T] | None, here: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the worker's answer; if it failed, do its task in this process."""
+    """Return the result of a task; if the task failed, call `here` in this process instead."""
     try:
         if future is not None:
             return future.result()
@@ -141,7 +151,7 @@ def _answer(future: Future[T] | None, here: Callable[P, T], *args: P.args, **kwa
 def _put_together(
     search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 ) -> CandidatePairs:
-    """Combine the pairs of a search's blocks."""
+    """Combine the results of a search's blocks into the result of the search."""
     upper = joined(_moved(block, found.upper) for block, found in parts)
     near = joined(_moved(block, found.nearest) for block, found in parts)
     counts = np.sum([found.counts for _, found in parts], axis=0)
@@ -150,7 +160,7 @@ def _put_together(
 
 
 def _moved(block: _Block, pairs: Pairs) -> Pairs:
-    """Number the pairs of a block by the rows of the whole search."""
+    """Return the pairs of a block with the row numbers of the whole search."""
     if block.across is None:
         return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)
     return Pairs(pairs.i + block.left, pairs.j + (block.right - block.across), pairs.similarity)

@@ -1,4 +1,4 @@
-"""Ask a model which memories state the same fact, and check its merged texts."""
+"""Ask a model which memories state the same fact, and check the texts it would merge them into."""
 
 from __future__ import annotations
 
@@ -40,35 +40,45 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 QUOTED = 60
-"""Characters of a memory in a log line, at most."""
+"""The greatest number of characters of a memory that a log line quotes."""
 _FAILED = "DEDUP_FAIL: LLM merge failed"
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Why an answer is not believed; `refused` if it was readable but its text is wrong."""
+    """Why an answer of the model is not used.
+
+    `refused`: whether the answer was readable, but a merged text in it was wrong.
+    """
 
     why: str
     refused: bool = False
     partial: Decision | None = None
-    """Decision about the other groups, if one was refused."""
+    """The decision about the other groups of the answer, if some were accepted."""
 
 
 @dataclass(frozen=True)
 class NamedMerge:
-    """The outcome for a new memory and those that the extracting model names."""
+    """The result of checking a merge that the model proposed when it extracted a new memory.
+
+    The merge joins the new memory and the stored memories that the model named.
+    """
 
     decision: Decision | None = None
-    """The accepted merge, or the question that a refused one leaves open."""
+    """The accepted merge, or an open question if it was refused; None if there is a conflict."""
     revision: int = 0
-    """Revision of the ledger at which it was decided."""
+    """The ledger's revision at which the stored memories were read."""
     conflict: str = ""
-    """Why they cannot be merged any more."""
+    """Why the memories can no longer be merged; empty if they can."""
     usage: Usage = field(default_factory=Usage)
+    """Cost of the check; if several merges are checked together, the first has the whole cost."""
 
 
 class Judging:
-    """Asks a model, and turns the verdict into a decision once its merged texts are checked."""
+    """Asks a language model which memories state the same fact, and returns decisions.
+
+    The merged texts in its answers are checked by the program and, in doubt, by a second reading.
+    """
 
     def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
         self._store = store
@@ -77,10 +87,11 @@ class Judging:
         self.reader = SecondReader(store, model)
 
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
-        """Return the model's decision; after `most_answers` that are not believed, the fallback.
+        """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
-        From the second answer on the question says what was wrong. If no call is left, the question
-        stays open, and the decision names no model.
+        If an answer is discarded, the question is repeated with the reason, up to `most_answers`
+        answers in all. Then, or if the model fails, rules decide and the question stays open. If
+        `asking` has no calls left, the question stays open too, and the decision names no model.
         """
         problem = _Problem("")
         for _ in range(most_answers):
@@ -104,7 +115,10 @@ class Judging:
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
     ) -> list[NamedMerge]:
-        """Check the merges that extraction proposes, all in one second reading."""
+        """Check the merges proposed by extraction, all in one second reading.
+
+        Return one result for each new memory, in order.
+        """
         found, revision = await in_thread(find_named, self._store, new)
         parts = {
             n: await self._proposed(extracted.merged, named)
@@ -128,9 +142,10 @@ class Judging:
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
-        """Merge the members of a believed part, for this reason; keep those of a refused one.
+        """Return the decision about one proposed merge whose text is believed or refused.
 
-        The question about a refused one stays open if it may pass later.
+        If it is believed, its members are merged, for the reason `why`. If it is refused, they are
+        kept, and the question stays open unless the refusal is final.
         """
         if part.belief is Belief.BELIEVED:
             return joined_as(part, similarity, why, self._store.new_id, self.model.name)
@@ -148,7 +163,10 @@ class Judging:
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking
     ) -> tuple[tuple[Part, ...], str]:
-        """Return the parts after one second reading, and why any of them is still in doubt."""
+        """Settle doubtful parts by one second reading.
+
+        Return all parts, and why some of them stay in doubt (empty if none do).
+        """
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
         try:
@@ -160,7 +178,7 @@ class Judging:
             return parts, str(exc)
 
     async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
-        """Return a decision that can be believed, or why the verdict cannot.
+        """Ask the question once; return a decision, or the problem if the answer cannot be used.
 
         Raises: ModelError.
         """
@@ -174,9 +192,9 @@ class Judging:
     async def decide_together(
         self, questions: Sequence[Question], asking: Asking
     ) -> list[Decision | None]:
-        """Ask about several groups of one scope as one page; return the decision about each.
+        """Ask about several groups of one scope in a single question; return one decision for each.
 
-        None for a group of which the answer joins a member with one of another group.
+        A decision is None if the answer joins a member of the group with a member of another one.
 
         Raises: ModelError.
         """
@@ -195,7 +213,10 @@ class Judging:
     async def _own(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | None:
-        """Decide one group of a page by those of its parts that are about it."""
+        """Decide about one group of a page, by the parts of the answer that contain its members.
+
+        Return None if such a part contains a memory of another group.
+        """
         ids = {member.id for member in question.members}
         named = [(part, {one.id for one in part.merge.members}) for part in parts]
         own = [(part, its) for part, its in named if not ids.isdisjoint(its)]
@@ -209,7 +230,11 @@ class Judging:
     def _decided(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | _Problem:
-        """Decide by a verdict, each part of which is believed or refused."""
+        """Turn the settled parts of an answer into a decision.
+
+        If one is refused, return a problem instead, with a decision about the groups that were
+        accepted.
+        """
         refused = [part for part in parts if part.belief is Belief.REFUSED]
         believed = [part for part in parts if part not in refused]
         gone = {member.id for part in refused for member in part.merge.members}
@@ -225,7 +250,10 @@ class Judging:
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """Return the fallback; it names the model if that was asked."""
+        """Return the decision about the accepted groups, if any, else the fallback by rules.
+
+        The fallback names the model only if the model was `asked`.
+        """
         if problem.partial is not None:
             log_merges(problem.partial)
             return replace(problem.partial, usage=usage)
@@ -244,7 +272,10 @@ def left_open(
     model: str | None = None,
     usage: Usage | None = None,
 ) -> Decision:
-    """Keep the members as they are, and the question open; `model` is None if none was asked."""
+    """Return a decision that keeps the members as they are and leaves their question open.
+
+    `why`: the recorded reason. `model`: the model that was asked; None if none was.
+    """
     decision = Decision(Action.KEEP_BOTH, why, members, similarity=similarity, pending=True)
     return replace(decision, model=model, usage=usage or Usage())
 

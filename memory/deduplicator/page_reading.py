@@ -1,4 +1,7 @@
-"""Read the pages of one scope: ask, check merged texts, apply decisions, record what was read."""
+"""Have a model read the pages of one scope, check its merged texts, and apply its decisions.
+
+A page is one question about up to 48 memories of a scope.
+"""
 
 from __future__ import annotations
 
@@ -23,35 +26,42 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SMALLEST = 8
-"""A page of no more memories is not halved again."""
+"""Pages with at most this many memories are not halved if their answer cannot be used."""
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
 @dataclass(frozen=True)
 class PageReader:
-    """A model that reads pages, with its limits of calls, time and concurrency."""
+    """A judge that reads pages, with limits on calls, seconds per question and concurrency."""
 
     judging: Judging
     calls: CallBudget
     budget_s: float
     concurrency: asyncio.Semaphore
     at_once: int
-    """Pages of one scope that are read before their merges are checked together."""
+    """The number of a scope's pages that are read before their merges are checked together."""
 
 
 @dataclass(frozen=True)
 class ScopeContext:
-    """What reading a scope needs of the store."""
+    """The functions and values through which the reading of one scope reaches the store."""
 
     apart: Apart
+    """Return the judge who keeps two of the given memories apart; None if there is none."""
     similarity: Callable[[Sequence[Memory]], float]
-    """Return the similarity of the two members that are least alike."""
+    """Return the similarity of the two least similar memories among those given."""
     apply: Callable[[Decision], Awaitable[Memory | None]]
-    """Apply a decision; return the memory that lives for its newest member, None on conflict."""
+    """Apply a decision.
+
+    Return the live memory that now stands for its newest member; None if there was a conflict.
+    """
     record: Callable[[set[str]], Awaitable[None]]
-    """Record that the texts with these keys have been read."""
+    """Record that the model has read the texts with these keys."""
     arrival: Mapping[str, int]
-    """Order of arrival by id; a merged memory has that of its last member."""
+    """The position of each memory, by id, in the order in which memories were stored.
+
+    A merged memory has the position of its last member.
+    """
 
     def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
         return tuple(sorted(members, key=lambda one: (one.timestamp, self.arrival.get(one.id, 0))))
@@ -59,19 +69,22 @@ class ScopeContext:
 
 @dataclass
 class _Page:
-    """A page that is being read; if it stays open, its texts count as unread."""
+    """A page that the model reads. If it stays open, the next run reads its texts again."""
 
     plan: PagePlan
     usage: Usage = field(default_factory=Usage)
-    """Cost of its answer; the first decision of the page records it."""
+    """Cost of the page's answer; it is recorded with the page's first decision."""
     is_open: bool = False
     unread: set[str] = field(default_factory=set)
-    """Text keys of members whose decision met a conflict, or whose group lost to a larger one."""
+    """Keys of texts that must be read again.
+
+    Another write came before the decision about them, or their group overlapped with a larger one.
+    """
 
 
 @dataclass(eq=False)
 class _NamedGroup:
-    """A group that an answer about a page names."""
+    """A group of memories that the model's answer about a page would merge."""
 
     page: _Page
     part: Part
@@ -86,7 +99,10 @@ class _NamedGroup:
 
 
 class ScopeReading:
-    """Reads the pages of one scope, a few at a time, and checks their merges together."""
+    """Has a model read the pages of one scope, several at a time, and applies its decisions.
+
+    The merged texts of pages that are read at the same time are checked together.
+    """
 
     def __init__(
         self, reader: PageReader, context: ScopeContext, pages: Sequence[PagePlan]
@@ -96,20 +112,21 @@ class ScopeReading:
         self._todo = list(pages)
         self._calls = reader.calls
         self._living: dict[str, Memory] = {}
-        """Memory that lives for each memory that this reading has merged, by id."""
+        """For each memory that this reading has merged, by id: the live memory that it became."""
         self._made: set[str] = set()
-        """Text keys of merged memories."""
+        """Keys of the texts that this reading created by merging."""
         self._unread: set[str] = set()
-        """Text keys that must be read again, even if a later page shows them."""
+        """Keys of texts that must be read again, even if a later page of this reading shows them.
+        """
         self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()
         self.failure = ""
-        """Reason of the last call that failed."""
+        """Why the last failed call failed; empty if none has."""
         self.left = 0
-        """Pages that wait for the next run."""
+        """Number of pages left for the next run."""
 
     async def run(self, on_page: Callable[[], None]) -> None:
-        """Read all pages; `on_page` is called after each."""
+        """Read all pages; `on_page` is called after each one."""
         while self._todo:
             pages = self._todo[: self._reader.at_once]
             self._calls = self._reader.calls.part(_calls_for(len(pages)))
@@ -122,7 +139,7 @@ class ScopeReading:
             del self._todo[: len(pages)]
 
     async def _read_batch(self, plans: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
-        """Read some pages, and settle what comes of them."""
+        """Read several pages, check the merges in their answers, and apply the decisions."""
         pages: list[list[_Page]] = [[] for _ in plans]
         read = (
             self._read(plan.with_living(self._living), its)
@@ -140,9 +157,10 @@ class ScopeReading:
     # --- asking ---
 
     async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_NamedGroup]:
-        """Ask about a page; if its answer is cut off or unusable, ask about its halves.
+        """Ask about a page and return the groups of the answer.
 
-        Each page that is read is added to `pages`.
+        If the answer is cut off or cannot be used, ask about each half of the page instead. The
+        pages that were really asked about are appended to `pages`.
         """
         page = _Page(plan)
         members = self._context.oldest_first(plan.members)
@@ -172,7 +190,9 @@ class ScopeReading:
     async def _groups(
         self, page: _Page, question: Question, pages: list[_Page]
     ) -> list[_NamedGroup]:
-        """Ask; return the groups of the answer, as far as the program can tell.
+        """Ask one question about a page; return the groups of the answer, checked by the program.
+
+        Some may still need a second reading. The page is appended to `pages`.
 
         Raises: ModelError.
         """
@@ -186,7 +206,9 @@ class ScopeReading:
         return [_NamedGroup(page, part) for part in parts]
 
     async def _asked(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
-        """Return what `ask` returns; count what it costs, and keep why it failed.
+        """Return the result of `ask`, within the limits of the reading.
+
+        Its cost is added to `usage`. If it fails, the reason is noted in `failure`.
 
         Raises: ModelError.
         """
@@ -203,9 +225,9 @@ class ScopeReading:
             self.usage += asking.usage
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Have the doubtful merges read, those of all pages together.
+        """Settle the doubtful merges of all pages by second readings; return the settled groups.
 
-        Where that fails, their pages stay open, and the groups are left out.
+        If a second reading fails, its groups are left out, and their pages stay open.
         """
         doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
@@ -227,9 +249,10 @@ class ScopeReading:
                 group.part = part
 
     async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Tell the judge why groups were refused, and ask about these once more.
+        """Ask once more about the refused groups, with the reasons; return the groups to decide.
 
-        Members of accepted groups are left out of them; a group with fewer than two is dropped.
+        Members that are also in an accepted group are removed first. A group that has fewer than
+        two left is dropped. Groups that are refused for good are not asked about again.
         """
         accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
         settled: list[_NamedGroup] = []
@@ -253,7 +276,11 @@ class ScopeReading:
         return settled
 
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask about refused groups once more; one that is not named again is kept apart."""
+        """Ask once more about refused groups; return the groups of the new answer.
+
+        A refused group none of whose members is named again counts as different facts, for good. If
+        there is no usable answer, return the refused groups unchanged.
+        """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())
         objection = _objection(shown, [group.part for group in refused])
@@ -278,7 +305,10 @@ class ScopeReading:
     # --- what comes of it ---
 
     async def _settle(self, group: _NamedGroup) -> None:
-        """Apply the decision about a group; a refused one stays open if it may pass later."""
+        """Apply the decision about one group: merge it, or keep its members if it was refused.
+
+        The question about a refused group stays open unless the refusal is final.
+        """
         page, part = group.page, group.part
         decision = self._reader.judging.join(part, self._context.similarity(group.members))
         decision, page.usage = replace(decision, usage=page.usage), Usage()
@@ -291,7 +321,12 @@ class ScopeReading:
             self._made.add(text_key(living.content))
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
-        """Record the texts whose last page this was as read, and what was merged from them."""
+        """Record the texts of a page, and those merged from them, as read.
+
+        Texts that a later page shows too are not recorded yet.
+
+        If one of its parts stays open, nothing is recorded, and the page is left for the next run.
+        """
         if any(page.is_open for page in pages):
             self.left += 1
             return
@@ -303,7 +338,10 @@ class ScopeReading:
 
 
 def _calls_for(pages: int) -> int:
-    """Return how many calls so many pages are expected to take: two fill a second reading."""
+    """Return the number of calls that reading so many pages is expected to take.
+
+    Each page takes one call, and every two pages take one for a second reading.
+    """
     return pages + (pages + 1) // 2
 
 
@@ -325,10 +363,11 @@ def _is_refused(group: _NamedGroup) -> bool:
 def _untangled(
     groups: Sequence[_NamedGroup], context: ScopeContext, most: int
 ) -> list[_NamedGroup]:
-    """Combine groups that share members, so that the combination is asked about once more.
+    """Combine groups that share members into one, which the model is asked about once more.
 
-    A group that contains the others stays as it is. If they can never be one group, the largest
-    disjoint ones stay, and members of none of these are read again.
+    If one of them contains all the others, it alone is kept. If the combined group would have more
+    than `most` members, or two that must stay apart, the largest groups without common members are
+    kept instead; memories in none of these are read again. Refused groups are returned unchanged.
     """
     kept = set(filter(_is_refused, groups))
     found = [group for group in groups if group not in kept]
@@ -353,7 +392,10 @@ def _untangled(
 
 
 def _largest_disjoint(largest_first: Sequence[_NamedGroup]) -> set[_NamedGroup]:
-    """Keep the largest disjoint groups; members of no kept group count as unread."""
+    """Keep the largest groups that have no common members.
+
+    Members of none of these are marked as unread on their pages.
+    """
     taken: set[str] = set()
     kept: set[_NamedGroup] = set()
     for group in largest_first:

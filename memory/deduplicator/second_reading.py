@@ -1,8 +1,8 @@
-"""Have a model read merged texts that the program cannot check, many in one call.
+"""Have a model read merged texts again if the program cannot check them, many in one call.
 
-A model is tried on eight merges before it is trusted, and the ledger keeps the result. Four of them
-are faithful, though reworded. The others are wrong where a hasty reader looks away: a value, who
-does what, a newer fact that is gone, an invention.
+A model is trusted with this after a trial of eight merges, whose result is kept in the ledger. Four
+are faithful, though reworded. Four have an error that is easy to miss: a changed value, a wrong
+person, a newer fact left out, or an invention.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from memory.store import MemoryStore
 logger = logging.getLogger(__name__)
 
 TRIAL_VERSION = 1
-"""Raise it when the merges change: a model is then tried again."""
+"""Version of the trial; raise it when the merges change, so that every model is tried again."""
 MOST_ACCEPTED = 1
-"""Wrong merges that a model may accept and still be trusted."""
+"""The greatest number of wrong merges that a trusted model may have accepted in its trial."""
 _FAITHFUL, _WRONG = True, False
 _MERGES = (
     (
@@ -95,13 +95,13 @@ def _merge(number: int, *texts: str) -> ProposedMerge:
 
 
 TRIAL = tuple(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
-"""The merges as a model is shown them, in one call."""
+"""The merges of the trial, which a model is shown in one call."""
 FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
-"""Whether each merge of the trial is faithful."""
+"""Whether each merge of the trial is faithful, in the same order."""
 
 
 def accepted_wrongly(answer: Rereading) -> int:
-    """Count the wrong merges that a second reading accepts."""
+    """Count the wrong merges of the trial that a model's answer accepts."""
     return sum(
         reading is not None and reading.accepted and not faithful
         for reading, faithful in zip(answer.readings, FAITHFUL, strict=False)
@@ -115,7 +115,10 @@ _PREFIX = f"second_reading:{TRIAL_VERSION}:"
 
 
 class SecondReader:
-    """Settles doubtful merges: by a second reading, or by words if the model is not trusted."""
+    """Decides whether doubtful merges are believed or refused, by a second reading of the model.
+
+    If the model is not trusted with this, the program compares the words instead.
+    """
 
     def __init__(self, store: MemoryStore, model: LanguageModel) -> None:
         self._store = store
@@ -124,9 +127,10 @@ class SecondReader:
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
     async def settle(self, parts: Sequence[Part], asking: Asking) -> tuple[Part, ...]:
-        """Return the parts, all of one scope, each believed or refused; at most 16 are doubtful.
+        """Return the parts in order, after each doubtful one has become believed or refused.
 
-        They are read in one call. A merge without an answer is refused.
+        A part is a proposed merge, with the result of its check. At most 16 may be doubtful: they
+        are read in one call. A merge that the answer does not mention is refused.
 
         Raises: ModelError.
         """
@@ -144,7 +148,10 @@ class SecondReader:
     # --- trust ---
 
     async def _is_trusted(self, asking: Asking) -> bool:
-        """Whether the model passed its trial, which the first task to ask holds."""
+        """Return whether the model passed its trial; hold the trial first if there was none.
+
+        Other tasks of the event loop that ask meanwhile wait for its result.
+        """
         if not self._model.page_size:
             return False
         async with self._trying.mine(asyncio.Lock):
@@ -166,7 +173,7 @@ class SecondReader:
         return wrong <= MOST_ACCEPTED
 
     def known(self) -> bool | None:
-        """Return whether the model passed its trial; None if it was not tried."""
+        """Return whether the ledger says that the model passed its trial; None if it had none."""
         with self._store.ledger.reading() as reader:
             wrong = reader.meta(_PREFIX + self._model.name)
         return None if wrong is None else int(wrong) <= MOST_ACCEPTED
@@ -176,14 +183,14 @@ class SecondReader:
             writer.set_meta(_PREFIX + self._model.name, str(wrong))
 
     def try_again(self) -> None:
-        """Forget how the model's trial went."""
+        """Delete the result of the model's trial, so that the model is tried again."""
         self._trusted = None
         with self._store.ledger.writing() as writer:
             writer.drop_meta(_PREFIX + self._model.name)
 
 
 def untrusted_readers(reader: Reader) -> list[str]:
-    """Describe each model that failed its trial, and what that means."""
+    """Return one sentence for each model that failed its trial, with the consequence, by name."""
     tried = reader.metas(_PREFIX)
     return [
         _described(key.removeprefix(_PREFIX), int(wrong))
