@@ -37,16 +37,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each of two texts states that the other does not, in words to show to a person.
-
-    `conflict`: differences that keep both texts from covering each other. They are also in `only_a`
-    and `only_b`. Examples: a negation or "used to" in one text, another word order, another
-    preposition ("for Mia" / "with Mia"), or an addition that changes the statement.
-    """
+    """What each of two texts states that the other does not, in words to show to a person."""
 
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     conflict: tuple[str, ...] = ()
+    """Differences that keep both texts from covering each other; they are also in the other two
+    fields.
+
+    Examples: a negation or "used to" in one text, another word order, another preposition ("for
+    Mia" / "with Mia"), or an addition that changes the statement.
+    """
 
     @property
     def a_covers_b(self) -> bool:

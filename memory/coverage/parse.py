@@ -30,45 +30,49 @@ from memory.text import (
 
 
 class Word(NamedTuple):
-    """A word that states something.
-
-    `stated`: its key, with a mark if the form is a past, since "made" is not "make". `role`: the
-    preposition before it, or the Japanese particle after it. `joined`: whether it directly follows
-    another stated word. `clause`: the number of its clause in the text.
-    """
+    """A word that states something."""
 
     stated: str
+    """The key, with a mark if the form is a past, since "made" is not "make"."""
     key: str
+    """The same for all forms and synonyms of the word."""
     surface: str
+    """The form in the text."""
     role: str
+    """The preposition before the word, or the Japanese particle after it."""
     joined: bool
+    """Whether the word directly follows another stated word."""
     clause: int
+    """The number of the word's clause in the text."""
     is_number: bool
     past: bool
+    """Whether the form is a past."""
 
 
 class Parse(NamedTuple):
-    """What a text states, in a form that can be compared.
-
-    `tokens`: all tokens in the standard wording, function words included. `counts`: how often each
-    thing is stated. `negations`: the number of negations. `turning`: words that change the
-    statement (might, had), each with whether it is a past. `persons`: the pronouns. `shades`:
-    fillers that do have a meaning, each with the stated word before it. `asks`: whether the text
-    ends with a question mark. `passive`: whether a passive was rewritten; phrases after it may
-    change their position.
-    """
+    """What a text states, in a form that can be compared with another text."""
 
     tokens: Sequence[Token]
+    """All tokens in the standard wording, function words included."""
     words: Sequence[Word]
+    """The words that state something."""
     stated: Sequence[str]
+    """What each of the words states."""
     counts: Counter[str]
+    """How often each thing is stated."""
     negations: int
+    """The number of negations."""
     turning: Set[tuple[str, bool]]
+    """Words that change the whole statement (might, had), each with whether it is a past."""
     persons: Sequence[str]
+    """The person of each pronoun, as "he" for "his"."""
     shades: Sequence[tuple[str, str]]
+    """Fillers that do have a meaning, each with the stated word before it."""
     asks: bool
+    """Whether the text ends with a question mark."""
     language: Language
     passive: bool
+    """Whether a passive was rewritten; the phrases after it may then change their position."""
 
 
 @lru_cache(maxsize=16_384)

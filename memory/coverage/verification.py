@@ -48,12 +48,11 @@ class Belief(StrEnum):
 
 @dataclass(frozen=True)
 class Verification:
-    """The result for a merged text; `reason`: why it is refused, or which values in it are
-    outdated.
-    """
+    """The result of checking a merged text."""
 
     belief: Belief
     reason: str = ""
+    """Why the text is refused, or which values in it are outdated."""
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
@@ -209,16 +208,14 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class HardFacts:
-    """The hard facts of one text: its numbers, dates, amounts, names and codes.
-
-    `stated`: the words of each fact, by its key. `digits`: every run of digits in the text.
-    `squeezed`: only its letters and digits, in lower case; for a document, the set of its words
-    without a final s.
-    """
+    """The hard facts of one text: its numbers, dates, amounts, names and codes."""
 
     stated: Mapping[str, str]
+    """The words of each fact, by its key."""
     digits: frozenset[str]
+    """Every run of digits in the text."""
     squeezed: str | frozenset[str]
+    """The letters and digits of the text in lower case; for a document, the set of its words."""
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
         """Return the facts that none of the `others` may state, in the words of this text."""

@@ -55,44 +55,56 @@ class GroupFilter:
 
 @dataclass
 class Account:
-    """Counts what a batch run has decided, asked and left so far.
+    """Counts what a batch run has decided, asked and left so far; not thread-safe.
 
-    `run`: the run's name. `first`: the plan of the first round. `started`: monotonic time in
-    seconds. `among`: ids of memories; only groups with one of them are settled, None means all
-    groups. `failure`: why the last failed question failed. `decided`: reports of the groups decided
-    so far. `failed`, `left`: groups, as sets of ids, whose question failed or that wait for the
-    next run. `conflicts`: groups at which another write came first. `apart`: pairs of texts that
-    were judged different in this run, and are not asked about again in it. `readings`: how often
-    the pages of each scope were read. `pages`, `pages_left`: the number of pages read and not read.
-    `unread_ids`: memories of scopes that have unread pages. `shown`: texts on the pages of scopes
-    that were read to the end. `bound_by`: the judges whose verdicts this run accepts. `latest`: the
-    plan of the last round.
+    Groups are identified by the set of their members' ids.
     """
 
     run: str
+    """The run's name in the ledger."""
     first: RoundPlan
+    """The plan of the first round."""
     started: float
+    """When planning began, as monotonic time in seconds."""
     among: set[str] | None = None
+    """Ids of memories: only groups with one of them are settled. None means all groups."""
     rounds: int = 0
     retired: int = 0
+    """The number of memories retired so far."""
     merged: int = 0
+    """The number of new memories made by merging."""
     pending: int = 0
+    """The number of decisions whose question stays open."""
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
+    """Why the last failed question failed."""
     actions: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
+    """Groups whose question the model failed to answer."""
     left: set[frozenset[str]] = field(default_factory=set)
+    """Groups left for the next run."""
     apart: set[TextPair] = field(default_factory=set)
+    """Pairs of texts that were judged different in this run, which does not ask about them
+    again.
+    """
     readings: Counter[Scope] = field(default_factory=Counter)
+    """How often the pages of each scope were read."""
     pages: int = 0
+    """The number of pages that were read."""
     pages_left: int = 0
+    """The number of pages left for the next run."""
     unread_ids: set[str] = field(default_factory=set)
+    """Ids of the memories on the pages of scopes that were not read to the end."""
     shown: set[ScopedText] = field(default_factory=set)
+    """Texts on the pages of scopes that were read to the end."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
+    """Groups at which another write came first."""
     bound_by: tuple[Judge, ...] = JUDGES
+    """The judges whose verdicts this run accepts."""
     latest: RoundPlan = field(init=False)
+    """The plan of the latest round."""
 
     def __post_init__(self) -> None:
         self.latest = self.first

@@ -208,20 +208,24 @@ class PairSearch:
     """A search for pairs of similar texts within one scope; arrays have one value per text, shape
     (n,).
 
-    `keys`: the text keys; `is_cjk`: whether the text has Japanese or Chinese characters; `weights`:
-    the number of memories with the text; `scale`: turns a cosine into a similarity. All pairs at or
-    above `upper` are found. Below it, each text's nearest `neighbours` at or above `floor` are
-    found. `bands`: similarities; for each, the pairs of memories at or above it are counted.
+    It finds all pairs at or above `upper` and, below it, the nearest neighbours of each text.
     """
 
     keys: tuple[str, ...]
+    """The text keys."""
     is_cjk: Flags
+    """Whether a text has Japanese or Chinese characters."""
     weights: Ints
+    """The number of memories that have a text."""
     scale: Scale
+    """The curve from cosine to similarity."""
     upper: float
     floor: float
+    """The lowest similarity of pairs of nearest neighbours."""
     neighbours: int
+    """How many nearest neighbours below `upper` are found for each text."""
     bands: tuple[float, ...]
+    """Similarities: for each, the pairs of memories at or above it are counted."""
 
     def part(self, begin: int, end: int) -> PairSearch:
         """Return a search over the texts at positions `begin` to `end` - 1 only."""

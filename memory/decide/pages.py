@@ -40,16 +40,16 @@ _PLACED = _WEIGHT
 
 @dataclass(frozen=True)
 class PageGraph:
-    """The memories of one scope, by position, with their nearest neighbours.
-
-    `sizes`: the number of characters of each memory, shape (n,). `pairs`: each memory with its
-    nearest neighbours, each pair once. `unread`: whether a memory has not been read by an earlier
-    run, shape (n,); a pair without an unread memory has no edge.
-    """
+    """The memories of one scope, by position, with their nearest neighbours."""
 
     sizes: Ints
+    """The number of characters of each memory, shape (n,)."""
     pairs: Pairs
+    """Each memory with its nearest neighbours, each pair once."""
     unread: Flags
+    """Whether no earlier run has read a memory, shape (n,). A pair without such a memory has no
+    edge.
+    """
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:

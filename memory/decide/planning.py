@@ -44,15 +44,14 @@ BANDS = (0.98, 0.95, 0.90)
 
 @dataclass(frozen=True)
 class PageRules:
-    """Limits of the pages that a model reads.
-
-    `size`: the maximum number of memories on a page; `private`: whether private memories may be on
-    pages; `thorough`: whether every memory is shown with its eight nearest neighbours.
-    """
+    """Limits of the pages that a model reads."""
 
     size: int = MOST_ON_PAGE
+    """The maximum number of memories on a page."""
     private: bool = False
+    """Whether private memories may be on pages."""
     thorough: bool = False
+    """Whether every memory is shown with its eight nearest neighbours."""
 
 
 @dataclass(frozen=True)
@@ -91,49 +90,49 @@ class PagePlan:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Groups of texts that pages must show together again, even if a model has read them.
-
-    `groups`: sets of text keys, by scope key; `alone`: whether pages show no other unread texts.
-    """
+    """Groups of texts that pages must show together again, even if a model has read them."""
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
+    """Sets of text keys, by scope key."""
     alone: bool = False
+    """Whether pages show these texts and no other unread ones."""
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Settings of the search for similar pairs.
-
-    `scale`: turns a cosine into a similarity; `neighbours`: how many nearest neighbours below
-    `upper` are found for each text; `pages`: limits of pages, None if the model is asked about
-    pairs and small groups only; `just_below`: how far below `lower` an audit also counts pairs.
-    """
+    """Settings of the search for similar pairs."""
 
     scale: Scale = PLAIN
+    """The curve from cosine to similarity."""
     neighbours: int = 5
+    """How many nearest neighbours below the upper threshold are found for each text."""
     pages: PageRules | None = None
+    """Limits of pages; None if the model is only asked about pairs and small groups."""
     just_below: float = 0.0
+    """How far below the lower threshold an audit also counts pairs."""
 
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """The groups and pages of one round, and the figures of the store from which they were planned.
-
-    `memories`: the number of live memories; `pairs`: the number of pairs in one scope at or above
-    each of `BANDS`; `revision`: the ledger's revision; `waiting`: the number of pairs at which a
-    model failed and that are not due yet; `pages`: to be read after the groups without a question
-    are settled; `alone`: unread texts that have a vector and are on no page.
-    """
+    """The groups and pages of one round of a batch run, and figures about the store."""
 
     groups: tuple[GroupPlan, ...]
     likeness: Likeness
+    """The similarities of the memories in the snapshot."""
     memories: int
+    """The number of live memories."""
     pairs: dict[str, int]
+    """The number of pairs within a scope at or above each of `BANDS`."""
     revision: int
+    """The ledger's revision from which the round was planned."""
     waiting: int = 0
+    """The number of pairs at which a model failed and that are not due yet."""
     just_below: JustBelow | None = None
+    """The number of pairs just below the lower threshold; None if they are not counted."""
     pages: tuple[PagePlan, ...] = ()
+    """The pages, which are read after the groups that need no model are settled."""
     alone: tuple[ScopedText, ...] = ()
+    """Unread texts that have a vector and are on no page."""
 
     @property
     def asked(self) -> list[Question]:

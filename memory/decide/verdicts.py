@@ -30,18 +30,19 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a verdict, as a proposed merge, and the result of checking its text.
-
-    `belief`: DOUBTFUL if the text needs a second reading. `reason`: why it was refused, worded for
-    a model, or which values are outdated. `verified`: how it was accepted. `is_final`: whether a
-    refused group must not be asked about again.
+    """A group of a model's verdict, as a proposed merge, and the result of checking the merged
+    text.
     """
 
     merge: ProposedMerge
     belief: Belief
+    """DOUBTFUL means that the text needs a second reading."""
     reason: str = ""
+    """Why the merge was refused, worded for a model, or which values are outdated."""
     verified: Verified | None = None
+    """How the text was accepted; None if it was not."""
     is_final: bool = False
+    """Whether a refused merge must not be asked about again."""
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:

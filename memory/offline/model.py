@@ -217,13 +217,12 @@ _REMEMBER_JA = re.compile(
 
 
 class Statement(NamedTuple):
-    """A statement in the third person that names its subject; `strength`: how strong it is, 0 to
-    1.
-    """
+    """A statement in the third person that names its subject."""
 
     text: str
     is_opinion: bool
     strength: float
+    """How strong the statement is, from 0 to 1."""
 
 
 def statements(

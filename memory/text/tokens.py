@@ -54,18 +54,19 @@ class Kind:
 
 
 class Token(NamedTuple):
-    """A word, number, sign or punctuation mark of a text.
-
-    `key`: the same for all forms and synonyms of a word; `surface`: the form in the text; `past`:
-    whether that form is a past; `participle`: whether it can be a participle, as "cut" can. In
-    Japanese that a dictionary has read, `participle` marks a verb.
-    """
+    """A word, number, sign or punctuation mark of a text."""
 
     key: str
+    """The same for all forms and synonyms of a word; "" for punctuation."""
     kind: str
     surface: str
+    """The form in the text."""
     past: bool = False
+    """Whether the form is a past."""
     participle: bool = False
+    """Whether the form can be a participle, as "cut" can. True for verbs of a Japanese
+    dictionary.
+    """
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
