@@ -26,9 +26,7 @@ TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the tokens of an agent's server: one line `TOKEN USER` per user."""
 EVERY_KEY = "docs/configuration.md lists every key"
 _SIMILAR = 0.8
-"""A variable whose name is at least this similar to one of ours, 0 to 1, is taken for a typing
-error.
-"""
+"""An unknown variable counts as misspelled if its name is at least this similar to one of ours."""
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
 """Where each key was set: a file and line such as `config.yaml:7`, or the name of a variable."""
@@ -222,10 +220,11 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
 
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
-    """Return whether a file that is not ours looks as if it were meant for us, so that a warning
-    helps.
+    """Return whether another program's file looks as if it were meant for us, so that we should
+    warn.
 
-    That is so if a section has nearly one of our names; for `memory:`, one of its keys must, too.
+    That is so if a section has nearly one of our names. A `memory:` section must also have a key
+    that is nearly one of ours.
     """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
@@ -272,16 +271,12 @@ def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any
 
 
 def _variable(key_path: KeyPath) -> str:
-    """Return the name of a key's environment variable, such as MEMORY_DATA_DIR or
-    MEMORY_LLM_MODEL.
-    """
+    """Return the name of a key's environment variable, such as MEMORY_LLM_MODEL."""
     return "_".join(["memory", *key_path] if key_path[0] != "memory" else key_path).upper()
 
 
 def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
-    """Set a key in nested sections. The sections are copied, so that the originals do not
-    change.
-    """
+    """Set a key in nested sections, which are copied, so that the originals do not change."""
     for name in key_path[:-1]:
         inner = values.get(name)
         values[name] = dict(inner) if isinstance(inner, dict) else {}
@@ -298,9 +293,7 @@ def _suggestion(key_path: KeyPath) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
-    """Yield the keys that environment variables set; log a warning for names that look
-    misspelled.
-    """
+    """Yield the keys that environment variables set; warn in the log about misspelled names."""
     variables = {_variable(key_path): (key_path, type_) for key_path, type_ in _all_keys()}
     for name in sorted(environ):
         if name in variables and environ[name].strip():  # a blank folder is not the current one

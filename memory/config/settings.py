@@ -63,9 +63,7 @@ ServerUrl = Annotated[str | None, AfterValidator(server_url)]
 
 
 class ChromaConfig(Frozen):
-    """How to reach Chroma: on a server if `host` is set, else in a process that this program
-    starts.
-    """
+    """How to reach Chroma: on a server if `host` is set, else in a process that we start."""
 
     host: str | None = None
     port: int = Field(default=8000, ge=1, le=65535)
@@ -84,8 +82,9 @@ class SearchConfig(Frozen):
 
 
 class EmbeddingConfig(Frozen):
-    """Which embedder turns texts into vectors; a store keeps its embedder until `memory-dedup
-    reembed`.
+    """Which embedder turns texts into vectors.
+
+    A store keeps the embedder that it was made with until `memory-dedup reembed`.
     """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
@@ -93,15 +92,11 @@ class EmbeddingConfig(Frozen):
     model: str | None = None
     """The model's name on a server; None means the default of Gemini or OpenAI."""
     dim: int | None = Field(default=None, ge=16, le=8192)
-    """The number of dimensions that a server's vectors have; None means that of the default
-    model.
-    """
+    """The dimension of a server's vectors; None means that of the default model."""
     base_url: ServerUrl = None
-    """The URL of an OpenAI-compatible server; None means that of the language model, if it has
-    one.
-    """
+    """The URL of an OpenAI-compatible server; None means the language model's, if it has one."""
     scale: Scale | Literal["plain"] | None = None
-    """The curve from cosine to similarity. None is the embedder's own curve, `plain` the cosine
+    """The curve from cosine to similarity; None means the embedder's own, `plain` the cosine
     itself.
     """
 
@@ -119,13 +114,15 @@ class MemoryConfig(Frozen):
     """The maximum number of model calls in one batch or import."""
     read_private: bool = False
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
-    """The maximum number of model calls per hour for memories saved one by one; more questions
-    wait.
+    """The maximum number of model calls per hour for memories saved one by one.
+
+    Further questions wait for a later batch.
     """
     on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
-    """Seconds that turns of a conversation wait for more turns before extraction; ten do not
-    wait.
+    """Seconds that turns of a conversation wait for more turns before they are read.
+
+    Ten turns do not wait.
     """
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
     """Seconds; turns with a longer silence between them are extracted separately."""
@@ -145,8 +142,9 @@ class MemoryConfig(Frozen):
         return lower
 
     def check_users_apart(self, remedy: str) -> None:
-        """Check that memories of different users are never compared; `remedy`: what else the user
-        can do.
+        """Check that memories of different users are never compared.
+
+        `remedy`: what the user can do instead of changing `memory.dedup_scope`.
 
         Raises: InputError if they may be compared and merged.
         """
@@ -166,7 +164,7 @@ class MemoryConfig(Frozen):
 
     @property
     def thresholds_without_scale(self) -> bool:
-        """Whether thresholds were set without a scale; they are then compared with the plain
+        """Whether thresholds are set and no scale is; they are then compared with the plain
         cosine.
         """
         own = (self.dedup_upper_threshold, self.dedup_lower_threshold)
@@ -180,9 +178,7 @@ class MemoryConfig(Frozen):
 
     @property
     def effective_ledger_url(self) -> str:
-        """The URL of the ledger's database: `ledger_url`, or else an SQLite file in the data
-        folder.
-        """
+        """The URL of the ledger's database: `ledger_url`, or an SQLite file in the data folder."""
         return self.ledger_url or f"sqlite:///{Path(self.data_dir) / 'ledger.db'}"
 
 
@@ -201,9 +197,7 @@ class LLMConfig(Frozen):
     """The model's name; None means Gemini's default, other servers need a name."""
     base_url: ServerUrl = None
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How an OpenAI-compatible server is told the form of its answers; Gemini always gets a
-    schema.
-    """
+    """How an OpenAI-compatible server is told the form of an answer; Gemini gets a schema."""
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
@@ -224,9 +218,7 @@ class LLMConfig(Frozen):
 
 
 class AgentConfig(Frozen):
-    """Which memories the agent's server serves, and from which distance on memories count as
-    near.
-    """
+    """Which memories the agent's server serves, and at which distances it treats them as near."""
 
     user: Annotated[str, AfterValidator(clean)] | None = None
     """Serve only the memories of this user; None serves those of all users."""
@@ -253,13 +245,11 @@ class Config(Frozen):
     openai_key: SecretStr | None = Field(default=None, exclude=True)
     """The OpenAI key, only from the environment: OPENAI_API_KEY."""
     openai_url: str | None = Field(default=None, exclude=True)
-    """The server to use if no `base_url` is configured, only from the environment:
-    OPENAI_BASE_URL.
-    """
+    """The server if no `base_url` is configured, only from the environment: OPENAI_BASE_URL."""
 
     def at(self, data_dir: str) -> Config:
-        """Return a copy that keeps all data in this folder, without a database server or Chroma
-        server.
+        """Return a copy that keeps all data in this folder, and uses no other database or server
+        for them.
         """
         memory = self.memory.model_copy(
             update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig()}
@@ -267,9 +257,7 @@ class Config(Frozen):
         return self.model_copy(update={"memory": memory})
 
     def with_calls_per_run(self, most: int | None) -> Config:
-        """Return a copy with `most` as the limit of model calls per batch or import; itself if
-        None.
-        """
+        """Return a copy with `most` model calls allowed per batch or import; no change if None."""
         if most is None:
             return self
         memory = self.memory.model_copy(update={"dedup_calls_per_run": most})

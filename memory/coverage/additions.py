@@ -49,8 +49,7 @@ _CLAUSE = re.compile(
 
 
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the extra words of `longer` that change its statement; () if all of them only add to
-    it.
+    """Return the extra words of `longer` that change its statement, or () if they only add to it.
 
     `longer` has all words of `shorter`. `extra`: all its extra words in the spelling of the text;
     they are all returned if the kind of text allows no additions.
@@ -69,7 +68,7 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` denies less than `shorter`, as "has no new car" denies less than "no
+    """Return whether `longer` denies less than `shorter`: "has no new car" denies less than "has no
     car".
 
     True only if the text has one negation, before all extra words and in the same clause, and if
@@ -192,7 +191,7 @@ _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
     r"|wary of|tired of|sick of|interested in|good at|bad at|keen on|experts? (?:on|in)) (\w+)"
 ).findall
-"""Finds the object of predicates that may be about a whole kind or only a part: "allergic to
+"""Finds the object of predicates that may be about a whole kind or a part of it: "allergic to
 nuts".
 """
 _DEFINITE_START = re.compile(
@@ -266,7 +265,7 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 
 
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is `shorter` with a clause added at the end: "..., as Mia told
+    """Return whether `longer` is `shorter` plus a clause at its end, such as "..., as Mia told
     us".
     """
     other = shorter.parse
@@ -294,9 +293,7 @@ def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
 
 
 def _lower(text: str) -> list[str]:
-    """Return the words of a text in lower case, except "May", which is the month and not the
-    verb.
-    """
+    """Return the words of a text in lower case, except the month "May", since "may" is a verb."""
     return [word if word == "May" else word.casefold() for word in _WORDS(text)]
 
 
@@ -310,9 +307,7 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 
 def _is_clause_behind(side: Side) -> bool:
-    """Return whether the extra words are exactly one or more whole clauses at the end of the
-    text.
-    """
+    """Return whether the extra words are exactly one or more clauses at the end of the text."""
     words, more = side.parse.words, side.added
     first = more.index(True) if True in more else 0
     return first > 0 and all(more[first:]) and words[first].clause != words[first - 1].clause

@@ -42,8 +42,7 @@ class Comparison:
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     conflict: tuple[str, ...] = ()
-    """Differences that keep both texts from covering each other; they are also in the other two
-    fields.
+    """Differences that keep both texts from covering each other; also in `only_a` and `only_b`.
 
     Examples: a negation or "used to" in one text, another word order, another preposition ("for
     Mia" / "with Mia"), or an addition that changes the statement.
@@ -86,9 +85,7 @@ def compare(a: str, b: str) -> Comparison:
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    """Compare two texts, at least one of them a document: they are equal, or neither covers the
-    other.
-    """
+    """Compare two texts of which one is a document: they are equal, or neither covers the other."""
     first, second = identity(a), identity(b)
     if first == second:
         return _SAME
@@ -166,7 +163,7 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
-    """Return words that change the whole statement of only one text: not, had, might, a question
+    """Return what changes the whole statement of only one text: not, had, might, a question
     mark.
     """
     negated = () if left.negations == right.negations else (NOT,)
@@ -251,11 +248,10 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Return words, numbers and signs, each with the white space after it; joined, the visible
-    text.
+    """Return words, numbers and signs, each with the white space after it.
 
-    Japanese is cut at each change of script, and Chinese, recognised by the lack of kana, at each
-    character.
+    Joined, they are the visible text. Japanese is cut at each change of script, and Chinese,
+    recognised by the lack of kana, at each character.
     """
     cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
     return cut.findall(visible(text))
@@ -266,8 +262,10 @@ _Aligned = tuple[bool, slice, slice]
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
-    """Yield slices that together cover all words of both texts once, in order; white space is
-    ignored.
+    """Align two texts: yield slices that are the same or differ, in order, until all words are
+    covered.
+
+    White space is ignored.
     """
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
     start = _common(a, b)
@@ -294,8 +292,9 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 class _Unit(NamedTuple):
-    """A word without the punctuation around it: its form for comparison, its start and end in the
-    text.
+    """A word without the punctuation around it.
+
+    `form`: its form for comparison; `start`, `end`: its position in the text.
     """
 
     form: str

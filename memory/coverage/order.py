@@ -33,8 +33,9 @@ Extra = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two texts of a comparison; `extra`: what it states more often than the other
-    text.
+    """One of the two texts of a comparison.
+
+    `extra`: what it states more often than the other text.
     """
 
     text: str
@@ -171,9 +172,7 @@ _QUALITIES = frozenset(
     "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
     "no may over under out in up down off on all one two there here where".split()
 )
-"""Words that name another thing if they are written together with the next: greenhouse,
-blackbird.
-"""
+"""Words that name another thing if they are joined to the next word: greenhouse, blackbird."""
 
 
 # --- what governs ---------------------------------------------------------------------------------
@@ -186,11 +185,10 @@ _LOOSE = frozenset({"", "in", "of"})
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return pairs of words at the same position that differ in number, or else in their
-    preposition.
+    """Return pairs of words at the same position that differ in number, or else in preposition.
 
-    "cat / cats" differ in number, "from Mia / to Mia" in their preposition. Both sequences state
-    the same things in the same order.
+    "cat / cats" differ in number, "from Mia / to Mia" in preposition. Both sequences state the same
+    things in the same order.
     """
     pairs = list(zip(left, right, strict=True))
     several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
@@ -227,8 +225,7 @@ _Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
-    """Return the phrases of a Japanese text by clause number and particle, in the order of the
-    text.
+    """Return the phrases of a Japanese text in order, by clause number and particle.
 
     A clause ends if punctuation follows a word without a particle, which is its verb.
     """
@@ -281,8 +278,9 @@ def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _are_joined(words: Sequence[Word], position: int) -> bool:
-    """Return whether an "and" joins only the word at `position` and the next: speaks French and
-    German.
+    """Return whether an "and" joins just these two words: "French and German".
+
+    These are the word at `position` and the next one.
     """
     first, last = words[position : position + 2]
     behind = words[position + 2] if position + 2 < len(words) else None
@@ -421,9 +419,7 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
-    """Return both word sequences as strings, for fast comparison: one character per thing
-    stated.
-    """
+    """Return both sequences as strings with one character per thing stated, for fast comparison."""
     letters: dict[str, str] = {}
     for word in (*left, *right):
         letters.setdefault(word.stated, chr(len(letters)))

@@ -121,9 +121,7 @@ _SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return each filler that has a meaning, with the stated word before it, or "" if there is
-    none.
-    """
+    """Return each filler that has a meaning, with the stated word before it, or "" if none."""
     shades: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, *_ in found:
@@ -142,10 +140,10 @@ _NEW_CLAUSE = frozenset(
 
 
 def _words(found: Sequence[Token]) -> list[Word]:
-    """Return the stated words. A preposition without an object is an adverb and also states
-    something.
+    """Return the stated words.
 
-    Example: to kick a bucket over is not to kick the bucket.
+    A preposition without an object counts as an adverb, which also states something: to kick a
+    bucket over is not to kick the bucket.
     """
     words: list[Word] = []
     role, joined, clause = "", False, 0

@@ -46,8 +46,9 @@ def _with_have(token: Token) -> list[Token]:
 
 
 def _end(found: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
-    """Return the end of the run of tokens from `start` on for which `fits` is true; it may be
-    empty.
+    """Return where the run of tokens that begins at `start` and for which `fits` is true ends.
+
+    The run may be empty; then this is `start`.
     """
     return next((n for n in range(start, len(found)) if not fits(found[n])), len(found))
 
@@ -80,8 +81,8 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
 
 
 def _pairs_read_as_one(found: list[Token]) -> list[Token]:
-    """Change the tokens of pairs with a meaning of their own, as in `_PAIRS`: next to, a few,
-    used to.
+    """Give pairs of tokens that mean one thing, such as "next to" or "a few", the keys in
+    `_PAIRS`.
     """
     for n in range(len(found) - 1):
         changes = _PAIRS.get((found[n].key, found[n + 1].key), ())
@@ -145,9 +146,7 @@ _FORMS_OF_BE = BE | WAS
 
 
 def _little(found: list[Token]) -> list[Token]:
-    """Read "a little garden" as "a small garden", but keep "a little brother", who is a younger
-    one.
-    """
+    """Read "a little garden" as "a small garden", but keep "a little brother", a younger one."""
     for position, (token, behind) in enumerate(pairwise(found)):
         if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
             found[position] = token._replace(key="small")
@@ -212,9 +211,7 @@ _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 
 def _end_of_owner(found: Sequence[Token], start: int) -> int:
-    """Return the end of the owner that begins at `start`: a name, or a thing that belongs to a
-    name.
-    """
+    """Return the end of the owner that begins at `start`: a name, or what belongs to a name."""
     end = _end(found, start, is_name)
     if start < end < len(found) and found[end].key == "have":
         return _end(found, end + 1, _is_content)
@@ -311,7 +308,7 @@ def _qualities_first(found: list[Token]) -> list[Token]:
 
 
 def _start_of_noun(found: Sequence[Token], head: int) -> int:
-    """Return the start of a noun of several words (a pork chop) if an article precedes it, else
+    """Return the start of a noun of several words (a pork chop), known by its article, else
     `head`.
     """
     start = next((n for n in range(head, 0, -1) if not _is_content(found[n - 1])), 0)

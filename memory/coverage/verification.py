@@ -175,9 +175,7 @@ def _given_otherwise(older: str, newer: str) -> list[str] | None:
 
 
 def _sort(words: str) -> str:
-    """Return the type of value that the words are: "number", "month" or "weekday", "" for any
-    other.
-    """
+    """Return the type of value that the words are: "number", "month" or "weekday", else ""."""
     sorts = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
         for token in parse(words).tokens
@@ -226,7 +224,7 @@ class HardFacts:
         ]
 
     def may_state(self, key: str, words: str) -> bool:
-        """Return whether the text may state a fact in some form: 11 million as 11M, Americans as
+        """Return whether the text may state a fact, in any form: 11 million as 11M, Americans as
         American.
 
         `key`, `words`: an entry of another text's `stated`. A sign or a code must match exactly.
@@ -316,9 +314,7 @@ def _names_in(texts: Sequence[str]) -> frozenset[str]:
 
 
 def _named(text: str) -> frozenset[str]:
-    """Return the words with a capital that do not begin a sentence; none if the text is in title
-    case.
-    """
+    """Return the words with a capital that begin no sentence; none if the text is in title case."""
     words = _LETTERS.findall(text)
     long = [word for word in words if len(word) > 3]
     if len(long) > 2 and sum(word[0].isupper() for word in long) > _TITLE_CASE * len(long):

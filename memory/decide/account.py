@@ -29,9 +29,7 @@ from memory.text import clean, identity, text_key
 MOST_READINGS = 2
 """The greatest number of times that one run reads the pages of a scope."""
 Order = Literal["certain", "size", "time"]
-"""The sort order of groups: "certain" is least certain first, "size" largest, "time" newest
-first.
-"""
+"""The sort order of groups: least certain first, largest first, or newest first."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,7 @@ class Account:
     left: set[frozenset[str]] = field(default_factory=set)
     """Groups left for the next run."""
     apart: set[TextPair] = field(default_factory=set)
-    """Pairs of texts that were judged different in this run, which does not ask about them
-    again.
-    """
+    """Pairs of texts that were judged different in this run, so they are not asked about again."""
     readings: Counter[Scope] = field(default_factory=Counter)
     """How often the pages of each scope were read."""
     pages: int = 0
@@ -110,8 +106,7 @@ class Account:
         self.latest = self.first
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """Return the groups of a round that this run still has to settle, and remember the plan as
-        latest.
+        """Return the groups of a round that this run still has to settle, and remember the plan.
 
         Groups that need no model come first, then questions, each with the most similar first.
         Groups whose only step is a question on a page are left out.
@@ -137,7 +132,7 @@ class Account:
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Count the pages of one scope as read, except `left` pages, which wait for the next
+        """Count the pages of one scope as read, except that `left` of them wait for the next
         run.
         """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
@@ -154,9 +149,7 @@ class Account:
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
-        """Note that another write came first; at the second time the group is left for the next
-        run.
-        """
+        """Note that another write came first; after the second time the next run gets the group."""
         if _ids(group) in self.conflicts:
             self.leave(group)
         self.conflicts.add(_ids(group))
@@ -249,9 +242,7 @@ def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
 
 
 def certainty(group: GroupPlan) -> float:
-    """Return how certain a group is, from 0 to 1: above 0.5 if it needs no model, then by
-    similarity.
-    """
+    """Return how certain a group is, 0 to 1: above 0.5 if it needs no model; then by similarity."""
     if group.question is not None:
         return group.question.similarity / 2
     alike = group.replacement.similarity if group.replacement else None

@@ -107,7 +107,7 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan with its question completed by the lowest cosine and the pairs of
+        """Return the plan with its question completed: its lowest cosine, and which pairs are
         near-copies.
         """
         if plan.question is None:
@@ -205,10 +205,10 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 
 @dataclass(frozen=True)
 class PairSearch:
-    """A search for pairs of similar texts within one scope; arrays have one value per text, shape
-    (n,).
+    """A search for pairs of similar texts within one scope.
 
     It finds all pairs at or above `upper` and, below it, the nearest neighbours of each text.
+    Arrays have one value per text, shape (n,).
     """
 
     keys: tuple[str, ...]
@@ -244,8 +244,9 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Return the number of comparisons of `find`; each pair counts twice. `across` is as in
-        `find`.
+        """Return the number of comparisons of `find`, in which each pair counts twice.
+
+        `across` is as in `find`.
         """
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
@@ -317,8 +318,8 @@ class PlanExecutor(Protocol):
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterable[CandidatePairs]:
-        """Return the candidate pairs of each search, in order; `on_compared` is called with the
-        progress.
+        """Return the candidate pairs of each search, in order; report the progress to
+        `on_compared`.
         """
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:

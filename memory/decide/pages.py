@@ -47,9 +47,7 @@ class PageGraph:
     pairs: Pairs
     """Each memory with its nearest neighbours, each pair once."""
     unread: Flags
-    """Whether no earlier run has read a memory, shape (n,). A pair without such a memory has no
-    edge.
-    """
+    """Whether no earlier run has read a memory, shape (n,). Edges need at least one such memory."""
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
@@ -168,9 +166,7 @@ class _PageGrower:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """Return the open edges of a memory: their other ends, their edge numbers and their
-        weights.
-        """
+        """Return the open edges of a memory: their other ends, their numbers and their weights."""
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
         is_open = self._open[edges]
@@ -189,8 +185,6 @@ class _PageGrower:
         self._unplaced[page] = False
 
     def _nearest(self, member: int) -> list[int]:
-        """Return the neighbours of a memory, even if they were shown with it before; at least one
-        memory.
-        """
+        """Return at least one neighbour of a memory, also those shown with it before."""
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

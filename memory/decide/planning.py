@@ -185,10 +185,10 @@ class Planner:
         self._known: dict[Scope, _ScopePlan] = {}
 
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
-        """Plan one round: the groups, oldest first, the pages, and the number of pairs at each of
-        `BANDS`.
+        """Plan the groups and pages of one round, and count the pairs at or above each of `BANDS`.
 
-        `again`: groups of texts that pages must show once more.
+        The groups are ordered oldest first. `again`: groups of texts that pages must show once
+        more.
         """
         order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
         likeness = Likeness(snapshot, self._matching.scale)
@@ -280,9 +280,7 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
-    """Return the number of pairs that a threshold lower by `reach` would add; None if `reach` is
-    0.
-    """
+    """Count the pairs that a threshold lower by `reach` would add; None if `reach` is 0."""
     if reach <= 0.0:
         return None
     low = _lowered(lower, reach)
@@ -346,9 +344,7 @@ def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Sc
 
 
 class _Scope:
-    """The texts of one scope and their candidate pairs, from which its groups and pages are
-    planned.
-    """
+    """The texts of one scope and their candidate pairs, from which groups and pages are planned."""
 
     def __init__(
         self,
@@ -359,9 +355,7 @@ class _Scope:
         rules: Rules,
         unread: frozenset[str] | None,
     ) -> None:
-        """`distinct`: pairs judged distinct; `unread`: texts that pages must show, None for no
-        pages.
-        """
+        """`distinct`: pairs judged distinct; `unread`: texts that pages must show, or None."""
         self._nodes = nodes
         self._unread = unread
         self._vectors = snapshot.vectors
@@ -406,7 +400,7 @@ class _Scope:
         )
 
     def take(self, found: CandidatePairs) -> None:
-        """Store the pairs that were found, without those judged distinct, and their number in each
+        """Store the pairs that were found, except those judged distinct, and their number in each
         band.
         """
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
@@ -519,8 +513,7 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the rows in the vector matrix of these texts and of the texts they were merged
-        from.
+        """Return the rows in the vector matrix of these texts and of those they were merged from.
 
         Also returns, for each row, the cosine that another text must reach. Both have shape (n,).
         """

@@ -140,7 +140,7 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
-    """Describe how each member differs from the newest, which is the last; equal descriptions
+    """Describe how each member differs from the last, which is the newest; each description
     once.
     """
     newest = members[-1].content
@@ -210,16 +210,13 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
-    """Return the member as the survivor of its group, with the newest time and metadata of the
-    group.
-    """
+    """Return the member as the survivor of its group, with the group's newest time and metadata."""
     others = tuple(other.id for other in group if other.id != member.id)
     return Survivor(inherit(member, group), others)
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return `text_of` with the values that it takes over from its group, which is ordered oldest
-    first.
+    """Return `text_of` with the values that it takes over from its group, ordered oldest first.
 
     It keeps its id and text. It takes the newest member's category, emotion, metadata and time, the
     union of tags, and the highest intensity and importance. Links are moved in the ledger.
@@ -279,9 +276,7 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions about new memories that are not applied yet, as later new memories must see
-    them.
-    """
+    """Decisions about new memories that are not applied yet, but must be known for later ones."""
 
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
@@ -342,7 +337,7 @@ class PendingWrites:
 
 
 def _same_text_first(hit: SearchResult) -> tuple[bool, float, float]:
-    """Return a sort key: matches with the same text, which have no cosine, then by similarity and
+    """Return a sort key: first matches with the same text (no cosine), then by similarity and
     time.
     """
     return hit.cosine is not None, -hit.similarity, -hit.memory.timestamp.timestamp()

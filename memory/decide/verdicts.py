@@ -30,9 +30,7 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a model's verdict, as a proposed merge, and the result of checking the merged
-    text.
-    """
+    """A group of a model's verdict as a proposed merge, and the result of checking its text."""
 
     merge: ProposedMerge
     belief: Belief
@@ -46,9 +44,7 @@ class Part:
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-    """Check each group of a verdict without a model, or return why the whole verdict is
-    unusable.
-    """
+    """Check each group of a verdict without a model, or return why the whole verdict is invalid."""
     named = [index for group in verdict.parts for index in group.members]
     if any(not 0 <= index < len(question.members) for index in named):
         return "the answer names a memory that was not shown"

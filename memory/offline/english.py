@@ -123,8 +123,7 @@ def plain_spelling(text: str) -> str:
 
 
 def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
-    """Yield the main clauses of a sentence, each without greeting, names of `listeners` and
-    remarks.
+    """Yield the main clauses of a sentence, without greetings, remarks and names of `listeners`.
 
     A question, or a sentence longer than `_LONGEST_SENTENCE`, yields nothing.
     """
@@ -142,8 +141,9 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> list[str]:
-    """Cut a sentence where a new clause begins; a list or an activity stays with the clause
-    before it.
+    """Cut a sentence where a new clause begins.
+
+    A part that is only a list or an activity stays with the clause before it.
     """
     parts: list[str] = []
     start = 0
@@ -195,9 +195,7 @@ def _with_subject(clause: str) -> str:
 
 
 def _without_pointing(match: re.Match[str]) -> str:
-    """Return the matched words with "a" for "this": "made this blue bowl" becomes "made a blue
-    bowl".
-    """
+    """Return the match with "a" for "this": "made this blue bowl" becomes "made a blue bowl"."""
     noun = match["noun"]
     if match["this"] in ("these", "those"):
         return f"{match['verb']} {noun}"
@@ -314,8 +312,7 @@ def english_statements(
 
 
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
-    """Return a speaker's text in the third person, with dates for relative days such as
-    "yesterday".
+    """Return a speaker's text in the third person, with dates for days such as "yesterday".
 
     `name`: the speaker; `at`: when the text was said; `company`: the people whom "we" includes.
     """
@@ -324,8 +321,8 @@ def retold_english(text: str, name: str, at: datetime, company: str = "others") 
 
 
 def _declares(clause: str) -> bool:
-    """Return whether a clause states something about the speaker, or a fact about somebody by
-    name.
+    """Return whether a clause states something about the speaker, or a fact about a named
+    person.
     """
     if _ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
@@ -339,7 +336,7 @@ def _declares(clause: str) -> bool:
 
 
 def _continues(last: str, clause: str) -> bool:
-    """Return whether a clause can be understood, and is worth keeping, after the statement
+    """Return whether a clause is understood and worth keeping if it follows the statement
     `last`.
     """
     both = f"{last}. {clause}"

@@ -41,9 +41,7 @@ CANNOT_TELL = "the offline judge cannot tell"
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
-"""Maximum number of sentence pairs to compare; texts with more are documents and are not
-combined.
-"""
+"""Maximum number of sentence pairs to compare; longer texts are documents and are not combined."""
 _MOST_LONGER = 3
 """Two texts are not combined if one is more than this many times as long as the other."""
 
@@ -78,8 +76,7 @@ class OfflineModel:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
     ) -> Extraction:
-        """Return what the speakers declare, as one candidate per statement, with the speaker's
-        name.
+        """Return each statement of the speakers as a candidate, with the speaker's name.
 
         `context` only gives the names of other speakers; `remembered` is ignored.
         """

@@ -94,7 +94,7 @@ def third_person(text: str, name: str, company: str = "others") -> str:
 
 
 def ends_in_company(text: str) -> bool:
-    """Return whether " and I" after the text would add the speaker to somebody: "when my
+    """Return whether " and I" after the text would make the speaker join somebody: "when my
     sister".
     """
     whole = f"{text} and I"
@@ -102,8 +102,9 @@ def ends_in_company(text: str) -> bool:
 
 
 def _company_first(match: re.Match[str]) -> str:
-    """Return "Mia and their sister" for the matched "my sister and I", with a placeholder for "Mia
-    and".
+    """Return "Mia and their sister" for a match of "my sister and I".
+
+    A placeholder stands for "Mia and".
     """
     who = match["who"] or match["other"]
     return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
@@ -141,7 +142,7 @@ class _Retelling:
         return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
-        """Return "Mia and others" with the name and company, or the pronoun if they were named
+        """Return the name and company ("Mia and others"), or the pronoun if they were named
         before.
         """
         before = "".join(self.parts)
@@ -160,7 +161,7 @@ class _Retelling:
         return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
-        """Return the words from "I" to the end of its clause, with its verbs in the third
+        """Return the words after "I" up to the end of its clause, with verbs in the third
         person.
         """
         match = _TO_VERB.match(self.text, self.end)
@@ -259,9 +260,7 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return the preposition and the date for a relative day, or None if several dates are
-    possible.
-    """
+    """Return the preposition and the date for a relative day, or None if it is ambiguous."""
     if match["unplain"]:
         return None
     if match["night"]:

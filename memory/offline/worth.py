@@ -102,9 +102,7 @@ def stands_alone(clause: str) -> bool:
 
 
 def has_dangling_pronoun(clause: str) -> bool:
-    """Return whether a pronoun (it, they, she) has nothing before it in the clause that it can
-    refer to.
-    """
+    """Return whether a pronoun (it, they, she) refers to nothing before it in the clause."""
     words = _WORD.findall(_EXPLETIVE.sub("", clause))
     thing = several = somebody = False
     for position, word in enumerate(words):
@@ -384,9 +382,7 @@ def _is_bygone(clause: str) -> bool:
 
 
 def content_words(clause: str) -> set[str]:
-    """Return the words that name something, in lower case, without function words and common
-    praise.
-    """
+    """Return the words that name something, in lower case: no function words and common praise."""
     return set(_TOKEN.findall(clause.lower())) - _EMPTY
 
 

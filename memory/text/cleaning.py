@@ -30,9 +30,7 @@ _PLAINLY_WRITTEN = re.compile(
     r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
     re.ASCII,
 ).fullmatch
-"""Matches texts whose capitals have no meaning: they hold only plain words, numbers and
-punctuation.
-"""
+"""Matches texts of plain words, numbers and punctuation, in which capitals have no meaning."""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
 """Length limit, in characters, for a text that NFKC normalisation has expanded."""
@@ -96,8 +94,7 @@ def _plain_words_folded(text: str, *, shouted: bool) -> str:
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
-    """Return whether a chunk, without the punctuation around it, is a word whose case has no
-    meaning.
+    """Return whether a chunk, without punctuation around it, is a word whose case has no meaning.
 
     `first`: whether it begins a sentence; `shouted`: whether the whole text is in capitals.
     """
@@ -155,8 +152,7 @@ def text_key(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text without invisible characters and characters that change the writing
-    direction.
+    """Return the text without characters that are invisible or change the writing direction.
 
     Zero-width joiners stay between letters of scripts that need them, and within an emoji.
     """
@@ -169,9 +165,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text on one line; if longer than `most` characters, cut there and followed by
-    `...`.
-    """
+    """Return the text on one line, with `...` in place of what exceeds `most` characters."""
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 

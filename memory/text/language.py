@@ -92,8 +92,9 @@ _KEEPS_ITS_END = re.compile(r"(?:it(?<![vcn]it)|er|en|on|el|al|op|cus)$")
 
 
 class PlainForm(NamedTuple):
-    """A word in its dictionary form; `past`: whether the form in the text was a past or a
-    participle.
+    """A word in its dictionary form.
+
+    `past`: whether the form in the text was a past or a participle.
     """
 
     word: str
@@ -102,8 +103,7 @@ class PlainForm(NamedTuple):
 
 @lru_cache(maxsize=32_768)
 def plain_form(word: str) -> PlainForm:
-    """Return the dictionary form of an English word: slice for "slicing", slice and past for
-    "sliced".
+    """Return the dictionary form of an English word: "slice" for "slicing" and "sliced".
 
     `word` is in lower case. Only the endings of number, person and tense are removed. A stemmer
     would also join words that differ in meaning (import, important), and then a wrong memory could

@@ -155,9 +155,7 @@ def _moment(first: Token, following: str) -> list[Token]:
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
-    """Put months before their days, so that 3 May, the 3rd of May and May 3rd become the same
-    tokens.
-    """
+    """Put months before their days, so that 3 May, the 3rd of May and May 3rd become equal."""
     for position, token in enumerate(tokens):
         if token.key in MONTH_SET and token.kind is Kind.CONTENT:
             _name_day(tokens, position)

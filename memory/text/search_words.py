@@ -1,5 +1,4 @@
-"""The terms by which a text is found in a keyword search, and the forms in which a query is
-searched.
+"""Terms by which keyword search finds a text, and forms in which a query is searched.
 
 Coverage needs every word of a text. Search is better without the words that only report who said
 something, such as "Mia mentioned that".
@@ -72,8 +71,7 @@ _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボ
 
 
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
-    """Return the queries to search for: the question, and a second form if it is in the first
-    person.
+    """Return the queries to search for: the question, and a second form if it is about "I" or "me".
 
     The second form has the user's name in front, because memories name the user: "Mia where do I
     live?". The name does no harm if the word for "I" has another meaning.

@@ -33,8 +33,10 @@ _WORD = re.compile(r"[^\W\d_]+").findall
 
 
 def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Return the words that one text writes in capitals and the other in small letters: IT is
-    not it.
+    """Return the words that only one text writes in capitals while the other has them in small
+    letters.
+
+    Example: IT is not it.
     """
     found = []
     for one, other in ((a, b), (b, a)):
@@ -88,8 +90,9 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with each sign or code encoded as one word, and numbers and dates in one
-    spelling.
+    """Return the text with signs and codes encoded as one word each, and numbers and dates unified.
+
+    Numbers and dates with several spellings are brought to one.
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
@@ -151,9 +154,7 @@ _GLUED = re.compile(
 
 
 def _one_form(text: str) -> str:
-    """Write dates, times, telephone numbers, Roman numerals and decimal commas in one spelling
-    each.
-    """
+    """Write dates, times, telephone numbers, Roman numerals and decimal commas in one spelling."""
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
     if not _DIGIT(text):

@@ -64,8 +64,8 @@ class Token(NamedTuple):
     past: bool = False
     """Whether the form is a past."""
     participle: bool = False
-    """Whether the form can be a participle, as "cut" can. True for verbs of a Japanese
-    dictionary.
+    """Whether the form can be a participle, as "cut" can; for dictionary Japanese, whether it is a
+    verb.
     """
 
 
@@ -236,9 +236,7 @@ def _kana_spelling(text: str) -> str:
 
 
 def _han_run(run: str) -> Iterator[Token]:
-    """Yield the tokens of a run of kanji: a number if a counter follows it, and the rest as one
-    word.
-    """
+    """Yield the tokens of a run of kanji as one word, after a number if a counter follows it."""
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
         yield Token(han_value(number.group()), Kind.NUMBER, number.group())
@@ -248,9 +246,7 @@ def _han_run(run: str) -> Iterator[Token]:
 
 
 def _han_characters(run: str) -> Iterator[Token]:
-    """Yield the tokens of a run of Chinese, one per character, but one for a number before a
-    counter.
-    """
+    """Yield one token per character of a run of Chinese, but one for a number before a counter."""
     position = looked_at = 0
     while position < len(run):
         number = _HAN_NUMBER.match(run, position) if position >= looked_at else None
@@ -316,10 +312,10 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """Return the tokens of a run of hiragana, which is an ending, a particle or an independent
-    word.
+    """Return the tokens of a run of hiragana.
 
-    A negation and a wish ("want to") become tokens of their own before these.
+    The run is an ending, a particle or an independent word. A negation and a wish ("want to")
+    become tokens of their own before these.
     """
     plain = run
     for pattern, short in _POLITE:

@@ -21,8 +21,9 @@ class Grammar(Protocol):
     NEGATIONS: frozenset[str]
     """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
-    """Prepositions with their English equivalent, articles with the case they show, and words that
-    may be left out with "".
+    """Prepositions with their English equivalent, and articles with the case that they show.
+
+    The value "" marks words that may be left out.
     """
     TURNING: frozenset[str]
     """Words that change the whole statement: only, almost."""

@@ -233,8 +233,7 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
-    """Return whether the extra words of a phrase only add to it, or to a clause that is itself
-    added.
+    """Return whether what a phrase has more only adds to it, or to a clause that is itself added.
 
     `matched`: the result of `_matched`, one item for each phrase except the predicate.
     """
@@ -304,8 +303,8 @@ def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str,
 
 
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
-    """Return whether all words of `shorter` are among `words` in the same order, with the same last
-    one.
+    """Return whether `words` has all words of `shorter` in the same order, with the same last
+    word.
     """
     rest = iter(words)
     return words[-1] == shorter[-1] and all(any(word == one for one in rest) for word in shorter)
