@@ -1,4 +1,4 @@
-"""The command `memory-chat`: a chatbot, and the options that clean its store."""
+"""The command `memory-chat`: a chatbot with memory, and options that clean its store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ app = typer.Typer(
 )
 
 _CONTEXT = 8
-"""How many of the last turns the model is shown."""
+"""The number of latest turns that the model gets for a reply."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
 DeduplicateFirst = Annotated[
@@ -149,7 +149,7 @@ async def _run(
 async def _deduplicate(
     store: MemoryStore, settings: Config, model: LanguageModel, report: Path | None
 ) -> None:
-    """Run the batch and print its report; write each decision to the file, if one is named."""
+    """Deduplicate the whole store and print the report; also write it to `report`, if given."""
     from memory.cli import end_if_nothing_was_answered, say_cost, view
     from memory.decide import similarity_histogram
     from memory.review import batch_report, recorded_cards
@@ -174,11 +174,12 @@ async def _deduplicate(
 
 
 def _read_transcript(path: Path) -> list[Turn]:
-    """Read the turns of a file; those without a conversation get one, of file and first speaker.
+    """Return the turns of a JSON Lines file.
 
-    So files of the same name from different people share no conversation.
+    Turns without a conversation get one from the file's name and its first speaker. So two people's
+    files with the same name do not share a conversation.
 
-    Raises: InputError, naming the line; then nothing of the file is remembered.
+    Raises: InputError, which names the line. No turn of the file is remembered then.
     """
     from memory.models import MAX_NAME
 
@@ -192,9 +193,11 @@ def _read_transcript(path: Path) -> list[Turn]:
 
 
 def _turns(path: Path) -> Iterator[Turn]:
-    """Yield the turns of a file: `user`, `text`, `timestamp`, and `id`, `conversation`, `is_bot`.
+    """Yield the turns of a JSON Lines file.
 
-    Raises: InputError, naming the line.
+    Each line has `user`, `text` and `timestamp`, and may have `id`, `conversation` and `is_bot`.
+
+    Raises: InputError, which names the line.
     """
     from memory.interchange import read_objects, to_turn
 
@@ -210,7 +213,7 @@ def _turns(path: Path) -> Iterator[Turn]:
 async def _replay(
     store: MemoryStore, memory: ChatMemory, model: str, turns: Sequence[Turn]
 ) -> None:
-    """Give every turn to the hook as if it were just spoken, without replies."""
+    """Store recorded turns, extract memories from them, and print figures. No replies."""
     from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
@@ -237,10 +240,10 @@ async def _replay(
 
 
 class Chat:
-    """One conversation: each turn recalls memories, is answered, and goes to the hook.
+    """A conversation with one user. Each turn recalls memories, gets a reply, and is stored.
 
-    At a terminal the hook works in the background. Lines from a pipe wait for it, so that each line
-    sees what the one before it told.
+    At a terminal, memories are extracted in the background. For lines from a pipe, each line waits
+    for the extraction, so that the next line sees what it said.
     """
 
     def __init__(
@@ -251,9 +254,10 @@ class Chat:
         patience_s: float,
         workspace: WorkspaceMemorySync | None,
     ) -> None:
-        """`patience_s` limits the wait for a reply, retries included.
+        """`patience_s`: seconds to wait for a reply, retries included.
 
-        `/forget` erases a memory from the agent's workspace too.
+        `workspace`: the agent's Markdown files, from which `/forget` erases a memory too; None if
+        none.
         """
         from memory.text import clean
 
@@ -267,7 +271,7 @@ class Chat:
         self._tty = sys.stdin.isatty()
 
     async def run(self, memory: ChatMemory) -> None:
-        """Talk until end of input, /quit or Ctrl-C; the last turns are then still remembered."""
+        """Talk until the input ends, /quit or Ctrl-C; then extract the last turns."""
         self._greet()
         with stop_event() as interrupted:
             lines = _Lines("you> " if self._tty else "")
@@ -289,7 +293,7 @@ class Chat:
             _dim(f"{self._model.name}{note}. {_HELP}")
 
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
-        """Wait for the hook to finish; Ctrl-C leaves the rest for the next start."""
+        """Wait until all turns are extracted. After Ctrl-C, the rest is left for the next start."""
         waiting = await memory.waiting()
         if waiting:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
@@ -306,7 +310,7 @@ class Chat:
     # --- a turn ---
 
     async def _heard(self, memory: ChatMemory, line: str) -> str:
-        """Answer a line or run a command; return its first word."""
+        """Answer a line, or run it if it is a command; return its first word."""
         command, _, rest = line.partition(" ")
         if command == "/memories":
             await self._list(memory, rest)
@@ -357,7 +361,7 @@ class Chat:
         return turn
 
     async def _recall(self, memory: ChatMemory, text: str) -> Sequence[Memory]:
-        """Return the user's memories that are related to a text, best first."""
+        """Return the user's memories that fit a text, best first. Print why if that fails."""
         try:
             return await memory.recall(text, user=self._user)
         except MemoryPipelineError as exc:
@@ -375,7 +379,7 @@ class Chat:
         return [memory for memory in self._store.memories() if memory.user == self._user]
 
     def _forget(self, memory_id: str) -> list[str]:
-        """Erase one of the user's memories; return the lines to print."""
+        """Erase a memory if it is about the user; return the lines to print."""
         from memory.agent import forget_everywhere
 
         try:
@@ -391,7 +395,7 @@ class Chat:
     # --- the hook ---
 
     def say(self, result: ExtractionResult) -> None:
-        """Print, at a terminal, what happened to the user's memories."""
+        """Print what an extraction did to the user's memories; only at a terminal."""
         if self._tty:
             for outcome in result.outcomes:
                 if outcome.memory.user == self._user:
@@ -411,7 +415,7 @@ def _dim(text: str) -> None:
 
 
 class _Lines:
-    """Lines of standard input, read in a thread so that the event loop is not blocked."""
+    """Reads lines from standard input in a thread, so that the event loop is not blocked."""
 
     def __init__(self, prompt: str) -> None:
         typed = sys.stdin.isatty() or not _has_descriptor()
@@ -446,13 +450,19 @@ def _has_descriptor() -> bool:
 
 
 class _PipedLines:
-    """Lines of a pipe, read without a lock that the thread could still hold when Python ends."""
+    """Reads lines from a pipe with `os.read`.
+
+    It holds no lock of `sys.stdin`, with which Python could not exit while the thread waits.
+    """
 
     def __init__(self) -> None:
         self._read = b""
 
     def __call__(self) -> str:
-        """Return the next line; bytes that are not UTF-8 become U+FFFD. Raises: EOFError."""
+        """Return the next line; bytes that are not UTF-8 become U+FFFD.
+
+        Raises: EOFError.
+        """
         while b"\n" not in self._read:
             more = os.read(sys.stdin.fileno(), 65_536)
             if not more and not self._read:
@@ -463,7 +473,7 @@ class _PipedLines:
 
 
 async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:
-    """Return the line; None if an interruption comes first."""
+    """Wait for the result of `line`, and return it; None if `interrupted` is set first."""
     reading = asyncio.create_task(line)
     stopped = asyncio.create_task(interrupted.wait())
     await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)

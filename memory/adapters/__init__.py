@@ -1,4 +1,5 @@
-"""Other frameworks' interfaces, a file each, each an extra; every file is a shell of its own.
+"""Implementations of other frameworks' memory interfaces, one file for each framework.
 
-There is no face: `from memory.adapters.langgraph import DedupStore` loads that framework alone.
+Each file needs the optional extra of its framework. So there is nothing to import from this package
+itself: `from memory.adapters.langgraph import DedupStore` imports only LangGraph.
 """

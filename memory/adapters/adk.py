@@ -1,7 +1,8 @@
-"""Google ADK's `BaseMemoryService`: sessions become memories, each event once.
+"""An implementation of Google ADK's `BaseMemoryService`: sessions become memories.
 
-In an agent's `services.yaml`: `scheme: memdedup`, `type: memory`,
-`class: memory.adapters.adk.DedupMemoryService`; then `--memory_service_uri memdedup:///a/folder`.
+An event that is added more than once is extracted once. To use it from ADK's commands, write into
+the agent's `services.yaml`: `scheme: memdedup`, `type: memory`, `class:
+memory.adapters.adk.DedupMemoryService`. Then pass `--memory_service_uri memdedup:///a/folder`.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ from memory.runtime import in_thread
 from memory.text import clean
 
 _USER = "user"
-"""The author of an event that is no agent's."""
+"""The author of events that come from the user and not from an agent."""
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
-"""The note, in a ledger named by its address, of the app whose memories it holds."""
+"""The ledger's key for the name of the app whose memories it holds, if `ledger_url` is set."""
 
 
 class DedupMemoryService(BaseMemoryService):
-    """Memories by (app_name, user_id): a ledger for each app, a scope in it for each user.
+    """An ADK memory service. Each app has its own ledger, and each user is a scope in it.
 
-    An app's ledger is in a folder of its name. Any event loop may use it; `await close()` at last.
+    The ledger of an app is in a folder with the app's name. The service may be used from any event
+    loop. Call `await close()` at the end.
     """
 
     def __init__(
@@ -53,10 +55,11 @@ class DedupMemoryService(BaseMemoryService):
         agents_dir: str | None = None,  # noqa: ARG002 - ADK's loader passes it
         **settings: Any,
     ) -> None:
-        """`memdedup:///folder` names the data folder; without one, the configuration does.
+        """`uri`: `memdedup:///folder` sets the data folder; by default, the configured one is used.
 
-        `settings` are single keys of the configuration (`llm_provider="offline"`). `agents_dir`
-        comes from ADK's loader and is ignored.
+        `settings` are single settings of the configuration, such as `llm_provider="offline"`.
+        `model` and `embedder` replace the configured ones. `most_found`: the most memories that a
+        search returns. `agents_dir` is passed by ADK's loader and ignored.
 
         Raises: ConfigError.
         """
@@ -71,7 +74,7 @@ class DedupMemoryService(BaseMemoryService):
         self._apps: dict[str, LazyMemory] = {}
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Remember what the user says in a session; events that were added before add nothing."""
+        """Extract memories from what the user says in a session; skip events added before."""
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -88,7 +91,11 @@ class DedupMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,  # noqa: ARG002 - of events, not memories
     ) -> None:
-        """Remember some events. An event is recognised by its session, its id and its text."""
+        """Extract memories from what the user says in these events.
+
+        An event with the same session, id and text as an earlier one is skipped. `custom_metadata`
+        is ignored, because it belongs to events and not to memories.
+        """
         conversation = conversation_of(user_id, session_id or _NO_SESSION)
         turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
         if turns:
@@ -104,7 +111,7 @@ class DedupMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember explicit memories, each through the deduplicator.
+        """Store these memories as they are worded, each through the deduplicator.
 
         Raises: InputError.
         """
@@ -121,7 +128,7 @@ class DedupMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Return the memories of this user that answer the query, best first."""
+        """Return the user's memories that fit the query, best first."""
         memory = await self._memory_of(app_name)
         found = await memory.chat.recall(query, user=user_id, k=self._most_found)
         return SearchMemoryResponse(memories=[_entry(memory) for memory in found])
@@ -129,9 +136,9 @@ class DedupMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Erase a memory of this user for good; do nothing if it does not exist.
+        """Erase a memory of this user for good; do nothing if the user has no such memory.
 
-        Raises: StillStatedBy if another memory has stated it since.
+        Raises: StillStatedBy if a live memory contains what this retired one said.
         """
         if not memory_id:
             return
@@ -141,7 +148,7 @@ class DedupMemoryService(BaseMemoryService):
                 await memory.chat.forget(memory_id)
 
     async def close(self) -> None:
-        """Close all apps; what was not extracted yet is extracted after the next start."""
+        """Close all apps' stores. Turns not extracted yet are extracted after the next start."""
         while self._apps:
             _, memory = self._apps.popitem()
             await memory.close()
@@ -162,9 +169,9 @@ class DedupMemoryService(BaseMemoryService):
 
 
 def _claim(ledger: Ledger, app_name: str) -> None:
-    """Note that the ledger holds this app's memories.
+    """Record in the ledger that it holds this app's memories.
 
-    Raises: InputError if it holds another app's.
+    Raises: InputError if it holds those of another app.
     """
     with ledger.writing() as writer:
         holder = writer.meta(_CLAIMED)
@@ -189,7 +196,7 @@ def _says(event: Event) -> bool:
 
 
 def _text(content: types.Content) -> str:
-    """Return the spoken text of a content, without a model's thoughts."""
+    """Return what a content says as text, without the model's thoughts."""
     parts = content.parts or []
     return " ".join(part.text for part in parts if part.text and not part.thought)
 
@@ -207,9 +214,9 @@ def _turn(event: Event, user_id: str, conversation: str) -> Turn:
 
 
 def _moment(entry: MemoryEntry) -> datetime | None:
-    """Return an entry's time, taken as UTC if it names no zone; None if it has none.
+    """Return an entry's time, in UTC if it names no time zone; None if the entry has no time.
 
-    Raises: InputError.
+    Raises: InputError if the time is not ISO 8601.
     """
     if not entry.timestamp:
         return None

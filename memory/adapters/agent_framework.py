@@ -1,4 +1,7 @@
-"""Microsoft Agent Framework's `ContextProvider`: recall before a run, extract after it."""
+"""An implementation of Microsoft Agent Framework's `ContextProvider`.
+
+It recalls memories before an agent's run, and extracts new ones after it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _INTRODUCTION = "What is remembered about the user:"
 
 
 class DedupContextProvider(ContextProvider):
-    """The memories of one user in a store of their own; `await close()` when done."""
+    """A context provider with the memories of one user. Call `await close()` at the end."""
 
     def __init__(
         self,
@@ -31,9 +34,13 @@ class DedupContextProvider(ContextProvider):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are single keys of the configuration (`data_dir="..."`).
+        """`k`: the most memories that are added to a run's context.
 
-        Raises: ConfigError, InputError if users are not kept apart.
+        `settings` are single settings of the configuration, such as `data_dir="..."`. `model` and
+        `embedder` replace the configured ones.
+
+        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        merged.
         """
         super().__init__(source_id)
         self._user = user
@@ -48,7 +55,7 @@ class DedupContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],  # noqa: ARG002
     ) -> None:
-        """Add what is remembered about the new messages.
+        """Add the memories that fit the user's new messages to the context.
 
         Raises: LedgerError, EmbedderMismatch.
         """
@@ -70,11 +77,12 @@ class DedupContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Keep what was said in the ledger; it is extracted in the background.
+        """Store the run's messages; memories are extracted from them in the background.
 
-        A message is recognised by its session, its number in it and its text.
+        A message counts as repeated if its session, its number in the session and its text are the
+        same.
 
-        Raises: LedgerError if the messages could not be kept.
+        Raises: LedgerError if the messages could not be stored; then none was.
         """
         answers = context.response.messages if context.response is not None else []
         spoken = [*context.input_messages, *answers]
@@ -96,9 +104,9 @@ class DedupContextProvider(ContextProvider):
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:
-        """Wait until everything that was heard has been extracted."""
+        """Wait until all stored turns have been extracted, or the model fails."""
         await (await self._memory.chat()).settle()
 
     async def close(self) -> None:
-        """Close the store; what was not extracted yet is extracted after the next start."""
+        """Close the store. Turns that are not extracted yet are extracted after the next start."""
         await self._memory.close()

@@ -1,4 +1,4 @@
-"""AutoGen's `Memory`: texts are kept once, and recalled into the model's context."""
+"""An implementation of AutoGen's `Memory`: it deduplicates texts and recalls them as context."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INTRODUCTION = "What is remembered about the user:"
 
 
 class DedupMemory(Memory):
-    """The memories of one user in a store of their own; `await close()` when done."""
+    """An AutoGen memory for one user. Call `await close()` at the end."""
 
     def __init__(
         self,
@@ -37,9 +37,13 @@ class DedupMemory(Memory):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are single keys of the configuration (`data_dir="..."`).
+        """`k`: the most memories that a query returns.
 
-        Raises: ConfigError, InputError if users are not kept apart.
+        `settings` are single settings of the configuration, such as `data_dir="..."`. `model` and
+        `embedder` replace the configured ones.
+
+        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        merged.
         """
         self._user = user
         self._k = k
@@ -50,9 +54,9 @@ class DedupMemory(Memory):
         content: MemoryContent,
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
     ) -> None:
-        """Remember a text; a repeated one adds nothing.
+        """Remember a text, unless a stored memory already states it.
 
-        Raises: InputError if it is no text, LedgerError.
+        Raises: InputError if the content is not text, LedgerError.
         """
         await (await self._memory.chat()).remember(
             _text(content), user=self._user, metadata=content.metadata
@@ -64,7 +68,7 @@ class DedupMemory(Memory):
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
         **kwargs: Any,  # noqa: ARG002
     ) -> MemoryQueryResult:
-        """Return what is remembered about a text, best first, each with its id and score."""
+        """Return the memories that fit the query, best first; `metadata` has `id` and `score`."""
         text = query if isinstance(query, str) else _text(query)
         found = await (await self._memory.chat()).recall(text, user=self._user, k=self._k)
         return MemoryQueryResult(
@@ -79,7 +83,7 @@ class DedupMemory(Memory):
         )
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Add what is remembered about the user's last message."""
+        """Add the memories that fit the user's last message to the context, as a system message."""
         messages = await model_context.get_messages()
         message = next(
             (message for message in reversed(messages) if isinstance(message, UserMessage)), None
@@ -93,16 +97,19 @@ class DedupMemory(Memory):
         return UpdateContextResult(memories=found)
 
     async def clear(self) -> None:
-        """Erase everything that is remembered of the user, for good."""
+        """Erase everything about the user for good."""
         await (await self._memory.chat()).forget_user(self._user)
 
     async def close(self) -> None:
-        """Close the store; what was not extracted yet is extracted after the next start."""
+        """Close the store. Turns that are not extracted yet are extracted after the next start."""
         await self._memory.close()
 
 
 def _text(content: MemoryContent) -> str:
-    """Raises: InputError."""
+    """Return a content's text.
+
+    Raises: InputError if it is not text.
+    """
     if isinstance(content.content, str):
         return content.content
     raise InputError("memory", f"is no text but {content.mime_type}", "add a text")

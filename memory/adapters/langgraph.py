@@ -1,8 +1,8 @@
-"""LangGraph's `BaseStore` on a memory store: near-copies are kept once.
+"""An implementation of LangGraph's `BaseStore` that keeps near-copies only once.
 
-Every value is kept as it was put. In the configured namespaces, the text of a value is also a
-memory, which goes through the deduplicator; a key whose memory was absorbed answers with the text
-of its successor. Files, prompts and everything else in the same store are left alone.
+Each value is stored as it was put. In configured namespaces, the text of a value also becomes a
+memory and goes through the deduplicator. If that memory was merged into another one, its key
+returns the text of the other one. All other values, such as files and prompts, are not affected.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
 ANY = "*"
-"""Stands for any label of a configured namespace."""
+"""Stands for any label at its position in a configured namespace."""
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda value, wanted: bool(value == wanted),
     "$ne": lambda value, wanted: bool(value != wanted),
@@ -59,16 +59,20 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class _Left(NamedTuple):
-    """A memory that a key leaves behind, and the key's new memory; None if the key is deleted."""
+    """A memory whose key was overwritten or deleted.
+
+    `new_id` is the key's new memory; None if the key was deleted or its new value has no memory.
+    """
 
     memory_id: str
     new_id: str | None
 
 
 class DedupStore(BaseStore):
-    """A LangGraph store that deduplicates the texts of configured namespaces.
+    """A LangGraph store that deduplicates the texts in configured namespaces.
 
-    It works from any event loop and any thread. `with` closes it. A time to live is refused.
+    It may be used from any thread and any event loop, and as a context manager that closes it.
+    Values with a time to live are refused.
     """
 
     def __init__(
@@ -80,10 +84,11 @@ class DedupStore(BaseStore):
         fields: Sequence[str] = ("text",),
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """Deduplicate the values in and inside these namespaces by the text of a field.
+        """`namespaces`: deduplicate the values in these namespaces and all inside them.
 
-        A label `*` stands for any label. A field is a key, or a path to one (`content.content`);
-        of several, the first one that a value has. `release` closes what the store was opened with.
+        A label `*` stands for any label. `fields`: where a value's text is, as a key or a path of
+        keys such as `content.content`; the first one that holds a text counts. `release` is awaited
+        when the store is closed.
         """
         self._store = store
         self._deduplicator = deduplicator
@@ -91,23 +96,28 @@ class DedupStore(BaseStore):
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
         self._matched = False
-        """Whether a value had one of the fields, or a warning has said that none has."""
+        """Whether any value had one of the fields, or the warning that none has was logged."""
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return the answers in the order of the operations; reads do not see this batch's writes.
+        """Run the operations and return their results in the same order.
+
+        All reads run first, so they do not see the writes of this batch.
 
         Raises: ValueError, NotImplementedError for a time to live, LedgerError.
         """
         return self._loop.start(self._run(list(ops))).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do the same without blocking the event loop; a batch that has begun is finished."""
+        """Run the operations as `batch` does, without blocking the event loop.
+
+        A batch that has begun is finished even if the caller is cancelled.
+        """
         return await asyncio.shield(self._loop.run(self._run(list(ops))))
 
     def catch_up(self) -> int:
-        """Deduplicate what a killed process put but did not deduplicate; return how many texts."""
+        """Deduplicate texts that a killed process only stored; return their number."""
         return self._loop.start(self._catch_up()).result()
 
     def close(self) -> None:
@@ -137,7 +147,7 @@ class DedupStore(BaseStore):
         return results
 
     async def _write(self, puts: Sequence[PutOp]) -> None:
-        """Keep the values in one transaction; then deduplicate their texts."""
+        """Store the values in one transaction; then deduplicate their texts."""
         new, left = await in_thread(self._put, puts)
         if new:
             await self._deduplicator.check_and_merge_all(new)
@@ -170,9 +180,10 @@ class DedupStore(BaseStore):
     def _answers(
         self, reader: Reader, items: Mapping[str, StoredItem]
     ) -> dict[str, dict[str, Any]]:
-        """Return the fields of LangGraph's `Item` for each of these items.
+        """Return the fields of LangGraph's `Item` for each item, under the same keys as in `items`.
 
-        A value is as it was put, except that a successor's text takes the place of its own.
+        Values are as they were put, except that the text of a retired memory is replaced by the
+        text of its live successor.
         """
         arrived = [item.memory_id for item in items.values() if item.memory_id is not None]
         living = reader.memories.living_ids(arrived)
@@ -194,9 +205,9 @@ class DedupStore(BaseStore):
         return answers
 
     def _page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
-        """Return one page of items: with a query the nearest first, then the last put first.
+        """Return a page of a search: with a query nearest first, otherwise last stored first.
 
-        Only the values of the page are read; for a filter, all of them.
+        Without a filter, only the values of this page are read; with a filter, all values.
         """
         places = reader.items.under(op.namespace_prefix)
         if op.filter:
@@ -216,7 +227,10 @@ class DedupStore(BaseStore):
     # --- writing ---
 
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], list[_Left]]:
-        """Keep the values; return what is to be deduplicated, and what their keys leave behind."""
+        """Store the values in one transaction.
+
+        Return the new memories to deduplicate, and the old memories of overwritten or deleted keys.
+        """
         new: list[Memory] = []
         left: list[_Left] = []
         with self._store.ledger.writing() as writer:
@@ -227,13 +241,16 @@ class DedupStore(BaseStore):
                     assert before.memory_id is not None
                     left.append(_Left(before.memory_id, memory_id))
             for memory in left:
-                self._tell_apart(writer, memory, new)
+                self._mark_distinct(writer, memory, new)
         return new, left
 
     def _put_one(
         self, writer: Writer, op: PutOp, before: StoredItem | None, new: list[Memory]
     ) -> str | None:
-        """Keep one value; return the id of its memory, or None if it is none."""
+        """Store or delete one value; return the id of its memory, or None if it has none.
+
+        `before` is the key's former item. A new memory is appended to `new`.
+        """
         if op.value is None:
             writer.items.delete(op.namespace, op.key)
             return None
@@ -253,7 +270,7 @@ class DedupStore(BaseStore):
         return memory_id
 
     def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
-        """Warn once if no value has had any of the fields: nothing would be deduplicated."""
+        """Warn once if no value has had any of the fields, so that nothing is deduplicated."""
         if not self._matched and self._is_inside(op.namespace) and op.index is not False:
             self._matched = True
             logger.warning(
@@ -265,14 +282,18 @@ class DedupStore(BaseStore):
             )
 
     def _kept(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
-        """Return a key's memory if its text, as put or as answered, is put again; else None."""
+        """Return the id of the key's memory if the same text is put again; else None.
+
+        The text counts as the same if it is the one put before, or its successor's, which reads
+        return.
+        """
         if before is None or before.memory_id is None:
             return None
         values = json.loads(before.value), self._answers(writer, {"": before})[""]["value"]
         return before.memory_id if text in {self._text(value)[1] for value in values} else None
 
-    def _tell_apart(self, writer: Writer, left: _Left, new: Sequence[Memory]) -> None:
-        """Keep a new text from being merged with the one that it overwrote."""
+    def _mark_distinct(self, writer: Writer, left: _Left, new: Sequence[Memory]) -> None:
+        """Record a new text as distinct from the one it overwrote, so that they are not merged."""
         arrival = next((memory for memory in new if memory.id == left.new_id), None)
         old = _unreferenced(writer, left.memory_id)
         if arrival is None or old is None or text_key(old.content) == text_key(arrival.content):
@@ -281,9 +302,9 @@ class DedupStore(BaseStore):
         writer.distinct.mark(scope, old.content, arrival.content, "overwritten", "person")
 
     def _leave(self, left: _Left) -> bool:
-        """Erase or retire a memory that no key has any more; return whether it was erased.
+        """Erase a memory whose key was deleted, or retire it in favour of the key's new memory.
 
-        If its key was overwritten, the new memory becomes its successor.
+        Do neither if another key still refers to it. Return whether it was erased.
         """
         with self._store.ledger.reading() as reader:
             old, revision = _unreferenced(reader, left.memory_id), reader.revision()
@@ -306,7 +327,7 @@ class DedupStore(BaseStore):
         return False
 
     def _undeduplicated(self) -> list[Memory]:
-        """Return the texts that were put but have not reached the deduplicator."""
+        """Return the memories of texts that were stored but have not reached the deduplicator."""
         with self._store.ledger.reading() as reader:
             items = reader.items.unplaced()
         texts = [(item, self._text(json.loads(item.value))[1]) for item in items]
@@ -322,14 +343,14 @@ class DedupStore(BaseStore):
         return any(_starts_with(namespace, prefix) for prefix in self._namespaces)
 
     def _is_deduplicated(self, op: PutOp, path: Field, text: str) -> bool:
-        """Whether a value has a text to index in a configured namespace."""
+        """Whether a value is in a configured namespace and has a text that is to be indexed."""
         indexed = op.index is None or (op.index is not False and ".".join(path) in op.index)
         return bool(
             indexed and self._is_inside(op.namespace) and clean(text) and len(text) <= MAX_CONTENT
         )
 
     def _text(self, value: Mapping[str, Any]) -> tuple[Field, str]:
-        """Return the path of the first field that holds a text, and the text; else two empty."""
+        """Return the path and the text of the first field that holds one; else `((), "")`."""
         for path in self._fields:
             held: Any = value
             for name in path:
@@ -339,7 +360,10 @@ class DedupStore(BaseStore):
         return (), ""
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:
-        """Return a new memory in the scope of a namespace."""
+        """Return a new memory of a text.
+
+        Its user is the namespace, so that only texts of the same namespace are compared.
+        """
         return Memory(
             id=self._store.new_id(),
             content=text,
@@ -358,7 +382,10 @@ def open_dedup_store(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> DedupStore:
-    """Open a store at the configured location, as `open_chat_memory` does.
+    """Open the store at the configured location and catch up on texts not yet deduplicated.
+
+    `namespaces` and `fields` are as in `DedupStore`. `settings` are single settings of the
+    configuration; `model` and `embedder` replace the configured ones.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -384,7 +411,10 @@ def open_dedup_store(
 
 
 def _check(op: Op) -> None:
-    """Raises: InvalidNamespaceError, NotImplementedError for a time to live, ValueError."""
+    """Check that an operation is valid and supported.
+
+    Raises: InvalidNamespaceError, NotImplementedError for a time to live, ValueError.
+    """
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
         raise ValueError(f"unknown operation {type(op).__name__}")
     validate_op_namespace(op)
@@ -393,9 +423,10 @@ def _check(op: Op) -> None:
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the memory that lives for this one if no key has it any more.
+    """Return the live memory that stands for a memory, if no key refers to it any more.
 
-    None if nothing lives, or if it also came from something else than a key.
+    None if there is no live one, if a key still refers to it or to a memory it was made from, or if
+    a part of it did not come from this store.
     """
     row = reader.memories.row(memory_id)
     living = reader.memories.living(row) if row is not None else None
@@ -409,7 +440,7 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 
 
 def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the live memory for each memory of these items, and the keys of the live texts."""
+    """Return the live memory's id by each item's memory id, and text keys by memory id."""
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
     }
@@ -421,7 +452,11 @@ def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str]
 
 
 def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
-    """Choose one key for each live memory: its own, else the last put of those it stands for."""
+    """Leave out items so that each live memory is found under one key only.
+
+    That key is the memory's own, or, if it has none, the last stored key of a memory it replaced.
+    Items without a live memory all stay.
+    """
     chosen: dict[str, ItemPlace] = {}
     for place in places:
         end = living.get(place.memory_id or "")
@@ -432,7 +467,11 @@ def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[I
 
 
 def _matches(value: Any, wanted: Any) -> bool:
-    """Whether a value fits a filter: operators, parts of a mapping, a list, or an equal value."""
+    """Whether a value fits a filter of a search.
+
+    A filter is a mapping of operators such as `$gt`, a mapping that the value must contain, a list
+    whose items must fit one by one, or an equal value.
+    """
     if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
         return all(_holds(value, name, than) for name, than in wanted.items())
     if isinstance(wanted, Mapping):
@@ -449,7 +488,10 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 
 def _holds(value: Any, operator: str, than: Any) -> bool:
-    """Whether a value fits one operator; only numbers are more or less than another."""
+    """Whether `value` fits one operator. Order operators compare as numbers; others never fit.
+
+    Raises: ValueError for an unknown operator.
+    """
     if operator not in _OPERATORS:
         raise ValueError(f"unsupported operator {operator!r}: use {', '.join(_OPERATORS)}")
     if operator in ("$eq", "$ne"):
@@ -488,14 +530,17 @@ def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
 
 
 def _paths(value: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fields that hold texts."""
+    """Return the paths of all fields that hold a text, such as `content.content`."""
     inner = ((name, held) for name, held in value.items() if isinstance(held, Mapping))
     deeper = [f"{name}.{path}" for name, held in inner for path in _paths(held)]
     return [name for name, held in value.items() if isinstance(held, str)] + deeper
 
 
 def _scope_name(namespace: Namespace) -> str:
-    """Return the user of a namespace's memories; labels have no period, so no two share one."""
+    """Return the user name under which a namespace's memories are stored.
+
+    Labels contain no period, so no two namespaces get the same name.
+    """
     name = ".".join(namespace)
     if clean(name) == name and len(name) <= MAX_NAME:
         return name

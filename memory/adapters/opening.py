@@ -1,4 +1,4 @@
-"""The memory behind an adapter: opened when it is first used."""
+"""Opens the memory that an adapter uses, when it is first needed."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from memory.store import MemoryStore
 
 @dataclass(frozen=True)
 class OpenMemory:
-    """A chat memory and its store; `await chat.close()` closes both."""
+    """A chat memory and the store behind it. `await chat.close()` closes both."""
 
     chat: ChatMemory
     store: MemoryStore
 
 
 def conversation_of(*parts: str) -> str:
-    """Join the parts to one name; different parts never give the same name."""
+    """Join the parts into the name of a conversation. Different parts never give the same name."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
@@ -37,11 +37,13 @@ def open_memory(
     embedder: Embedder | None = None,
     check: Callable[[Ledger], None] | None = None,
 ) -> OpenMemory:
-    """Open the memory at the configured location, with a model of its own.
+    """Open the memory at the configured location.
 
-    `check` may refuse the ledger by raising; it runs before anything is read from it.
+    `model` and `embedder` replace the configured ones. `check`, if given, is called with the ledger
+    before anything is read from it, and may raise to refuse it.
 
-    Raises: ConfigError, LedgerError, EmbedderMismatch, InputError if users are not kept apart.
+    Raises: ConfigError, LedgerError, EmbedderMismatch, InputError if the configuration lets
+    memories of different users be merged.
     """
     config.memory.check_users_apart("open the store without an adapter")
     language = assembly.build_model(config, model)
@@ -63,7 +65,7 @@ def open_memory(
 
 
 class LazyMemory:
-    """A memory that is opened in a thread at its first use, and only once."""
+    """A memory that is opened once, at its first use, in a thread. It is thread-safe."""
 
     def __init__(self, open_it: Callable[[], OpenMemory]) -> None:
         self._open_it = open_it
@@ -78,29 +80,32 @@ class LazyMemory:
         model: LanguageModel | None,
         embedder: Embedder | None,
     ) -> LazyMemory:
-        """Return the memory at the configured location.
+        """Return the memory at the configured location, not opened yet.
 
-        Raises: ConfigError, InputError if users are not kept apart.
+        `settings` override single settings; `model` and `embedder` replace the configured ones.
+
+        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        merged.
         """
         config = configured(config, settings)
         config.memory.check_users_apart("open the store without an adapter")
         return cls(partial(open_memory, config, model, embedder))
 
     async def get(self) -> OpenMemory:
-        """Return the open memory.
+        """Return the memory; open it if necessary.
 
-        Raises: what opening it raises; the next call tries again.
+        Raises: the error with which opening failed. The next call tries again.
         """
         if (opened := self._opened) is not None:
             return opened
         return await in_thread(self._open_once)
 
     async def chat(self) -> ChatMemory:
-        """Return the open chat memory. Raises as `get` does."""
+        """Return the chat memory; open it if necessary. Raises: as `get`."""
         return (await self.get()).chat
 
     async def close(self) -> None:
-        """Close the memory if it was opened; waiting turns are extracted after the next start."""
+        """Close the memory if it is open. Turns that wait are extracted after the next start."""
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:

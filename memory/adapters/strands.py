@@ -1,4 +1,7 @@
-"""Strands' `MemoryStore`: messages become memories, each once, however often delivered."""
+"""An implementation of Strands' `MemoryStore`: the user's messages become memories.
+
+A message that is delivered more than once is extracted once.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ _MOST_FOUND = 10
 
 
 class DedupMemoryStore(MemoryStore):
-    """The memories of one user in a store of their own; `await close()` when done.
+    """A Strands memory store for one user. Call `await close()` at the end.
 
-    The store extracts memories itself: `extraction=True` needs no other model.
+    It extracts memories itself, so `extraction=True` needs no other model.
     """
 
     def __init__(
@@ -45,10 +48,13 @@ class DedupMemoryStore(MemoryStore):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`run_id` names the run that sequence numbers count in; by default each `initialize`
-        begins a new one. `settings` are single keys of the configuration (`data_dir="..."`).
+        """`settings` are single settings of the configuration, such as `data_dir="..."`.
 
-        Raises: ConfigError, InputError if users are not kept apart.
+        `run_id` names the run within which messages are numbered. Without it, each `initialize`
+        starts a new run. `model` and `embedder` replace the configured ones.
+
+        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        merged.
         """
         self.name = name
         self.description = description
@@ -61,7 +67,7 @@ class DedupMemoryStore(MemoryStore):
         self._memory = LazyMemory.of_config(config, settings, model, embedder)
 
     async def initialize(self) -> None:
-        """Open the store before an agent runs; its numbers start anew.
+        """Open the store and, unless `run_id` was given, start a new run of numbered messages.
 
         Raises: LedgerError, EmbedderMismatch.
         """
@@ -69,13 +75,16 @@ class DedupMemoryStore(MemoryStore):
         await self._memory.get()
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return the memories that answer the query, best first."""
+        """Return the user's memories that fit the query, best first.
+
+        At most `max_search_results` of `options`, else of the store, else 10.
+        """
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
         found = await (await self._memory.chat()).recall(query, user=self._user, k=k)
         return [_entry(memory, self.name) for memory in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
-        """Remember a text through the deduplicator; return the id of the memory that states it.
+        """Store a text through the deduplicator; return the id of the memory that now states it.
 
         Raises: InputError, LedgerError.
         """
@@ -85,11 +94,12 @@ class DedupMemoryStore(MemoryStore):
     async def add_messages(
         self, messages: list[Message], context: AddMessagesContext | None = None
     ) -> None:
-        """Extract what the user says. A message is recognised by its run, its number and its text.
+        """Extract memories from what the user says in these messages.
 
-        Without numbers, a retry cannot be told from a text that is said twice.
+        A message counts as repeated if its run, sequence number and text are the same. If `context`
+        has no sequence numbers, a message that is delivered again counts as new.
 
-        Raises: LedgerError if the messages could not be kept.
+        Raises: LedgerError if the messages could not be stored; then none was.
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(number) for number in numbers] if numbers else [uuid4().hex for _ in messages]
@@ -111,7 +121,7 @@ class DedupMemoryStore(MemoryStore):
             await memory.chat.settle()
 
     async def close(self) -> None:
-        """Close the store; what was not extracted yet is extracted after the next start."""
+        """Close the store. Turns that are not extracted yet are extracted after the next start."""
         await self._memory.close()
 
 
