@@ -1,4 +1,4 @@
-"""Formats and stores of other programs: read from a copy, written back after a plan."""
+"""Formats and stores of other programs: import their memories, and write changes back to them."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What an owner does now and then: back up, examine, calibrate, embed again."""
+"""Maintenance of a store: back up, check and repair, calibrate, embed again."""
 
 import lazy_loader
 

@@ -1,4 +1,8 @@
-"""Calibration: ask a model or a person how pairs of a store's memories relate."""
+"""Calibration: ask a model or a person how pairs of similar memories of a store relate.
+
+The answers show which scale and thresholds fit the store and its embedder; `calibration.py`
+computes them.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +38,23 @@ _SAYS = {
     "y": Answer.SAME, "yes": Answer.SAME, "m": Answer.MERGE, "merge": Answer.MERGE,
     "n": Answer.APART, "no": Answer.APART,
 }  # fmt: skip
+"""What a person may type, and the answer that it means."""
 _SKIPS = frozenset({"s", "skip", ""})
 _HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
 _ROUND = 10
-"""Pairs asked about before the most informative ones are chosen anew."""
+"""The number of pairs to ask about before the answers are used to choose the next ones."""
 _MOST_BYTES = 64_000_000
-"""Some 300,000 answers."""
+"""The largest file of answers that is read; it holds some 300,000 of them."""
 
 
 # --- the answers so far ---------------------------------------------------------------------------
 
 
 class CalibrationLog:
-    """Answers in a file, a line each, so that asking can go on another day.
+    """A file of answers about pairs of memories, so that asking can be continued another day.
 
-    A line holds the keys of both texts, the answer, and who gave it.
+    Each line is a JSON object with the keys of both texts, the answer, and the name of the model or
+    person who gave it. This object reads and writes the answers of one of them, `by`.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -56,9 +62,11 @@ class CalibrationLog:
         self._by = by
 
     def read(self) -> dict[str, Answer]:
-        """Return the answers of this judge by the pairs' keys; the last one counts.
+        """Return the latest answer about each pair by this object's judge, by `AlikePair.key`.
 
-        Raises: InputError.
+        It is empty if there is no file yet.
+
+        Raises: InputError if the file cannot be read, or a line of it is not an answer.
         """
         if not self._path.exists():
             return {}
@@ -75,6 +83,10 @@ class CalibrationLog:
         return answers
 
     def _parsed(self, line: str, number: int) -> tuple[str, str, Answer]:
+        """Return who gave the answer on a line, the key of the pair, and the answer.
+
+        Raises: InputError, which names the line's number.
+        """
         try:
             values = json.loads(line)
             return values["by"], values["pair"], Answer(values["answer"])
@@ -83,7 +95,7 @@ class CalibrationLog:
             raise InputError(self._path, "this line is not an answer", remedy, number) from exc
 
     def add(self, key: str, answer: Answer) -> None:
-        """Append an answer."""
+        """Append an answer about the pair `key` to the file, which is created if needed."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
@@ -91,10 +103,11 @@ class CalibrationLog:
 
 
 def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
-    """Return the pairs that people decided on in reviews, and the last answer by pair key.
+    """Return the pairs that people decided on in reviews, and the latest answer by pair key.
 
-    Two texts are the same if one replaced the other, and worth merging if a text was written for
-    both. Decisions taken back, forgotten texts and equal texts are left out.
+    The answer is SAME if one text replaced the other, MERGE if a new text replaced both, and APART
+    if the person called them distinct. Undone decisions, forgotten texts and pairs of equal texts
+    are left out.
     """
     with store.ledger.reading() as reader:
         found = [one for record in reader.decisions.by_person() for one in _answered(record)]
@@ -112,7 +125,10 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
-    """Yield every two members with different texts, and the answer of the decision, if any."""
+    """Yield each pair of members of a decision about which it gives an answer, with that answer.
+
+    Pairs with the same text are left out.
+    """
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}
     members = [row for name in record.members if (row := rows.get(name)) is not None]
@@ -124,6 +140,10 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
+    """Return SAME or MERGE if the decision made one memory of those with ids `a` and `b`.
+
+    SAME means that a member replaced the others, MERGE that a new text did.
+    """
     for survivor, retired in record.survivors:
         if {a, b} <= {survivor, *retired}:
             return Answer.SAME if survivor in record.members else Answer.MERGE
@@ -131,6 +151,7 @@ def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
 
 
 def _memory(row: Mapping[str, Any]) -> Memory:
+    """Return a memory from a row of a decision's state before it, with what calibration needs."""
     fields = {name: row[name] for name in ("id", "content", "user", "timestamp")}
     return Memory.model_validate_json(json.dumps(fields))
 
@@ -139,9 +160,10 @@ def _memory(row: Mapping[str, Any]) -> Memory:
 
 
 def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
-    """Return each live text paired with its `nearest` of its scope, and the number of memories.
+    """Return pairs of similar live memories, and the number of live memories in the store.
 
-    Pairs below the lowest band are left out. Of rows with the same text, the oldest is taken.
+    Each text is paired with its `nearest` nearest texts of the same scope, except those with a
+    cosine below `EDGES[0]`. If several memories have the same text, the oldest is taken.
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -162,9 +184,10 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
 def _in_rounds(
     pairs: Sequence[AlikePair], log: CalibrationLog, questions: int
 ) -> Iterator[list[AlikePair]]:
-    """Yield the most informative pairs in batches, each chosen by the answers until then.
+    """Yield the most informative pairs in batches, up to `questions` pairs.
 
-    Skipped pairs are not offered again.
+    Each batch is chosen with the answers that the log has by then. A pair is yielded once only,
+    even if it was skipped.
     """
     offered: set[str] = set()
     left = still_open(pairs, log, questions)
@@ -178,7 +201,10 @@ def _in_rounds(
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """Return how many of `questions` are left to ask; answers in the log count."""
+    """Return how many of `questions` are left to ask.
+
+    Answers about these pairs that are in the log count as asked.
+    """
     keys = {pair.key for pair in pairs}
     answered = len(keys & set(log.read()))
     return max(0, min(questions, len(keys)) - answered)
@@ -192,9 +218,13 @@ def ask_model(
     at_once: int,
     tell: Progress,
 ) -> None:
-    """Ask a model about the most informative pairs, and log each answer as it comes.
+    """Ask a model about the most informative pairs, and log each answer as it arrives.
 
-    Raises: ModelError; earlier answers are kept.
+    `questions` is how many answers the log is to have, `at_once` how many calls run concurrently.
+    `tell` is called with the number of answers so far and the total. The model is closed at the
+    end. This starts an event loop, so it must not be called from one.
+
+    Raises: ModelError; answers that arrived before it stay in the log.
     """
 
     async def ask(pair: AlikePair) -> None:
@@ -213,7 +243,11 @@ def ask_model(
 
 
 def _answer(pair: AlikePair, verdict: Verdict) -> Answer:
-    """Return the answer that a verdict means: SAME if a memory states all of the merged text."""
+    """Return the answer that a model's verdict on a pair means.
+
+    APART if the verdict merges nothing, SAME if one of the two memories states all of the merged
+    text, and MERGE otherwise.
+    """
     if not verdict.parts:
         return Answer.APART
     merged = verdict.parts[0].text
@@ -230,9 +264,10 @@ def ask_person(
     say: Callable[[str], None],
     hear: Callable[[], str | None],
 ) -> int:
-    """Show a person the most informative pairs, log each answer, and return how many were given.
+    """Show a person the most informative pairs and log each answer; return how many were given.
 
-    `hear` returns a line of input, or None at its end.
+    `questions` is how many answers the log is to have. `say` shows a text; `hear` returns a line
+    of input in lower case, or None at the end of the input.
     """
     given, total = 0, still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, questions))
@@ -251,6 +286,7 @@ def ask_person(
 
 
 def _shown(pair: AlikePair, number: str) -> Iterator[str]:
+    """Yield the lines in which a person sees a pair; `number` is shown before them."""
     yield f"\n{number}  {pair.cosine:.3f}"
     for memory in (pair.older, pair.newer):
         yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
@@ -262,7 +298,11 @@ def _shown(pair: AlikePair, number: str) -> Iterator[str]:
 
 
 def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
-    """Yield the scale and thresholds as lines of config.yaml, with the evidence as comments."""
+    """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
+
+    The comments state the evidence. `wanted` is the share of automatic replacements that were to be
+    right.
+    """
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:
         if fit.anchor is not None:
@@ -284,6 +324,7 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
 
 
 def _expected(upper: Upper, wanted: float) -> Iterator[str]:
+    """Yield the comments on the upper threshold."""
     if upper.threshold is None:
         yield "# too few answers about what is replaced unasked: the upper threshold stays"
     elif upper.precision is None:
@@ -295,5 +336,6 @@ def _expected(upper: Upper, wanted: float) -> Iterator[str]:
 
 
 def _of(hits: int, counted: Counted) -> str:
+    """Return a phrase with `hits`, the number of all answers, and the interval of the share."""
     low, high = counted.interval(hits)
     return f"{hits:,} of {counted.asked:,} answers (95 %: {low:.1%} to {high:.1%})"

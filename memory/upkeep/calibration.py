@@ -1,4 +1,8 @@
-"""Fit a scale to one store and embedder: choose pairs, count answers, fit anchors. Pure."""
+"""The computations of calibration: choose pairs to ask about, count answers, fit the scale.
+
+A scale is a curve from cosine to similarity; its anchor is the cosine that gets the similarity
+0.90. Pairs are sorted into bands, which are ranges of cosine. Nothing here reads or writes a store.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +25,29 @@ from memory.text import has_cjk, text_key
 EDGES = (
     0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.98, 0.99, 1.0,
 )  # fmt: skip
-"""Bounds of the bands of cosine; a band includes its lower bound, the last one both."""
+"""The bounds of the bands: each band includes its lower bound, the last one its upper bound too."""
 FEW = 12
-"""Fewest answers to conclude anything from."""
+"""With fewer answers than this, nothing is concluded."""
 _FIRST = 3
-"""Pairs of each band that are asked about first."""
+"""The number of pairs of each band that are asked about before any others."""
 _AROUND = 0.05
-"""How near to an anchor the answers lie that tell how certain it is."""
+"""Answers about pairs within this cosine distance of an anchor are shown as its evidence."""
 
 
 class Answer(StrEnum):
-    """How two memories relate."""
+    """An answer to the question how two memories relate."""
 
     SAME = "same"
-    """One of them can replace both."""
+    """One of them can replace the other."""
     MERGE = "merge"
-    """They overlap and are worth merging."""
+    """They overlap and are worth merging into one text."""
     APART = "apart"
+    """They state different things and both must stay."""
 
 
 @dataclass(frozen=True)
 class AlikePair:
-    """Two memories of one scope with different texts, the older first."""
+    """Two similar memories of one scope with different texts; `cosine` is that of their vectors."""
 
     older: Memory
     newer: Memory
@@ -50,29 +55,29 @@ class AlikePair:
 
     @cached_property
     def key(self) -> str:
-        """The keys of both texts, lowest first."""
+        """The pair's identifier: the keys of both texts, sorted, with a space between them."""
         keys = sorted((text_key(self.older.content), text_key(self.newer.content)))
         return " ".join(keys)
 
     @cached_property
     def rank(self) -> str:
-        """A random order that is the same every time."""
+        """A sort key that puts pairs into an arbitrary order, the same in every run."""
         return hashlib.sha256(self.key.encode()).hexdigest()
 
     @cached_property
     def covered(self) -> bool:
-        """Whether one of the two covers the other."""
+        """Whether one of the two texts states all that the other states."""
         found = compare(self.older.content, self.newer.content)
         return found.a_covers_b or found.b_covers_a
 
     @cached_property
     def strict(self) -> bool:
-        """Whether either text has kana or Han."""
+        """Whether either text has kana or Han; such pairs have an anchor of their own."""
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
 
 
 def wilson(hits: int, of: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share; (0, 1) if `of` is 0.
+    """Return the 95 % Wilson score interval of the share `hits` / `of`; (0, 1) if `of` is 0.
 
     E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
     Journal of the American Statistical Association 22: centre and half width of
@@ -91,7 +96,7 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many answers of each kind there are."""
+    """The number of answers of each kind about some pairs."""
 
     same: int = 0
     merge: int = 0
@@ -102,50 +107,61 @@ class Counted:
 
     @property
     def asked(self) -> int:
+        """The number of all answers."""
         return self.same + self.merge + self.apart
 
     @property
     def worth(self) -> int:
-        """Answers that make a question worth asking: same or merge."""
+        """The number of answers SAME or MERGE: asking a model about these pairs was worth it."""
         return self.same + self.merge
 
     def share(self, hits: int) -> float | None:
+        """Return `hits` as a share of all answers; None if there are no answers."""
         return hits / self.asked if self.asked else None
 
     def interval(self, hits: int) -> tuple[float, float]:
-        """Return the 95 % Wilson interval of a share."""
+        """Return the 95 % Wilson interval of `hits` as a share of all answers."""
         return wilson(hits, self.asked)
 
 
 @dataclass(frozen=True)
 class Band:
-    """The pairs from cosine `low` up to `high`: their number, and the answers about them."""
+    """The pairs with a cosine from `low` up to `high`: their number, and the answers about them.
+
+    A covered pair is one in which a text states all of the other; only near-copies are checked, so
+    `covered_pairs` and `covered` are 0 in bands below 0.95.
+    """
 
     low: float
     high: float
     pairs: int
     covered_pairs: int
     every: Counted
+    """The answers about all pairs of the band."""
     covered: Counted
+    """The answers about its covered pairs."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The cosine at which half of the pairs are worth asking about; None if unknown."""
+    """A fitted anchor: the cosine at which half of the pairs are the same or worth merging."""
 
     anchor: float | None
+    """None if there are too few answers to fit it."""
     near: Counted
-    """The answers about pairs around it."""
+    """The answers about pairs with a cosine near the anchor."""
 
 
 @dataclass(frozen=True)
 class Upper:
-    """The threshold from which replacing is right often enough; 1 if none is, None if unknown."""
+    """A suggested upper threshold, from which on replacing without asking is right often enough."""
 
     threshold: float | None
+    """1 if no threshold is right often enough, None if there are too few answers."""
     precision: float | None
+    """The estimated share of right ones from the threshold on; None if that is 1 or None."""
     counted: Counted
-    """The answers about the pairs above it."""
+    """The answers about the pairs from the threshold on."""
 
 
 UNKNOWN = Upper(None, None, Counted())
@@ -153,11 +169,12 @@ UNKNOWN = Upper(None, None, Counted())
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What to write into the configuration, and the evidence."""
+    """A suggested scale and upper threshold for the configuration, and the evidence for them."""
 
     scale: Scale | None
+    """None if there are too few answers."""
     fits: tuple[Fit, Fit]
-    """For pairs without and with kana or Han."""
+    """The fitted anchors, first for pairs without kana and Han, then for pairs with them."""
     upper: Upper
 
 
@@ -170,11 +187,12 @@ def most_informative(
     most: int,
     passed_over: Collection[str] = frozenset(),
 ) -> list[AlikePair]:
-    """Return the pairs to ask about next, most similar first; deterministic.
+    """Choose up to `most` pairs to ask about next; return them with the most similar first.
 
-    A few of every band come first, then those nearest to the anchor, where the answers so far leave
-    the most doubt. Pairs with and without kana or Han, which have anchors of their own, alternate.
-    Pairs whose keys are in `passed_over` are left out.
+    Pairs that have an answer, and those whose keys are in `passed_over`, are not chosen. First come
+    a few pairs of every band, then the pairs nearest to the anchor that fits the answers so far,
+    since they are the most uncertain. Pairs with and without kana or Han are chosen in turn, since
+    each of the two groups has its own anchor. Equal arguments give equal pairs.
     """
     by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
     ranked = [_ranked(members, answers, passed_over) for members in by_script]
@@ -197,7 +215,11 @@ def _ranked(
 
 
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
-    """Return a few pairs of each band; of near-copies, covered ones first."""
+    """Return some pairs of `left`, so that a few of each band have been asked about.
+
+    Of near-copies, pairs in which a text states all of the other come first. `asked` has the pairs
+    with an answer, which count. Otherwise the order within a band stays the same.
+    """
     found: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
         band.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
@@ -209,7 +231,7 @@ def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -
 
 
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
-    """Count the answers about each band, the lowest first."""
+    """Return the bands, the lowest first, with the numbers of their pairs and answers."""
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
         covered = [pair for pair in members if low >= NEAR_COPY and pair.covered]
@@ -227,17 +249,17 @@ def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
 
 
 def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
-    """Count the answers about these pairs."""
+    """Count the answers about these pairs; `answers` has them by pair key."""
     given = [answers[pair.key] for pair in pairs if pair.key in answers]
     return Counted(*(given.count(answer) for answer in Answer))
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return what asking from each band on costs and finds.
+    """Return, for each band, what it costs and finds to ask a model from this band on upwards.
 
-    The first value is questions for 1,000 memories; covered pairs from 0.95 on need none. The
-    second is the expected number of pairs that are worth asking about; None if a band with pairs
-    has no answers.
+    The first value is the number of questions for 1,000 memories, if the store has `memories`.
+    Covered near-copies need no question. The second value is the expected number of pairs that are
+    the same or worth merging, in the whole store; None if a band with pairs has no answers.
     """
     found: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -254,10 +276,11 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
 
 
 def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
-    """Return the cosine at which a logistic curve through the answers is one half.
+    """Fit the anchor: the cosine at which a logistic curve through the answers is one half.
 
-    It lies within the cosines asked about. None if the answers are few or all the same, or if the
-    curve does not rise.
+    The curve gives the probability that a pair is the same or worth merging. The anchor lies within
+    the cosines that were asked about, and below 0.95. It is None if there are too few answers, if
+    all are alike, or if the curve does not rise.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
@@ -276,9 +299,11 @@ def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit
 def _logistic_half(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], rounds: int = 50, ridge: float = 0.05
 ) -> float | None:
-    """Return where log odds that are linear in x are even, by Newton's method; None if they fall.
+    """Fit a logistic curve and return the x at which it is one half; None if it does not rise.
 
-    The ridge bounds the slope if a threshold separates the answers perfectly.
+    `x` and `y` have shape (n,); `y` is 0 or 1. The log odds are linear in x, and are fitted by
+    Newton's method. The ridge penalty keeps the slope finite if a threshold separates all zeros
+    from all ones.
     """
     middle, spread = float(x.mean()), float(x.std()) or 1.0
     design = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
@@ -303,7 +328,11 @@ def suggest(
     *,
     guard: bool,
 ) -> Suggestion:
-    """Return what the answers suggest for a store whose scale is `now`."""
+    """Return the scale and the upper threshold that the answers suggest.
+
+    `now` is the store's present scale, and `wanted` the share of automatic replacements that have
+    to be right. `guard` is whether only covered pairs are replaced without a question.
+    """
     fits = (
         fit_anchor([pair for pair in pairs if not pair.strict], answers),
         fit_anchor([pair for pair in pairs if pair.strict], answers),
@@ -313,7 +342,10 @@ def suggest(
 
 
 def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
-    """Return the scale with the fitted anchors; None if none was fitted."""
+    """Return the scale `now` with the fitted anchors in place of its own; None if none was fitted.
+
+    `strict` is the anchor for pairs with kana or Han, `others` the one for all other pairs.
+    """
     if others.anchor is None and strict.anchor is None:
         return None
     anchor = now.anchor if others.anchor is None else others.anchor
@@ -322,10 +354,11 @@ def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
 
 
 def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
-    """Return the lowest threshold from 0.95 on at which a share `wanted` of replacements is right.
+    """Return the lowest threshold from 0.95 on at which enough replacements are right.
 
-    It counts the pairs at and above it, with the guard only covered ones, each band weighted by its
-    pairs. A band with pairs and no answers ends the search, since nothing is known about it.
+    The share of right ones among pairs from the threshold on has to be at least `wanted`; each band
+    counts with its number of pairs. With `guard`, only covered pairs count. The search goes down
+    from the highest band and ends at a band that has pairs but no answers.
     """
     threshold, precision, answers = None, None, Counted()
     pairs, right, known = 0, 0.0, Counted()

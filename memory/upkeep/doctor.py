@@ -27,21 +27,28 @@ from memory.store import MemoryStore
 from memory.text import normalise, text_key
 
 _UNIT = 1e-3
-"""How far a stored vector's length may lie from 1."""
+"""How far the length of a stored vector may differ from 1."""
 _AT_ONCE = 1_000
-"""Texts in one call of the embedder."""
+"""The number of texts in one call of the embedder."""
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
-"""Facts that a restored ledger must not have: it is a store with an index of its own."""
+"""Keys of ledger facts that are not copied, since a restored ledger is a new store.
+
+It has an id and an index of its own.
+"""
 
 Kind = Literal["damage", "mendable", "yours"]
-"""What must never happen, what `mend` repairs, and what a person may do."""
+"""The kind of a finding.
+
+`damage` must never happen; `mend` repairs what is `mendable`; `yours` is for a person to do, or to
+leave.
+"""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem, and what to do about it."""
+    """A problem of a store, in words for people, and what they can do about it."""
 
     what: str
     remedy: str
@@ -49,7 +56,7 @@ class Finding:
 
 
 def examine(store: MemoryStore) -> list[Finding]:
-    """Return all problems of a store, the worst first.
+    """Check a store and return its problems, the worst first; change nothing.
 
     Raises: LedgerError if the ledger cannot be read.
     """
@@ -75,9 +82,11 @@ def _examined(store: MemoryStore) -> list[Finding]:
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Repair what can be made from the ledger: missing vectors and an index that differs.
+    """Repair everything that can be rebuilt from the ledger.
 
-    Also drop summaries of episodes that may tell of forgotten memories.
+    Make missing vectors, rebuild an index that differs from the ledger, remove forgotten memories
+    from the index, and delete summaries of episodes that may tell of forgotten memories.
+    `on_progress` gets the number of vectors that the new index has so far, and of all.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
@@ -92,9 +101,12 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
 def reembed(
     ledger: Ledger, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Make every vector again with another embedder, all or none; return how many.
+    """Replace every vector of a ledger by one that `embedder` makes; return how many.
 
-    Raises: EmbeddingError, LedgerError; the old vectors are then still there.
+    All are replaced in one transaction. `on_progress` gets the number of texts embedded so far, and
+    of all.
+
+    Raises: EmbeddingError, LedgerError. The old vectors are then still there.
     """
     with ledger.reading() as reader:
         rows = reader.memories.all()
@@ -115,7 +127,10 @@ def reembed(
 
 
 def _rows(reader: Reader) -> Iterator[Finding]:
-    """Check successors, links, revisions and text keys."""
+    """Check the rows of memories and yield their problems.
+
+    Checked are successors of retired memories, links, revisions and the keys of texts.
+    """
     successors = reader.memories.successions()
     alone = [name for name in successors if not _ends_well(name, successors, reader)]
     if alone:
@@ -136,7 +151,10 @@ def _rows(reader: Reader) -> Iterator[Finding]:
 
 
 def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> bool:
-    """Whether the chain of successors ends with a live or a forgotten memory."""
+    """Return whether the chain of successors from `name` ends with a live or a forgotten memory.
+
+    `name` is a memory's id; `successors` has the successor's id of each retired memory, or None.
+    """
     seen: set[str] = set()
     while name in successors:
         successor = successors[name]
@@ -148,6 +166,7 @@ def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> 
 
 
 def _vectors(reader: Reader) -> Iterator[Finding]:
+    """Yield the problems of stored vectors: different dimensions, missing ones, wrong lengths."""
     if len(sizes := reader.vectors.byte_lengths()) > 1:
         lengths = ", ".join(f"{n:,} of {(size or 0) // 4}" for size, n in sizes.items())
         yield Finding(f"vectors have different dimensions: {lengths}", "run `memory-dedup reembed`")
@@ -163,16 +182,19 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 
 
 def _episodes(reader: Reader) -> Iterator[Finding]:
-    """Find summaries, made before episodes had owners, that may tell of forgotten memories."""
+    """Yield a finding if summaries of episodes may tell of forgotten memories.
+
+    Such summaries were made before episodes had owners.
+    """
     if telling := _telling_of_forgotten(reader):
         what = _listed("episodes whose summary may tell of forgotten memories", telling)
         yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Return the episodes with a summary that hold a forgotten memory, or no memory any more.
+    """Return the ids of episodes that have a summary, and a forgotten memory or no memory any more.
 
-    A memory that an undone decision had made is erased as well, but was not forgotten.
+    A memory made by a decision that was undone is erased too, but does not count as forgotten.
     """
     return [
         episode_id
@@ -182,11 +204,13 @@ def _telling_of_forgotten(reader: Reader) -> list[str]:
 
 
 def _was_undone(reader: Reader, memory_id: str) -> bool:
+    """Return whether the decision that made this memory was undone."""
     made = (one for one in reader.decisions.about(memory_id) if memory_id in one.created)
     return any(one.undone for one in made)
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
+    """Yield what waits for a person: open questions, waiting turns, models that are not trusted."""
     counts = reader.counts()
     if counts.pending:
         what = f"{counts.pending:,} questions are waiting for a model"
@@ -199,7 +223,10 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """Find texts that a scope has twice, but for those that a person keeps."""
+    """Yield a finding if a scope has several live memories with the same text.
+
+    Memories that a person has decided to keep are left out.
+    """
     kept = reader.distinct.all()
     stated: dict[tuple[str, str], list[str]] = {}
     for row in reader.memories.live():
@@ -213,6 +240,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
+    """Yield the problems of the search index, and indexes that are not needed any more."""
     try:
         difference = store.index.disagreement()
     except IndexFault as exc:
@@ -231,6 +259,7 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _listed(what: str, ids: list[str]) -> str:
+    """Return a phrase with the number of these memories and their first three ids."""
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{what}: {len(ids):,} ({shown})"
 
@@ -239,9 +268,10 @@ def _listed(what: str, ids: list[str]) -> str:
 
 
 def back_up(ledger: Ledger, file: Path) -> int:
-    """Write one committed state of a ledger into a new file; return the number of live memories.
+    """Write a backup of a ledger to a new file; return the number of live memories in it.
 
-    The file is a ledger too, with retired memories and decisions. It is whole or not there at all.
+    The backup is a SQLite ledger with everything that was committed at one moment, also retired
+    memories and decisions. If it fails, no file is left.
 
     Raises: InputError if the file exists or cannot be written, LedgerError.
     """
@@ -263,12 +293,12 @@ def back_up(ledger: Ledger, file: Path) -> int:
 
 
 def restore(file: Path, url: str) -> int:
-    """Restore a backup as the ledger at the URL; return the number of live memories.
+    """Restore the backup in `file` as the ledger at `url`; return the number of live memories.
 
-    A damaged ledger there is renamed; one that holds memories is an error. A backup of an earlier
-    version is upgraded in a copy.
+    If there is a ledger already, it must be empty; a damaged one is renamed. If an earlier version
+    wrote the backup, a copy of it is upgraded, and the file stays as it is.
 
-    Raises: InputError if the file is no backup, LedgerError.
+    Raises: InputError if the file is not a backup, LedgerError if the ledger is not empty.
     """
     with (
         temporary_folder() as folder,  # the backup's folder may be read-only
@@ -281,6 +311,10 @@ def restore(file: Path, url: str) -> int:
 
 
 def _opened(file: Path, folder: Path) -> Ledger:
+    """Open a backup without changing it, or a copy in `folder` upgraded to the present version.
+
+    Raises: InputError if the file is not a backup.
+    """
     url = f"sqlite:///{file}"
     try:
         with contextlib.suppress(LedgerOutdated):
@@ -292,6 +326,12 @@ def _opened(file: Path, folder: Path) -> Ledger:
 
 
 def _empty_ledger(url: str, folder: Path) -> Ledger:
+    """Return the empty ledger at `url`, a new one if there is none or it is damaged.
+
+    A damaged one is renamed. `folder` receives the copy that is made before an upgrade.
+
+    Raises: LedgerError if the ledger holds anything.
+    """
     try:
         with contextlib.suppress(LedgerMissing):
             Ledger.upgrade(url, folder)  # so that a damaged older one can be replaced
@@ -310,9 +350,9 @@ def _empty_ledger(url: str, folder: Path) -> Ledger:
 
 
 def _held(ledger: Ledger) -> str:
-    """Return what a ledger holds, as a phrase; empty for a new one.
+    """Return a phrase that says how many memories a ledger holds; empty for an empty ledger.
 
-    Raises: LedgerDamaged, after closing the ledger.
+    Raises: LedgerDamaged; the ledger is then closed.
     """
     try:
         if found := ledger.problems():
@@ -328,6 +368,7 @@ def _held(ledger: Ledger) -> str:
 
 
 def _copy(source: Ledger, target: Ledger) -> None:
+    """Copy all tables of one ledger into an empty one, except the facts that stay with a store."""
     with source.reading() as reader, target.writing() as writer:
         for table, rows in reader.dump():
             writer.load(table, rows)
