@@ -1,4 +1,4 @@
-"""The command `memory-dedup`, and what all shells share: parse, call, render."""
+"""The command `memory-dedup`, and the helpers that it shares with `memory-chat`."""
 
 import lazy_loader
 

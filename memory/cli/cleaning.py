@@ -1,4 +1,4 @@
-"""Cleaning a whole store: the plan, the batch, and what a person decides about single groups."""
+"""Commands that clean a whole store: audit, dedup, retry, apply and review."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from memory.store import MemoryStore
 
 _GROUPS = 50
-"""Groups that an audit shows to people by default; programs get all of them."""
+"""The number of groups that `audit` shows by default; with --json it shows all."""
 _INSIST = 'to apply it anyway, insist in the report or write "insist": true in this line'
 
 
@@ -104,7 +104,11 @@ def show_audit(
     as_json: bool = False,
     report: Path | None = None,
 ) -> None:
-    """Print the plan of a deduplication; without a ledger, say that there is none."""
+    """Print what a deduplication would do; if there is no ledger, say so on stderr.
+
+    `chosen` selects and sorts the groups to show, by default the 50 least certain ones. `report`: a
+    file to write as well.
+    """
     from memory.cli.views import view
     from memory.decide import GroupFilter
 
@@ -202,7 +206,12 @@ def _run(
     batch: Callable[[MemoryDeduplicator, Tell], Awaitable[DeduplicationReport]],
     executor: Executor | None = None,
 ) -> None:
-    """Run a batch with the configured model and show its report."""
+    """Run a batch with the configured model under a progress bar, and print its report.
+
+    `batch` starts the work and gets a progress callback. `executor`: processes that look for pairs.
+
+    Raises: typer.Exit if no call of the model succeeded.
+    """
     from memory.cli.views import end_if_nothing_was_answered, view
 
     async def run(tell: Tell) -> DeduplicationReport:
@@ -282,7 +291,10 @@ def review(
 async def _review(
     config: Config, where: Address, listening: socket.socket, blind: bool, *, open_browser: bool
 ) -> None:
-    """Print an address that admits a browser, and serve until the command is stopped."""
+    """Print an address that admits one browser, and serve the review until the command is stopped.
+
+    `where` is the address of the socket `listening`.
+    """
     from memory.review import BrowserSession, ReviewServer
     from memory.runtime import serve_until, stop_event
 

@@ -1,4 +1,4 @@
-"""The command `memory-dedup`: its common options, and its commands in the order of --help."""
+"""The command `memory-dedup`: its options, and its subcommands in the order of --help."""
 
 from __future__ import annotations
 

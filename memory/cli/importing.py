@@ -1,4 +1,4 @@
-"""Importing memories, and the options of all commands that read another store."""
+"""The command `import`, and the options of all commands that read another store."""
 
 from __future__ import annotations
 
@@ -93,14 +93,17 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
     ),
 }
-"""The options that name another store: each with its type and its help."""
+"""The options that describe another store, by name: each one's type and typer option."""
 
 
 # --- another store --------------------------------------------------------------------------------
 
 
 def _source(given: dict[str, Any]) -> Source:
-    """Return the source that these options name. Raises: InputError."""
+    """Return the source that these options describe. `given` has a value for each of `_OPTIONS`.
+
+    Raises: InputError.
+    """
     from memory.interchange import Reading
 
     if given["namespace"] and given["from_langgraph"] is None:
@@ -136,7 +139,10 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter `source` by the options that name a source."""
+    """Decorate a command: replace its parameter `source` by the options in `_OPTIONS`.
+
+    The command still receives one `Source`, built from the values of these options.
+    """
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)
     options = [
@@ -166,7 +172,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def brought_from(source: Source, config: Config) -> Brought:
-    """Read a store; print a line for each memory that is left out.
+    """Read the memories of another store or file, and print why some of them are left out.
 
     Raises: InputError.
     """
@@ -176,6 +182,7 @@ def brought_from(source: Source, config: Config) -> Brought:
 
 
 def say_left_out(brought: Brought) -> None:
+    """Print the notes of a read, and an error for each memory that is left out."""
     for note in brought.notes:
         err().print(note)
     for problem in brought.left_out:
@@ -228,7 +235,10 @@ def import_(
 
 
 def _brought(config: Config, file: Path | None, source: Source) -> Brought:
-    """Raises: InputError."""
+    """Read the memories to import, from `file`, from standard input (`-`) or from `source`.
+
+    Raises: InputError; WrongArgument if not exactly one of the two is given.
+    """
     if (file is not None) + source.stores != 1:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:

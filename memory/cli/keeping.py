@@ -1,4 +1,4 @@
-"""Keeping a store in order: calibrate, reembed, doctor, backup, restore, upgrade."""
+"""Commands that maintain a store: calibrate, reembed, doctor, backup, restore, upgrade."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADINGS = (
 )  # fmt: skip
 _LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all above were asked"
 _NUMBERS = (1, 2, 6, 7)
-"""The columns that hold plain numbers."""
+"""The positions of the columns in `_HEADINGS` that hold plain numbers and are aligned right."""
 
 
 def reembed(context: typer.Context) -> None:
@@ -166,9 +166,11 @@ def calibrate(
 def _asked(
     pairs: Sequence[AlikePair], config: Config, questions: int, *, person: bool
 ) -> dict[str, Answer]:
-    """Ask the model or the person, who is shown each pair on stderr; return all answers so far.
+    """Ask the model, or with `person` the user, about at most `questions` pairs.
 
-    Raises: InputError.
+    Return all answers so far, by the pair's key, including those of earlier runs.
+
+    Raises: InputError if the only model is the offline one, which cannot answer.
     """
     from memory.models import OFFLINE
     from memory.upkeep import CalibrationLog, ask_model, ask_person
@@ -191,7 +193,7 @@ def _asked(
 
 
 def _typed() -> str | None:
-    """Return one line that the person typed, in lower case; None at the end of input."""
+    """Return the line that the user typed, in lower case; None at the end of input."""
     line = sys.stdin.readline()
     return line.strip().lower() if line else None
 
@@ -203,9 +205,11 @@ def _suggest(
     config: Config,
     wanted: float,
 ) -> None:
-    """Show the answers for each band, and the lines of config.yaml that follow from them.
+    """Print the answers for each band of similarity, and the settings for config.yaml they suggest.
 
-    Pairs with kana or Han are shown apart: they have an anchor of their own.
+    Pairs with kana or Han get a table of their own, because they have their own threshold setting.
+    `memories`: the number of live memories. `wanted`: the share of replacements without a model
+    that must be right.
     """
     from memory.upkeep import lines, suggest
 
@@ -224,7 +228,7 @@ def _suggest(
 def _show_bands(
     title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
 ) -> None:
-    """Show the bands that have pairs, the most similar first."""
+    """Print a table of the similarity bands that contain pairs, the most similar first."""
     from memory.cli.views import grid
     from memory.upkeep import prices, tally
 

@@ -1,4 +1,4 @@
-"""Commands about memories and the decisions on them: find, show and export; undo and forget."""
+"""Commands that find, show, export and erase memories, and that list and undo decisions."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from memory.store import Forgotten, ForgottenUser, MemoryStore
 
 _MOST_USERS = 5
-"""Users that a message names."""
+"""The most users that a message lists."""
 _MOST_CHARACTERS = 2_000
-"""Characters of a memory that a search shows."""
+"""The most characters of a memory that `search` shows."""
 
 
 def export(
@@ -79,7 +79,10 @@ def search(
 
 
 def who_exists(store: MemoryStore, user: str) -> str:
-    """Return the end of a message that names the users there are; "" if this one has memories."""
+    """Return the end of a message that lists similar or existing users.
+
+    Return "" if `user` has memories, or if there are no users at all.
+    """
     from memory.text import clean
 
     user = clean(user)
@@ -168,9 +171,11 @@ def history(
 
 
 def known_id(reader: Reader, given: str) -> str:
-    """Return the id of a memory that a person names by its id or by the id that its import gave.
+    """Return a memory's id, given by that id or by the id that it had in an imported store.
 
-    Raises: WrongArgument if several memories have it.
+    An unknown id is returned as it is.
+
+    Raises: WrongArgument if several memories were imported under this id.
     """
     found = reader.memories.named(given)
     if len(found) > 1:
@@ -252,7 +257,10 @@ def undo(
 
 
 def _undo_target(reader: Reader, given: str) -> int | str:
-    """Return a decision's number or a run's name; for a memory, its last standing decision."""
+    """Return what to undo: a decision's number or a run's name.
+
+    For a memory's id, this is the number of its latest decision that can be undone.
+    """
     if given.isdecimal():
         return int(given)
     about = reader.decisions.about(known_id(reader, given))
@@ -327,7 +335,10 @@ def forget(
 
 
 def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
-    """Say how much is about a user; end unless the person confirms."""
+    """Print how much there is about a user, and ask whether to erase it, unless `yes`.
+
+    Raises: InputError if there is nothing; typer.Exit if the answer is no.
+    """
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)
         turns = reader.turns.count_waiting_of(user)

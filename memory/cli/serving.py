@@ -1,4 +1,4 @@
-"""Serving the agent's tools, over stdio or HTTP."""
+"""The command `serve`, which offers the agent's tools over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -71,12 +71,15 @@ def serve(
 
 
 def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
-    """Return the configuration with other settings of the agent."""
+    """Return a copy of the configuration in which these settings of `agent` have other values."""
     return config.model_copy(update={"agent": config.agent.model_copy(update=values)})
 
 
 def _keep_workspace(config: Config, store: MemoryStore) -> None:
-    """Follow the ledger with the workspace; warn if it cannot be written."""
+    """Record the workspace folder in the ledger, so that all commands update it.
+
+    Print a warning if it cannot be written.
+    """
     kept = assembly.build_workspace(config)
     try:
         if kept is not None:
@@ -127,7 +130,10 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
 
 
 def _tokens(file: Path | None) -> Tokens | None:
-    """Raises: InputError."""
+    """Return the tokens in `file`, else those in the environment variable; None if there are none.
+
+    Raises: InputError.
+    """
     from memory.agent import Tokens, read_tokens
     from memory.config import TOKENS_VARIABLE
 
@@ -138,7 +144,9 @@ def _tokens(file: Path | None) -> Tokens | None:
 
 
 def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
-    """Refuse options that would show memories to others than their users.
+    """Check that the options do not show memories to people other than their users.
+
+    `names` are the host names that clients use.
 
     Raises: WrongArgument.
     """
@@ -159,7 +167,10 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
 
 
 def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
-    """Return tools for each token's user; without tokens, the configured user's for everyone."""
+    """Return the tools of an open store: one set for each user of a token.
+
+    Without tokens, all clients share one set, for the configured user.
+    """
     from memory.agent import Opened
 
     if tokens is None:

@@ -1,4 +1,4 @@
-"""What the commands share: options, output, progress, logging, errors, and a clean end."""
+"""What all commands share: common options, output, progress, logging, and exit on errors."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
-"""The exit code of a wrong command line, also the option parser's."""
+"""The exit status for a wrong command line, the same as the option parser's."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 _LINE_EVERY_S = 10.0
-"""How often progress is a line if stderr is no terminal."""
+"""The seconds between two lines of progress if stderr is not a terminal."""
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
@@ -54,7 +54,7 @@ ReportFile = Annotated[
 
 
 def version_option(program: str) -> Any:
-    """Return the option that shows the program's version and exits."""
+    """Return the option `--version`, which prints the program's version and exits."""
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -69,8 +69,8 @@ def version_option(program: str) -> Any:
 def show(data: RenderableType, *, paged: bool = False) -> None:
     """Print data on stdout, without invisible characters.
 
-    A pipe gets plain text of 80 columns without trailing spaces. With `paged`, a terminal gets a
-    pager for what is longer than the screen.
+    If stdout is no terminal, it gets plain text, 80 columns wide, without trailing spaces. With
+    `paged`, a terminal shows text longer than the screen in a pager.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
@@ -86,19 +86,19 @@ def show(data: RenderableType, *, paged: bool = False) -> None:
 
 
 def show_json(data: Any) -> None:
-    """Print JSON on stdout."""
+    """Print data on stdout as indented JSON."""
     sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2, default=str) + "\n")
 
 
 def err() -> Console:
-    """Return the console for everything that is not data: stderr."""
+    """Return a console that prints on stderr, for everything that is not data."""
     return Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 def confirm(yes: bool, question: str, refused: str) -> None:
-    """Ask unless `yes`; at any answer but y, say what was not done and end with 1.
+    """Ask a question on stderr, unless `yes`. If the answer is not y, print `refused` and exit.
 
-    Raises: typer.Exit.
+    Raises: typer.Exit, with status 1.
     """
     if yes:
         return
@@ -109,7 +109,10 @@ def confirm(yes: bool, question: str, refused: str) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Check the name of a report, before any work is done. Raises: InputError."""
+    """Check the file name of a report, if one is given, before any work is done.
+
+    Raises: InputError.
+    """
     if path is not None:
         from memory.review import check_report_name
 
@@ -117,7 +120,10 @@ def check_report(path: Path | None) -> None:
 
 
 def save_report(path: Path, report: Report) -> None:
-    """Raises: InputError."""
+    """Write a report and print where it is.
+
+    Raises: InputError.
+    """
     from memory.review import write_report
 
     write_report(report, path)
@@ -125,7 +131,7 @@ def save_report(path: Path, report: Report) -> None:
 
 
 def warn_of_missing_vectors(store: MemoryStore) -> None:
-    """Warn of memories without a vector: nothing is found near them."""
+    """Print a warning if texts have no vector, because searches do not find their memories."""
     with store.ledger.reading() as reader:
         say_missing_vectors(len(reader.vectors.missing_texts()))
 
@@ -139,7 +145,7 @@ def say_missing_vectors(missing: int) -> None:
 
 
 def set_up_logging(debug: bool) -> None:
-    """Log warnings to stderr; with `debug` everything of this package."""
+    """Log warnings to stderr; with `debug`, also everything that this package logs."""
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
     )
@@ -148,9 +154,10 @@ def set_up_logging(debug: bool) -> None:
 
 
 def run_shell(main: Callable[[], None]) -> None:
-    """Run a command line; an error of this package is one line on stderr, without a traceback.
+    """Run `main`, a command-line program, and turn its errors into messages and an exit status.
 
-    SIGTERM ends it as Ctrl-C does: open files and connections are closed.
+    An error of this package is printed as one line on stderr, without a traceback. SIGTERM ends the
+    program as Ctrl-C does, so that open files and connections are closed.
     """
     terminated = terminate_as_interrupt()
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
@@ -186,27 +193,28 @@ def _interrupted(message: str, *, terminated: bool) -> NoReturn:
 
 
 def _give_up_stdout() -> NoReturn:
-    """End without Python's own attempt to write the rest of stdout."""
+    """Exit without Python's attempt to flush stdout, which would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(EXIT_PROBLEM)
 
 
 class Tell(Protocol):
-    """A progress callback: how many are done, of how many, and of what if that is not clear."""
+    """A progress callback: it gets the amount done, the total, and optionally what is counted."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
 def compared(tell: Tell) -> Callable[[int, int], None]:
-    """Return a progress callback for the search for pairs."""
+    """Return a progress callback for the search for pairs: it counts the texts compared."""
     return partial(tell, counted="texts compared")
 
 
 @contextmanager
 def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
-    """Show progress on stderr: a bar at a terminal, else a line every ten seconds.
+    """Show progress on stderr while the block runs: a bar at a terminal, else lines.
 
-    Yield a callback for any thread. The bar starts again if something else is counted.
+    Yield a callback that any thread may call. If it counts something else, the bar starts again.
+    `every_s`: the seconds between two lines.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -229,7 +237,7 @@ def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
 
 @contextmanager
 def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
-    """Print progress from a thread, since a long step may not report anything."""
+    """Print lines of progress from a thread, because a long step may not call the callback."""
     over = threading.Event()
     started = begun = time.monotonic()
     last_counted: str | None = None
@@ -256,7 +264,7 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
 
 
 def _pace(done: int, total: int, seconds: float) -> str:
-    """Return how many a second, and how long the rest takes at this rate."""
+    """Return the rate per second and the estimated seconds left, as text; "" if unknown."""
     if not done or seconds <= 0.0:
         return ""
     rate = done / seconds

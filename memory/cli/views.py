@@ -1,4 +1,4 @@
-"""Reports, decisions and one memory's history for the terminal, in tables that fit 80 columns."""
+"""Tables for the terminal, at most 80 columns wide: reports, decisions, and a memory's history."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def grid(
     gap: int = 1,
     right: Container[int] = (),
 ) -> Table:
-    """Return `fixed` columns that keep their width and one that folds; nothing is cut.
+    """Return a table whose first `fixed` columns are never wrapped, and whose last column is.
 
-    `right` holds the positions of the columns that are aligned to the right.
+    Nothing is cut off. `gap`: spaces between columns. `right`: positions of columns aligned right.
     """
     made = Table.grid(padding=(0, gap))
     for column in range(fixed):
@@ -42,7 +42,7 @@ def grid(
 
 
 def table(rows: Iterable[tuple[str, str]]) -> Table:
-    """Return names and values in two columns."""
+    """Return a table of two columns: names and values."""
     return grid(((Text(name), Text(value)) for name, value in rows), fixed=1, gap=2)
 
 
@@ -50,7 +50,7 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return the summary, with each group before it if `groups`."""
+    """Return a report's summary for the terminal; with `groups`, each group comes before it."""
     shown = report.groups if groups else ()
     above = [
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
@@ -126,7 +126,7 @@ def _group(group: GroupReport, number: str) -> RenderableType:
 
 
 def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
-    """Return what happens to a memory, its date, and its text with its id."""
+    """Return a table row for a memory: what happens to it, its date, and its text with its id."""
     fate = Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, ""))
     content = Text.assemble(member.content, (f"  {member.id}", "dim"))
     return fate, f"{member.timestamp:%Y-%m-%d}", content
@@ -136,21 +136,21 @@ def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
 
 
 def cost(model: str, usage: Usage, money: float | None) -> str:
-    """Return calls, tokens and, if prices are configured, money."""
+    """Return the number of calls and tokens as text, and the money if prices are configured."""
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"
     return f"{usage.calls:,} ({model}), {tokens}{paid}"
 
 
 def say_cost(planned: DeduplicationReport) -> None:
-    """Say what the first round would cost, before anything is paid for."""
+    """Print what the first round is estimated to cost, before any call is made."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")
 
 
 def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
-    """End with 1 and the server's reason if no call of the model succeeded.
+    """If no call of the model succeeded, print the reason and exit with status 1.
 
     Raises: typer.Exit.
     """
@@ -164,7 +164,7 @@ def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
 
 
 def memory_view(found: MemoryHistory) -> RenderableType:
-    """Show a memory's wordings, why they are one memory, and how to undo each decision."""
+    """Return a memory's history: its texts, each decision about them, and how to undo each."""
     wordings = [
         (
             f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
@@ -182,7 +182,7 @@ def memory_view(found: MemoryHistory) -> RenderableType:
 
 
 def decisions_view(cards: Sequence[Card]) -> RenderableType:
-    """Show each decision with the texts that it was about; an addition is one line."""
+    """Return each decision with the texts that it was about."""
     return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
 
 

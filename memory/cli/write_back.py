@@ -1,4 +1,4 @@
-"""Giving a cleaned store back to where its memories came from, or saying what to change there."""
+"""Commands that write a clean-up back to the imported store, or show what to change there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memory.interchange import LeftAlone, Staying, Update, WriteBackPlan
 
 _MOST_CHARACTERS = 200
-"""Characters of a text in the plan."""
+"""The most characters of a text that the plan shows."""
 
 Across = Annotated[
     list[str] | None,
@@ -109,9 +109,12 @@ def _write_changes(
     undo_file: Path | None,
     across: Sequence[str],
 ) -> None:
-    """Write an undo file, then the changes of the rows of a dump; neither may exist already.
+    """Write an undo file, then the changes to the rows of a dump, both as new files.
 
-    Raises: WrongArgument if the dump or the file is missing, InputError.
+    `dump`: the other store's present rows; only these are changed. `file`: the file for the
+    changes. `across`: keys in which rows may differ and still be replaced by one row.
+
+    Raises: WrongArgument if `dump` or `file` is missing, InputError if a file exists already.
     """
     from memory.interchange import change_lines, undo_lines, write_lines
     from memory.store import utc_now
@@ -171,7 +174,7 @@ def _update_lines(one: Update) -> str:
 
 
 def _say_staying(staying: Sequence[Staying]) -> None:
-    """Say how many rows keep their own text, and in which keys they differ."""
+    """Print how many rows keep their own text, and in which keys they differ from the other row."""
     if not staying:
         return
     keys = Counter(name for row in staying for name in row.apart)
@@ -253,7 +256,10 @@ def _write(
     undo_file: Path | None,
     yes: bool,
 ) -> None:
-    """Show the plan, ask, and write it."""
+    """Show the plan, ask for confirmation, and write it to the other store.
+
+    Raises: typer.Exit if the person declines, or if rows were left because they had changed.
+    """
     with progress("comparing"):
         planned = assembly.compare(target, config, across, embedder)
     for note in planned.notes:
