@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 ROWS = 15_840
 """Number of texts in a row range.
 
-So many vectors of 256 dimensions take 16 MB; to compare two ranges takes about two seconds.
+This many vectors of 256 dimensions take 16 MB; to compare two ranges takes about two seconds.
 """
 _GROUPS = 250
 """Number of groups that one task plans."""

@@ -338,7 +338,7 @@ class ScopeReading:
 
 
 def _calls_for(pages: int) -> int:
-    """Return the number of calls that reading so many pages is expected to take.
+    """Return the expected number of calls for reading this many pages.
 
     Each page takes one call, and every two pages take one for a second reading.
     """

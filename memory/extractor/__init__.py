@@ -1,4 +1,4 @@
-"""Extract memories from turns of conversations, in the background."""
+"""Extract memories from the turns of conversations, in the background."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""The memory of a live bot: hear turns, recall, forget; extract in the background."""
+"""The memory of a running chatbot: hear turns, recall, forget, and extract in the background."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 
 
 class ChatMemory:
-    """`await memory.hear(turn)`, `await memory.recall(text, user=...)`; `async with` closes it.
+    """The memory of a running chatbot, which extracts memories in a background thread.
 
-    Safe to call from any event loop and any thread. A turn is durable once `hear` returns; a turn
-    without an id is known by its conversation, its time and its text.
+    `await memory.hear(turn)` stores a turn, `await memory.recall(text, user=...)` finds memories.
+    `async with` closes it. It may be called from any event loop and any thread. A turn that is sent
+    again is stored once: it is recognised by its conversation and text, and by its id or else its
+    time.
     """
 
     def __init__(
@@ -35,9 +37,12 @@ class ChatMemory:
         on_extracted: OnExtracted | None = None,
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """A conversation is extracted with ten turns, or `wait_s` after the first of them.
+        """Start extracting in the background.
 
-        `on_extracted` is called in the background's thread, `release` at the end.
+        A conversation is extracted when enough turns for one call of the model are waiting (by
+        default ten), or `wait_s` seconds after the first of them. `concurrency`: how many calls the
+        model answers at once. `on_extracted`: called in the background thread with each result.
+        `release`: awaited by `close`, after extraction has stopped.
         """
         self._store = store
         self._extractor = extractor
@@ -53,20 +58,23 @@ class ChatMemory:
         self._loop.start(self._background.run())
 
     async def hear(self, turn: Turn) -> None:
-        """Return when the turn is durable; it is extracted later, and never twice.
+        """Store a turn; return when it is durable. Its memories are extracted later.
 
-        Raises: LedgerError where it could not be kept.
+        A turn that is sent again is not extracted again.
+
+        Raises: LedgerError if the turn could not be stored.
         """
         self._check_open()
         await self._extractor.keep_one(turn)
         self._loop.soon(self._background.wake)
 
     async def hear_all(self, turns: Sequence[Turn]) -> int:
-        """Keep turns of the past in one transaction; return how many were known before.
+        """Store turns of the past in one transaction; return how many of them were stored before.
 
-        Without an id, a turn is known by its position.
+        Their memories are extracted later. A turn without an id is recognised by its position in
+        `turns`.
 
-        Raises: LedgerError where they could not be kept: then none was.
+        Raises: LedgerError if they could not be stored: then none of them was.
         """
         self._check_open()
         known = await self._extractor.keep(turns)
@@ -83,12 +91,13 @@ class ChatMemory:
         at: datetime | None = None,
         external_id: str | None = None,
     ) -> Memory:
-        """Store one memory as it is worded; return the memory that lives for it.
+        """Deduplicate and store one memory; return the live memory that now states it.
 
-        That is the new one, one that already states it, or a merge of both. `at` is when it was
-        recorded, now where it is None.
+        That is the new memory, an older one that already states it, or a merge of both. No model
+        rewrites `text` first. `at`: when it was recorded (default: now). `external_id`: your own
+        identifier for the memory.
 
-        Raises: InputError where it is no memory, LedgerError.
+        Raises: InputError if a value is not valid; LedgerError.
         """
         self._check_open()
         try:
@@ -114,12 +123,13 @@ class ChatMemory:
         k: int = 5,
         min_score: float | None = None,
     ) -> list[Recalled]:
-        """Return the k memories of this user that answer a text best, best first, with scores.
+        """Return the `k` memories of a user that fit a text best, best first, each with a score.
 
-        With `everyone=True` and no user, the public memories of all users are recalled. With
-        `min_score`, those that score less are left out.
+        With `everyone=True` and no user, the public memories of all users are searched.
+        `min_score`: leave out memories with a lower score.
 
-        Raises: InputError where it is not said whose, EmbeddingError, LedgerError.
+        Raises: InputError unless either `user` or `everyone=True` is given; EmbeddingError;
+        LedgerError.
         """
         self._check_open()
         if (user is None) is not everyone:
@@ -129,9 +139,9 @@ class ChatMemory:
         return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until everything heard is extracted, or the model fails.
+        """Wait until everything heard so far is extracted, or the model fails.
 
-        Return what was extracted since the last call.
+        Return the result of all extractions since the last call.
 
         Raises: LedgerError.
         """
@@ -139,29 +149,32 @@ class ChatMemory:
         return await self._loop.run(self._background.settle(on_progress))
 
     async def waiting(self) -> int:
-        """Count the turns that are not extracted yet."""
+        """Return the number of turns that are not extracted yet."""
         self._check_open()
         return await self._extractor.count_waiting()
 
     async def forget(self, memory_id: str) -> Forgotten:
-        """Erase a memory for good.
+        """Erase a memory and the memories it was made from, permanently.
 
-        Raises: MemoryNotFound, StillStatedBy, LedgerError.
+        Raises: MemoryNotFound; StillStatedBy if a live memory contains what it said; LedgerError.
         """
         self._check_open()
         return await in_thread(self._store.forget, memory_id)
 
     async def forget_user(self, user: str) -> ForgottenUser:
-        """Erase all memories of a user for good, and what they said that is not extracted yet.
+        """Erase all memories of a user, and their turns that are not extracted yet, permanently.
 
-        Raises: LedgerError; a repeated call then erases the rest.
+        Raises: LedgerError; call this again to erase the rest.
         """
         self._check_open()
         store = self._store
         return await in_thread(forget_user, store.ledger, store.index, user, store.clock())
 
     async def close(self) -> None:
-        """Stop extracting; turns that wait are extracted after the next start. Once is enough."""
+        """Stop extracting, and close. Waiting turns are extracted after the next start.
+
+        May be called twice.
+        """
         await in_thread(self._close)
 
     def _close(self) -> None:
@@ -186,7 +199,7 @@ class ChatMemory:
 
     # Last, so that the annotations above mean the built-in list.
     async def list(self, *, user: str, limit: int | None = None) -> Sequence[Memory]:
-        """Return the memories of a user, the newest first.
+        """Return the live memories of a user, newest first, at most `limit` (None: all).
 
         Raises: LedgerError.
         """

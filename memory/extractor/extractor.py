@@ -1,9 +1,9 @@
-"""Turns of a conversation become memories: turns -> candidates -> deduplicator.
+"""Store the turns of conversations, and extract memories from them in the background.
 
-Turns are durable. They are kept in the ledger first; what a model found in them is kept with them;
-when their memories are stored, only the last few keep their text, as context for the next. A crash
-or a failing model in between leaves them pending, and the next process continues where this one
-stopped. One at a time extracts a conversation, whichever process it lives in.
+A turn is stored in the ledger first. The candidates that a model finds in it are stored with it,
+then go to the deduplicator. When its memories are stored, the turn's text is erased, except for the
+last few turns, which are context for the next ones. After a crash or a failure of the model, turns
+stay pending, and the next process continues. Only one process at a time extracts a conversation.
 """
 
 from __future__ import annotations
@@ -38,25 +38,28 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-"""Tries of a turn that the model cannot read, before it is left alone."""
+"""How often the model may fail to read a turn; after that, the turn is no longer tried."""
 
 OnExtracted = Callable[[ExtractionResult], None]
-"""Called with what became of some turns, as soon as it has; in the background's own thread."""
+"""A callback that receives the result of each extraction, in the thread that extracts."""
 _LOOK_S = 5.0
-"""Seconds between looks for turns that another process kept and did not extract."""
+"""Seconds between checks for turns that another process stored and did not extract."""
 _LOOK_WHILE_SETTLING_S = 0.2
 _HELD_S = 1.0
-"""Seconds until a conversation is tried again that another process extracts."""
+"""Seconds until the next try to extract a conversation that another process is extracting."""
 _UNREADABLE_S = 60.0
-"""Seconds that a conversation rests after turns that the model could not read in time."""
+"""Seconds for which a conversation is left alone after the model could not read its turns."""
 _LONGEST_PAUSE_S = 60.0
-"""Longest pause between tries of a failing model, unless it asks for more; the first is 1 s."""
+"""Longest pause in seconds between tries while the model fails; the first pause is 1 s.
+
+If the model asks for a longer pause, that is used instead.
+"""
 
 
 class MemoryExtractor:
-    """The hook of a chatbot: it extracts memories from what was said.
+    """Stores the turns of a chatbot and extracts memories from them with a language model.
 
-    Holds nothing of any event loop: it may be used from several, in several threads, at once.
+    It is bound to no event loop, and may be used from several loops and threads at once.
     """
 
     def __init__(
@@ -70,10 +73,12 @@ class MemoryExtractor:
         concurrency: int = 1,
         budget_s: float = 60.0,
     ) -> None:
-        """`turns_at_once` is how many turns of one conversation a model is shown in one call.
+        """Set up extraction into an open store.
 
-        No call spans a silence of more than `gap_s`. `concurrency` is how many conversations are
-        extracted side by side. `budget_s` is how long one call may take, all tries together.
+        `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
+        `gap_s`: turns before and after a silence longer than these seconds never share a call.
+        `concurrency`: how many conversations `extract_and_store` extracts at once. `budget_s`:
+        seconds for one call, retries included.
         """
         self._store = store
         self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
@@ -83,10 +88,11 @@ class MemoryExtractor:
         self._concurrency = concurrency
 
     async def keep(self, turns: Sequence[Turn]) -> int:
-        """Make turns durable without extracting them yet; return how many were known before.
+        """Store turns, to be extracted later; return how many of them were stored before.
 
-        A turn is known by its conversation, its id (else its position in `turns`) and its text.
-        The bot's turns without a conversation go into that of the only person without one.
+        A turn is recognised by its conversation and text, and by its id or else its position in
+        `turns`. If exactly one person has turns without a conversation, turns of the bot without a
+        conversation join these.
 
         Raises: LedgerError.
         """
@@ -96,7 +102,9 @@ class MemoryExtractor:
         return await in_thread(self._keep, named)
 
     async def keep_one(self, turn: Turn) -> None:
-        """Make a turn durable that is just spoken: without an id it is known by its time.
+        """Store a turn that was just spoken, to be extracted later.
+
+        A turn without an id is recognised by its time, conversation and text.
 
         Raises: LedgerError.
         """
@@ -105,10 +113,11 @@ class MemoryExtractor:
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
     ) -> ExtractionResult:
-        """Extract these turns, and those that earlier calls kept or left.
+        """Store turns, and extract memories from them and from all turns that wait already.
 
-        A turn that was handed over before adds nothing. What others extract is waited for. Where
-        the model fails, turns stay pending.
+        Turns that were stored before are not stored again. Turns that another process is extracting
+        are waited for. If the model fails, turns stay pending. `on_progress` receives how many
+        turns are extracted, and how many there are.
 
         Raises: LedgerError.
         """
@@ -125,11 +134,11 @@ class MemoryExtractor:
         return replace(result, known=known)
 
     async def waiting(self) -> list[Waiting]:
-        """Return the conversations with turns to extract, the longest wait first."""
+        """Return the conversations that have turns to extract, the longest wait first."""
         return await in_thread(self._read, lambda reader: reader.turns.conversations(_ATTEMPTS))
 
     async def count_waiting(self) -> int:
-        """Count the turns that are not extracted, those that were given up with them."""
+        """Count the turns that are not extracted, including those that are no longer tried."""
         return await in_thread(self._read, lambda reader: reader.turns.count_waiting())
 
     async def extract_conversation(
@@ -139,11 +148,13 @@ class MemoryExtractor:
         on_chunk: OnExtracted | None = None,
         wait_s: float = 0.0,
     ) -> TurnsRead | None:
-        """Extract what waits in a conversation; return None if another process does so.
+        """Extract the waiting turns of a conversation; return None if another process is doing so.
 
-        As long as there are `turns_at_once`, or the first of them has waited for `wait_s`.
-        One call that is too slow or refused holds up no later one; of two in a row the model may be
-        at fault, and no turn.
+        This stops when fewer than `turns_at_once` turns wait and the first has waited for less than
+        `wait_s` seconds. `on_chunk` receives the result of each call of the model. If one call is
+        refused or takes too long, the later turns are still tried. After two such calls in a row
+        this stops, and does not count them as failures of the turns, because the model may be at
+        fault.
         """
         work = TurnsRead()
         async with leased(self._store.ledger, conversation) as lease:
@@ -188,7 +199,10 @@ class MemoryExtractor:
             return ask(reader)
 
     def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
-        """Return the turns for the next call; none if they should wait for more."""
+        """Return the next turns to extract in one call; an empty list if they should wait for more.
+
+        `after`: number of the last turn that was tried.
+        """
         with self._store.ledger.reading() as reader:
             kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
             if len(kept) < self.turns_at_once and wait_s > 0.0:
@@ -200,7 +214,7 @@ class MemoryExtractor:
 
 
 class BackgroundExtraction:
-    """Extracts conversations concurrently, as they fall due. Lives in one event loop."""
+    """Extracts conversations when they are due, several at once. It belongs to one event loop."""
 
     def __init__(
         self,
@@ -210,19 +224,24 @@ class BackgroundExtraction:
         wait_s: float,
         on_extracted: OnExtracted | None = None,
     ) -> None:
-        """A conversation is due once a call is full, or `wait_s` after its first turn."""
+        """Set the limits of the extraction; `run` starts it.
+
+        `at_once`: the greatest number of conversations extracted at once. A conversation is due
+        when enough turns for one call of the model wait, or `wait_s` seconds after the first of
+        them.
+        """
         self._extractor = extractor
         self._at_once = at_once
         self._wait_s = wait_s
         self._on_extracted = on_extracted
         self._working: dict[str, asyncio.Task[None]] = {}
         self._worked: dict[str, float] = {}
-        """Loop time at which the last finished extraction of a conversation began."""
+        """For each conversation, the loop time at which its last finished extraction began."""
         self._not_before: dict[str, float] = {}
         self._paused_until = 0.0
         self._failures = 0
         self.fault: Exception | None = None
-        """The last error."""
+        """The last error; None if there was none."""
         self._faults = 0
         self._settling = set[asyncio.Task[object] | None]()
         self._stopped = False
@@ -231,11 +250,14 @@ class BackgroundExtraction:
         self._moved = asyncio.Event()
 
     def wake(self) -> None:
-        """Check what is due, after turns were kept. Call it from its own loop only."""
+        """Check at once which conversations are due; call this after storing turns.
+
+        Not thread-safe: call it only in the event loop that runs `run`.
+        """
         self._woken.set()
 
     async def run(self) -> None:
-        """Extract what falls due, until `stop`."""
+        """Extract conversations whenever they are due, until `stop` is called."""
         while not self._stopped:
             self._woken.clear()
             pause_s = await self._start_due()
@@ -244,7 +266,7 @@ class BackgroundExtraction:
                     await self._woken.wait()
 
     async def stop(self) -> None:
-        """Cancel what is running; its turns are left for the next start."""
+        """End `run` and cancel what is being extracted; its turns are left for the next start."""
         self._stopped = True
         self._woken.set()
         self._moved.set()
@@ -255,9 +277,11 @@ class BackgroundExtraction:
         await asyncio.gather(*working, *settling, return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until all that waits now was extracted or tried once.
+        """Wait until every turn that waits now was extracted or tried once.
 
-        Return what was extracted since the last call; end early if the model fails, or at `stop`.
+        Return the result of all extractions since the last call. This ends early if the model or
+        the ledger fails, or if `stop` is called. `on_progress` receives how many turns are
+        extracted, and how many there are.
         """
         me = asyncio.current_task()
         self._settling.add(me)
@@ -285,7 +309,7 @@ class BackgroundExtraction:
     # --- what is due ---
 
     async def _start_due(self) -> float:
-        """Start what is due; return the seconds until something else may be."""
+        """Start to extract conversations that are due; return the seconds until the next check."""
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
             return self._paused_until - now
@@ -311,7 +335,7 @@ class BackgroundExtraction:
         return pause_s
 
     async def _unsettled(self, began: float) -> bool:
-        """Whether turns wait in a conversation that was not extracted since `began`."""
+        """Return whether turns wait in a conversation not extracted since the loop time `began`."""
         waiting = await self._extractor.waiting()
         return any(self._worked.get(one.conversation, -math.inf) < began for one in waiting)
 
@@ -365,7 +389,7 @@ class BackgroundExtraction:
             logger.warning("on_extracted failed: %s", type(exc).__name__)
 
     def _failed(self, exc: Exception) -> None:
-        """Pause after an error of the model or the ledger."""
+        """Note an error of the model or the ledger, and pause all extraction."""
         asked_s = exc.retry_after_s if isinstance(exc, ModelUnavailable) else None
         pause_s = max(asked_s or 0.0, min(2.0**self._failures, _LONGEST_PAUSE_S))
         if not self._failures and not isinstance(exc, ModelError):  # those are logged
@@ -379,7 +403,10 @@ class BackgroundExtraction:
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """Put the bot's turns without a conversation into that of the only person without one."""
+    """Return the turns, where the bot's turns without a conversation join those of a person.
+
+    This is done only if exactly one person has turns without a conversation.
+    """
     people = {turn.speaker for turn in turns if _is_alone(turn) and not turn.is_bot}
     if len(people) != 1:
         return list(turns)
@@ -391,12 +418,12 @@ def _answered(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _is_alone(turn: Turn) -> bool:
-    """Whether the turn was made without a conversation."""
+    """Return whether no conversation was given for the turn."""
     return "conversation" not in turn.model_fields_set
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:
-    """Return the turns up to the first silence longer than `gap_s`."""
+    """Return the turns before the first silence of more than `gap_s` seconds."""
     part = list(kept[:1])
     for one in kept[1:]:
         if abs((one.turn.at - part[-1].turn.at).total_seconds()) > gap_s:

@@ -1,4 +1,4 @@
-"""Lease a conversation, so that one process at a time extracts it."""
+"""Lease conversations, so that only one process at a time extracts each of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from memory.runtime import in_thread
 logger = logging.getLogger(__name__)
 
 LEASE_S = 15.0
-"""Seconds that a lease outlives its last renewal: the turns of a killed process wait so long.
+"""Seconds after which a lease expires if it is not renewed.
 
-A third of it passes between renewals, so a restart of the database does not end a lease.
+If a process is killed, its turns wait until then. A lease is renewed after each third of this
+time, so that a restart of the database does not end it.
 """
 
 
@@ -26,9 +27,11 @@ A third of it passes between renewals, so a restart of the database does not end
 async def leased(
     ledger: Ledger, conversation: str, seconds: float = LEASE_S
 ) -> AsyncIterator[Lease | None]:
-    """Hold a lease on a conversation, renewed while the block runs; None if another holds it.
+    """Hold a lease on a conversation while the block runs; yield None if it is leased already.
 
-    Raises: LedgerError where it could not be claimed.
+    A thread renews the lease, which expires `seconds` after its last renewal.
+
+    Raises: LedgerError if the ledger could not be read or written.
     """
     lease = Lease(conversation, secrets.token_hex(8))
     try:
@@ -62,7 +65,7 @@ def _claim(ledger: Ledger, lease: Lease, seconds: float) -> bool:
 
 
 def _release(ledger: Ledger, lease: Lease) -> None:
-    """Give the lease back; if the ledger cannot be written, it runs out."""
+    """Release the lease. If the ledger cannot be written, only log this: the lease will expire."""
     try:
         with ledger.writing() as writer:
             writer.leases.release(lease)

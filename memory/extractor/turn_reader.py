@@ -1,7 +1,7 @@
-"""Read some turns of a conversation with a model, and store what it finds.
+"""Extract memories from some turns of a conversation with a model, and store them.
 
-A model that gives no usable answer is shown fewer at a time, so that one turn does not hold up the
-others.
+If the model gives no usable answer, it is shown fewer turns at a time, so that one turn does not
+hold up the others.
 """
 
 from __future__ import annotations
@@ -51,42 +51,43 @@ from memory.text import telling_words, text_key
 logger = logging.getLogger(__name__)
 
 _ASKED = 1.0
-"""Intensity of what somebody asked to remember."""
+"""Intensity, from 0 to 1, of a memory that somebody asked the bot to remember."""
 _CONTEXT = 4
-"""Turns before those to extract, already extracted, that a model is shown with them."""
+"""The greatest number of earlier turns, already extracted, that the model is shown as context."""
 _REMEMBERED = 40
-"""Memories that a model is shown with the turns, at most."""
+"""The greatest number of stored memories that the model is shown with the turns."""
 _LATEST = 8
-"""How many of them are the latest of this conversation, at most."""
+"""The greatest number of memories per speaker that are shown as the latest of a conversation."""
 _MOST_NAMED = 5
-"""Memories that one candidate may replace."""
+"""The greatest number of stored memories that one candidate may replace."""
 _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
-"""Candidates taken from one call, at most: so many a turn, and one for so many characters."""
+"""One call may yield at most 10 candidates per turn, plus one per 100 characters of the turns."""
 
 
 @dataclass(frozen=True)
 class TurnsRead:
-    """The result of reading some turns."""
+    """The result of reading some turns, and the error that ended it, if any."""
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
-    """Why reading ended early; what that call cost is not in the result."""
+    """Why reading ended early; the cost of the failed call is not part of `result`."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The turns and the memories that a model was shown."""
+    """The turns, with their context, and the stored memories that a model was shown."""
 
     turns: Sequence[Turn] = ()
     remembered: Sequence[Memory] = ()
 
     def _was_copied(self, candidate: Candidate, speaker: str) -> bool:
-        """Whether the candidate repeats another speaker's memory that no turn mentions.
+        """Return whether a candidate copies a memory of another speaker that no turn mentions.
 
-        Its words that no turn holds all stand in one such memory, and they are at least half of
-        its words or hold a digit. So a turn that orders the model to repeat what it remembers
-        cannot move a memory from one user to another. Days near the turns count as spoken: a
-        model writes them in place of "yesterday".
+        So a turn that orders the model to repeat what it remembers cannot move a memory from one
+        user to another. The words that are in no turn decide: one such memory must contain all of
+        them, and they must be at least half of the candidate's words or include a digit. Names of
+        speakers do not count. Dates within two weeks of the turns count as spoken, because a model
+        writes them for "yesterday".
         """
         others = [known for user, known in self._remembered_words if user != speaker]
         if not others:
@@ -132,7 +133,7 @@ class Shown:
 
 
 def _words_of_days(dates: Set[date]) -> frozenset[str]:
-    """Return the words of the days within two weeks of these dates, in the supported languages."""
+    """Return the words of all dates within two weeks of `dates`: English, ISO and Japanese."""
     days = {day + timedelta(n) for day in dates for n in range(-_DAYS_AROUND, _DAYS_AROUND + 1)}
     written = (
         f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
@@ -146,18 +147,22 @@ _DAYS_AROUND = 14
 
 @dataclass(frozen=True)
 class SourceTurns:
-    """The turns that a candidate comes from."""
+    """The turns from which a model extracted a candidate."""
 
     anchor: PendingTurn
-    """The last of its turns that its user spoke; it gives the memory its name and time."""
+    """The last of these turns that the memory's user spoke; the memory takes its name and time."""
     names: tuple[str, ...] = ()
-    """Names of all its turns that people spoke; empty where there is only one."""
+    """Names of these turns, without those of the bot; empty if there is only one turn."""
     is_guess: bool = False
-    """Whether the model named no turn that it was shown: then it may replace nothing."""
+    """Whether the model named none of the turns shown; the candidate may then replace no memory."""
 
 
 class TurnReader:
-    """Turns become candidates, and these memories, under a lease. Bound to no event loop."""
+    """Extracts candidates from turns with a model, and has them deduplicated and stored.
+
+    It writes only while the caller holds the lease of the conversation. It is bound to no event
+    loop.
+    """
 
     def __init__(
         self,
@@ -168,7 +173,11 @@ class TurnReader:
         gap_s: float,
         budget_s: float,
     ) -> None:
-        """No context comes from before a silence of `gap_s`; a call may take `budget_s`."""
+        """Set up reading for an open store.
+
+        `gap_s`: turns before a silence longer than these seconds are not shown as context.
+        `budget_s`: seconds for one call of the model.
+        """
         self._store = store
         self._deduplicator = deduplicator
         self._model = model
@@ -176,9 +185,10 @@ class TurnReader:
         self._budget_s = budget_s
 
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
-        """Read turns of one conversation; without a usable answer, fewer at a time.
+        """Extract and store memories from turns of one conversation.
 
-        It ends early if the model fails for another reason than these turns.
+        Without a usable answer, the two halves of the turns are read one by one. If the model fails
+        for a reason that is not in these turns, reading ends early, with the error in the result.
 
         Raises: LeaseLost.
         """
@@ -205,7 +215,7 @@ class TurnReader:
         return TurnsRead(summed(stored, asked))
 
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
-        """Count that these turns had no answer while others had one.
+        """Count one failed attempt for each of these turns, about which the model gave no answer.
 
         Raises: LeaseLost.
         """
@@ -214,9 +224,9 @@ class TurnReader:
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
     ) -> TurnsRead:
-        """Read two halves; one without an answer, while the other has one, has failed once.
+        """Read the halves of some turns; a failed call about all of them has cost `paid`.
 
-        `paid` is what the whole has cost in vain.
+        If only one half gets no answer, a failed attempt is counted for its turns.
         """
         result = ExtractionResult(usage=paid)
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
@@ -237,9 +247,11 @@ class TurnReader:
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
-        """Return the candidates by turn number; they are kept in the ledger first.
+        """Return the candidates of each turn, by turn number; they are stored in the ledger first.
 
-        Return also what the model was shown, the cost, and the number left out.
+        Return also what the model was shown, and a result with its cost and the number of
+        candidates over the limit. Turns with stored candidates are not read again. None stands for
+        a forgotten candidate.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
@@ -257,10 +269,11 @@ class TurnReader:
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
 
     def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
-        """Return the candidate with ids for positions, without what it may not replace.
+        """Return the candidate as it is stored, with ids of memories instead of their positions.
 
-        That is: whatever is not of its own user and scope, and what comes after the fifth; all of
-        it where no turn is named, since then somebody else may have said it.
+        Memories that it may not replace are left out: those of another user or scope, and those
+        after the fifth. If the model named no turn, all are left out, because somebody else may
+        have said it.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -291,7 +304,7 @@ class TurnReader:
         )
 
     async def _ask(self, to_ask: Sequence[PendingTurn]) -> tuple[Extraction, Shown]:
-        """Ask the model about these turns; return its answer and what it was shown."""
+        """Ask the model for candidates in these turns; return its answer and what it was shown."""
         turns = [one.turn for one in to_ask]
         context = await in_thread(self._context, to_ask)
         remembered = await in_thread(self._remembered, to_ask)
@@ -307,7 +320,7 @@ class TurnReader:
     # --- what a model is shown with them ---
 
     def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
-        """Return the turns just before, oldest first, back to the last long silence."""
+        """Return the turns just before `chunk`, oldest first, back to the last long silence."""
         first = chunk[0]
         with self._store.ledger.reading() as reader:
             before = reader.turns.extracted_before(first.turn.conversation, first.seq, _CONTEXT)
@@ -320,9 +333,9 @@ class TurnReader:
         return near
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
-        """Return the speakers' public memories nearest to what they say, oldest first.
+        """Return public memories of the speakers that are nearest to what they say, oldest first.
 
-        The latest of this conversation are among them.
+        The latest memories from this conversation are among them. Empty if the search fails.
         """
         said: dict[str, list[str]] = {}
         for one in chunk:
@@ -339,7 +352,10 @@ class TurnReader:
         return tuple(sorted(list(memories.values())[:_REMEMBERED], key=lambda one: one.timestamp))
 
     def _about(self, texts: Sequence[str], speaker: str, conversation: str) -> list[Memory]:
-        """Return memories of a speaker: the latest of this conversation, then the nearest."""
+        """Return memories of a speaker: the latest of a conversation, then the nearest to `texts`.
+
+        Only public memories count. If there are few, all of them are returned, newest first.
+        """
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
             newest = [row.memory for row in reader.memories.newest(_REMEMBERED, scope)]
@@ -379,7 +395,10 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        """Make a memory of the turn's speaker, even if the candidate names another user."""
+        """Return a memory of the turn's speaker, even if the candidate names another user.
+
+        `position`: the candidate's position among those of the turn.
+        """
         turn = kept.turn
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
         if isinstance(candidate, KeptCandidate) and candidate.said_in:
@@ -428,7 +447,11 @@ class TurnReader:
 def _unstated(
     every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
 ) -> list[Extracted]:
-    """Return those that somebody asked for, or that no recalled memory of theirs states."""
+    """Return the new memories that no recalled memory states already.
+
+    What somebody asked to remember is always returned. Only recalled memories of the same user, or
+    of no user, count.
+    """
     return [
         new
         for candidate, new in every
@@ -441,7 +464,11 @@ def _unstated(
 
 
 def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
-    """Return the positions of the turns in which a person says more than a request."""
+    """Return the positions of the turns that a model must read.
+
+    In these, a person says more than a request to remember something, and no candidates are stored
+    yet.
+    """
     return [
         position
         for position, one in enumerate(chunk)
@@ -454,7 +481,7 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _requests(
     unread: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
-    """Return what each turn asks to remember, and the turns that a model is to read."""
+    """Return what each turn asks to remember, by turn number, and the turns a model must read."""
     asked = {one.seq: _asked(one.turn) for one in unread}
     to_read = unread if _to_read(unread) else ()
     return asked, [one for one in to_read if not only_asks_to_remember(one.turn.text)]
@@ -465,7 +492,7 @@ def _texts(chunk: Sequence[PendingTurn]) -> list[str]:
 
 
 def _asked(turn: Turn) -> list[KeptCandidate]:
-    """Return what "Remember that I ..." says, without a model."""
+    """Return a candidate for each request such as "Remember that I ...", found without a model."""
     requests = [] if turn.is_bot else asked_to_remember(turn.text)
     contents = [retold(request, turn.speaker, turn.at) for request in requests]
     return [
@@ -476,10 +503,11 @@ def _asked(turn: Turn) -> list[KeptCandidate]:
 
 
 def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
-    """Return which turns state a candidate; None if only the bot did.
+    """Return the turns that a candidate comes from; None if only the bot spoke them.
 
-    It belongs to whom it is about, who must have spoken one of its turns, else to the speaker of
-    the last of them. Where it names no turn: the last one of whom it is about, else of anybody.
+    The memory belongs to the user that the candidate names, if that user spoke one of its turns,
+    else to the speaker of its last turn. If the candidate names no turn, all turns in `asked`
+    count.
     """
     named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
     people = [one for one in named or asked if not one.turn.is_bot]
@@ -494,9 +522,9 @@ def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns 
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Return the candidates to take with their turns, and the number left out.
+    """Return the accepted candidates with their turns, and how many are over the limit.
 
-    Each turn's first ones come first, so that one turn cannot crowd out the others.
+    The first candidates of all turns come first, so that one turn cannot crowd out the others.
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
@@ -521,12 +549,12 @@ def failed(exc: ModelError) -> ExtractionResult:
 def _with_costs(
     result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
 ) -> ExtractionResult:
-    """Add the cost of calls that failed."""
+    """Return the result with the cost of the failed calls added."""
     return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
 
 
 def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
-    """Add up results; what is pending or known is not added."""
+    """Return the sum of several results; `pending` and `known` are those of the first."""
     for other in others:
         first = replace(
             first,
