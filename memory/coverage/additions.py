@@ -120,7 +120,8 @@ _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.I
 
 
 def _reaches_over(longer: Side, shorter: Side) -> bool:
-    """Return whether a word of the text makes additions change the statement.
+    """Return whether a word of the text, such as "all", "if" or "maybe", lets additions change its
+    meaning.
 
     A doubt or a condition applies to the whole text. A word that narrows (all, only) does not apply
     across the border of a clause that is added at the end.
@@ -279,11 +280,14 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 
 
 _HEADS = 4
-"""How many clause starts are tried; those nearest to the length of the shorter text come first."""
+"""How many ends of the shorter text `_has_clause_added` tries to find in the longer one.
+
+Those nearest to the length of the shorter text come first.
+"""
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Return both texts without the sentences that they share."""
+    """Return both texts without the sentences that they share, the longer text first."""
     whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
     return (

@@ -112,8 +112,8 @@ def _compare_sides(
 ) -> Comparison:
     """Compare two texts, of which at most one has words that the other lacks.
 
-    Persons (pronouns) and shades (fillers such as "very") are compared too. `conflict`: conflicts
-    found so far; `only_a`, `only_b`: the extra words found so far, in the spelling of the texts.
+    Pronouns and fillers such as "very" are compared too. `conflict`: conflicts found so far;
+    `only_a`, `only_b`: the extra words found so far, in the spelling of the texts.
     """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
@@ -141,7 +141,7 @@ def covers(a: str, b: str) -> bool:
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
-    """Return how many stated words two texts have in common, and how many the shorter text has.
+    """Return how many words with a meaning two texts share, and how many the shorter text has.
 
     Of a text longer than `LONGEST`, only the beginning is read.
     """

@@ -72,7 +72,7 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
 
 
 def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Return whether the change of order keeps the meaning.
+    """Return whether the words may stand in both orders without a change of meaning.
 
     The partners of a mutual relation, an adverb, a phrase, or a subject may move. `first` and
     `second`: the words that `left` and `right` share, in their order.
@@ -114,7 +114,7 @@ is_ranked = re.compile(
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """Return the words of a text that are not extra.
+    """Return the words of a text that are also in the other text.
 
     The preposition of an extra word passes to the next word ("on a small stage", "on a stage"),
     except for a time, which is a phrase by itself ("In May Mia left"). If an extra word names a
@@ -278,9 +278,10 @@ def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _are_joined(words: Sequence[Word], position: int) -> bool:
-    """Return whether an "and" joins just these two words: "French and German".
+    """Return whether an "and" joins just two words, so that these may be swapped: "French and
+    German".
 
-    These are the word at `position` and the next one.
+    They are the word at `position` and the next one.
     """
     first, last = words[position : position + 2]
     behind = words[position + 2] if position + 2 < len(words) else None
@@ -296,7 +297,10 @@ def _are_joined(words: Sequence[Word], position: int) -> bool:
 
 
 def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether only the times moved, all to the other end: "On Monday at 5 pm Mia swims"."""
+    """Return whether the only difference is that all times moved to the other end of the sentence.
+
+    Example: "On Monday at 5 pm Mia swims" and "Mia swims on Monday at 5 pm".
+    """
     (times, rest), (other_times, other_rest) = _without_times(left), _without_times(right)
     return bool(times) and times == other_times and _equal(rest, other_rest)
 
@@ -322,7 +326,10 @@ _NO_PHRASE = frozenset({"", "of", "than", "as"})
 
 
 def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether one phrase moved from one end to the other: "From Porto Mia flew to Rome"."""
+    """Return whether the only difference is one phrase that moved to the other end of the sentence.
+
+    Example: "From Porto Mia flew to Rome" and "Mia flew to Rome from Porto".
+    """
     cut = _turn(left, right)
     front, rest = left[:cut], left[cut:]
     other_front, other_rest = right[: len(rest)], right[len(rest) :]
@@ -334,7 +341,7 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether a phrase in front would be negated by a "not" if it stood at the end.
+    """Return whether the phrase `front` would be negated by a "not" if it stood at the end.
 
     This holds for a cause, a purpose or a companion. "Because of the rain she did not leave" says
     why she stayed. "She did not leave because of the rain" may say that she left for another
@@ -375,7 +382,7 @@ def _is_phrase(words: Sequence[Word]) -> bool:
 
 
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
-    """Return whether a phrase and the subject changed places around the verb.
+    """Return whether a phrase and the subject changed places around the verb, as German allows.
 
     Example: "In Berlin wohnt Mia" (`fronted`) and "Mia wohnt in Berlin" (`plain`).
     """

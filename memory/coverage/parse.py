@@ -77,13 +77,15 @@ class Parse(NamedTuple):
 
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Parse:
-    """Parse a text, without a dictionary for Japanese, which is cut at each change of script."""
+    """Return what a text states; Japanese is cut at each change of script and not by a
+    dictionary.
+    """
     return _parsed(text, None)
 
 
 @lru_cache(maxsize=16_384)
 def parse_by_dictionary(text: str) -> Parse:
-    """Parse a text, with a dictionary for Japanese if one is installed."""
+    """Return what a text states; Japanese is read with a dictionary if one is installed."""
     found = japanese.japanese_tokens(text) if is_japanese(text) else None
     return parse(text) if found is None else _parsed(text, found)
 
@@ -121,7 +123,9 @@ _SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return each filler that has a meaning, with the stated word before it, or "" if none."""
+    """Return each filler that has a meaning, such as "very", with the stated word before it, or
+    "".
+    """
     shades: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, *_ in found:

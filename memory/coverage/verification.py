@@ -81,7 +81,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 def _is_of_another(text: str, sources: Sequence[str]) -> bool:
     """Return whether the text shares no word with one of its sources.
 
-    That happens if the model obeyed an instruction in a memory instead of merging.
+    That happens if the model obeyed an instruction in a memory instead of merging the memories.
     """
     if _has_document([text, *sources]):
         own, *others = (frozenset(_PLAIN_WORD(one.casefold())) for one in (text, *sources))
@@ -143,7 +143,7 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _states(text: str, source: str) -> bool:
-    """Return whether a text covers a source as a whole or sentence by sentence."""
+    """Return whether a merged text covers a source, as a whole or sentence by sentence."""
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))

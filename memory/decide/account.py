@@ -27,7 +27,7 @@ from memory.models import (
 from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
-"""The greatest number of times that one run reads the pages of a scope."""
+"""The greatest number of times that a model reads the pages of a scope in one run."""
 Order = Literal["certain", "size", "time"]
 """The sort order of groups: least certain first, largest first, or newest first."""
 
@@ -123,16 +123,17 @@ class Account:
         return sorted(wanted, key=_most_alike_first)
 
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
-        """Return the pages of each scope that this run still has to read, one list per scope.
+        """Return the pages of each scope that a model still has to read in this run, one list per
+        scope.
 
-        A scope is read at most twice, the second time for memories at which another write came
-        first.
+        A page is a list of memories of one scope. A scope is read at most twice, the second time
+        for memories at which another write came first.
         """
         by_scope = plan.pages_by_scope.items()
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Count the pages of one scope as read, except that `left` of them wait for the next
+        """Count the pages of one scope as read by the model, except `left`, which wait for the next
         run.
         """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
@@ -149,7 +150,9 @@ class Account:
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
-        """Note that another write came first; after the second time the next run gets the group."""
+        """Note that another write came before a decision; the second time, leave the group for the
+        next run.
+        """
         if _ids(group) in self.conflicts:
             self.leave(group)
         self.conflicts.add(_ids(group))

@@ -26,7 +26,7 @@ MOST_CHARACTERS = 8_000
 NEIGHBOURS = 10
 """Number of nearest neighbours to which a memory has an edge."""
 SURELY_MET = 8
-"""Number of nearest neighbours whose edges a thorough pass covers without exception."""
+"""Number of nearest neighbours that a thorough pass always shows together with a memory."""
 _SHOWN = 0.81
 """Share of the total edge weight that an ordinary pass covers."""
 _FEW = 0.25
@@ -51,11 +51,12 @@ class PageGraph:
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """Return the members of each page, by position; similar members stand next to each other.
+    """Divide the memories of a scope into pages, and return the positions of the members of each.
 
-    Every unread memory is on at least one page, and each page has at least two members. A thorough
-    pass shows each unread memory together with its eight nearest neighbours. The pass is always
-    thorough if few memories are unread. `most`: the maximum number of memories on a page.
+    A page is a list that a model reads at once; similar members stand next to each other. Every
+    unread memory is on at least one page, and each page has at least two members. A thorough pass
+    shows each unread memory together with its eight nearest neighbours. The pass is always thorough
+    if few memories are unread. `most`: the maximum number of memories on a page.
     """
     if len(graph.sizes) < 2 or not graph.unread.any():
         return []
@@ -86,7 +87,10 @@ def _edges(graph: PageGraph, nearest: int) -> _Edges:
 
 
 class _PageGrower:
-    """Builds one page after another; an edge is open until a page shows both of its ends."""
+    """Builds the pages, lists of memories to read, one after another.
+
+    An edge of the graph is open until a page shows both of its ends.
+    """
 
     def __init__(self, graph: PageGraph, edges: _Edges, most: int) -> None:
         self._sizes = graph.sizes.tolist()

@@ -44,7 +44,9 @@ BANDS = (0.98, 0.95, 0.90)
 
 @dataclass(frozen=True)
 class PageRules:
-    """Limits of the pages that a model reads."""
+    """Limits of pages; a page is a list of memories of one scope that a model reads in one
+    question.
+    """
 
     size: int = MOST_ON_PAGE
     """The maximum number of memories on a page."""
@@ -238,9 +240,10 @@ class Planner:
     def _unread(
         self, scope: Scope, nodes: _Nodes, read: Collection[ScopedText], again: AskedAgain
     ) -> frozenset[str] | None:
-        """Return the keys of a scope's texts that pages must show; None if the scope has no pages.
+        """Return the keys of a scope's texts that a model should read on pages; None for no pages
+        at all.
 
-        `read`: texts that a model has read already.
+        `read`: texts that a model has read already; `again`: texts that it should read once more.
         """
         rules = self._matching.pages
         private = next(iter(nodes.values()))[0].memory.is_private
@@ -435,7 +438,8 @@ class _Scope:
     def pages(
         self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
     ) -> tuple[PagePlan, ...]:
-        """Return the pages of the memories that stay after all replacements.
+        """Return pages, which are lists of memories for a model to read, of those left after
+        replacements.
 
         `groups`: the plans of the scope's groups; `again`: sets of text keys, each to be shown
         together.
@@ -466,7 +470,7 @@ class _Scope:
         )
 
     def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
-        """Return the keys of unread texts that have a vector and are on none of the pages."""
+        """Return the keys of unread texts that have a vector and are on none of these pages."""
         shown = {member.id for page in pages for member in page.members}
         return [
             key
@@ -536,9 +540,10 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return all pairs of rows whose texts are in one of the groups, by position in `rows`.
+    """Return as pairs all rows whose texts are in one of the groups, so that a page shows them
+    together.
 
-    Their similarity is set above all others, so that a page shows them together.
+    Their similarity is set above that of all other pairs. Rows are given by position.
     """
     position = {row.text_key: n for n, row in enumerate(rows)}
     found = [sorted(position[key] for key in group if key in position) for group in groups]

@@ -38,9 +38,10 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan for a group: first a replacement, then a question about the members that stay.
+    """The plan for a group of similar memories: first a replacement, then a question about the
+    rest.
 
-    `on_pages`: whether the question is asked on pages and not by itself.
+    `on_pages`: whether the question is asked as part of a page of many memories, not by itself.
     """
 
     members: tuple[Memory, ...]
@@ -103,7 +104,10 @@ def add(
 
 
 def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
-    """Return the plan for a group of similar memories, which are ordered oldest first."""
+    """Return the plan for a group of similar memories: a replacement, a question, both or neither.
+
+    `members` are ordered oldest first.
+    """
     replacement = replace_covered(members, similarity, rules)
     gone = set(replacement.retired) if replacement else set()
     left = tuple(member for member in members if member.id not in gone)
@@ -252,10 +256,11 @@ def without_fallback(decision: Decision) -> Decision:
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
-    """Return the decision about a question that failed: replace what is covered and keep the rest.
+    """Return the decision about a question that a model failed to answer; it stays open.
 
-    `reason`: why it failed. Members are only replaced if `rules.on_merge_failure` is "replace" and
-    all are near-copies by cosine. The decision is pending, so that a later batch asks again.
+    If `rules.on_merge_failure` is "replace" and all members are near-copies by cosine, members are
+    retired whose text another member states completely. The others are kept. The decision is
+    pending, so that a later batch asks again. `reason`: why the model failed.
     """
     may_replace = rules.on_merge_failure == "replace"
     fallback = None

@@ -44,7 +44,11 @@ class Part:
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-    """Check each group of a verdict without a model, or return why the whole verdict is invalid."""
+    """Return the groups of a verdict, each checked without a model, or why the whole verdict is
+    invalid.
+
+    A verdict is a model's answer to the question which members state the same fact.
+    """
     named = [index for group in verdict.parts for index in group.members]
     if any(not 0 <= index < len(question.members) for index in named):
         return "the answer names a memory that was not shown"
@@ -71,7 +75,7 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 
 
 MOST_IN_GROUP = 12
-"""Maximum number of members in one group of a page."""
+"""Maximum number of memories that a model may merge into one when it reads a page."""
 LONGEST = 400
 """Maximum number of characters of a merged text, unless its longest member is nearly as long."""
 Apart = Callable[[Sequence[Memory]], Judge | None]
@@ -79,10 +83,11 @@ Apart = Callable[[Sequence[Memory]], Judge | None]
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
-    """Check the groups of a page, each by itself: a refused group does not affect the others.
+    """Check each group of an answer about a page, which is a question about up to 48 memories.
 
-    Groups of fewer than two members are left out. A group that contradicts an earlier verdict of a
-    model may be proposed once more, without one of the two memories.
+    A refused group does not affect the others. Groups of fewer than two members are left out. A
+    group that contradicts an earlier verdict of a model may be proposed once more, without one of
+    the two memories. `apart`: returns the judge that keeps two of its arguments apart.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -101,7 +106,7 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
 
 
 def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: bool = False) -> Part:
-    """Check one merge without a model.
+    """Check one merge without a model, and return it with the result.
 
     `apart`: returns the judge that keeps two of the members apart; `fault`: a reason to refuse that
     is already known, or ""; `is_last`: whether a merge that an earlier verdict forbids is refused

@@ -66,7 +66,7 @@ class OfflineModel:
         return await in_thread_if_long(texts, _judged, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Refuse all merges, because this model cannot compare texts by reading them."""
+        """Return None for each merge, which refuses it, because this model cannot read texts."""
         return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
@@ -138,7 +138,10 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
 
 
 def covering(newer: str, older: str) -> str | None:
-    """Return the text that covers the other, the newer one if each covers the other, or None."""
+    """Return the text that states everything the other states, or None.
+
+    If each states everything, the newer one is returned.
+    """
     difference = compare(newer, older)
     if difference.a_covers_b:
         return newer
@@ -219,7 +222,7 @@ class Statement(NamedTuple):
     text: str
     is_opinion: bool
     strength: float
-    """How strong the statement is, from 0 to 1."""
+    """How strong the feeling in the statement is, from 0 to 1."""
 
 
 def statements(

@@ -94,7 +94,7 @@ def third_person(text: str, name: str, company: str = "others") -> str:
 
 
 def ends_in_company(text: str) -> bool:
-    """Return whether " and I" after the text would make the speaker join somebody: "when my
+    """Return whether the text ends with somebody whom " and I" would join, as in "when my
     sister".
     """
     whole = f"{text} and I"

@@ -64,8 +64,9 @@ class Token(NamedTuple):
     past: bool = False
     """Whether the form is a past."""
     participle: bool = False
-    """Whether the form can be a participle, as "cut" can; for dictionary Japanese, whether it is a
-    verb.
+    """Whether the form can be a participle, as "cut" can.
+
+    In Japanese that was read with a dictionary: whether the word is a verb.
     """
 
 

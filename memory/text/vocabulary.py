@@ -26,7 +26,10 @@ TURNING = frozenset(
     "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
-"""Words that turn a statement into a wish, a doubt, a past or a part; verbs in dictionary form."""
+"""Words that turn a statement into a wish, a doubt, a past or a part, such as "might" and "had".
+
+Verbs are in dictionary form.
+"""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
@@ -77,7 +80,8 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words after which an addition narrows the statement: "all big cats" are not all cats.
+"""English words after which an added word narrows the statement: "all big cats" says less than "all
+cats".
 
 The second tallest is not the tallest, and a toy gun is not a gun.
 """

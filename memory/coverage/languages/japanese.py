@@ -280,7 +280,8 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
     """Return whether `longer` is the same phrase, or the same noun with more before it.
 
-    That may be a quality, a number, an owner or a clause: 歌っている姉 is 姉.
+    That may be a quality, a number, an owner or a clause: 歌っている姉 (the sister who is
+    singing) is also 姉 (the sister).
     """
     words = longer.words
     if (
@@ -297,7 +298,10 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether an owner is left out after another owner: レオの兄の犬 is not レオの犬."""
+    """Return whether `words` has an owner of an owner that `others` lacks.
+
+    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog).
+    """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
 
