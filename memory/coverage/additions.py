@@ -51,8 +51,8 @@ _CLAUSE = re.compile(
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Return the extra words of `longer` that change its statement, or () if they only add to it.
 
-    `longer` has all words of `shorter`. `extra`: all its extra words in the spelling of the text;
-    they are all returned if the kind of text allows no additions.
+    Each is returned with its neighbours. `longer` has all words of `shorter`. `extra`: all its
+    extra words, as the text spells them; they are returned if the kind of text allows no additions.
     """
     if longer.parse.language is Language.JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra

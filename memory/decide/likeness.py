@@ -172,13 +172,13 @@ def cohesive(
     edges: Sequence[tuple[int, int, float]],
     may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Split a connected component into groups in which every two members may be together.
+    """Split a connected component of nodes into groups in which every two members may be together.
 
     If a is like b and b is like c, but a is unlike c, the three must not be merged: the merged text
     would claim of a what only c states. Groups are therefore built by complete linkage. They start
-    as single members and are joined along `edges` (node, node, similarity), the most similar first,
-    if `may_join` accepts the members of both. Ties are resolved by position, so the result does not
-    depend on the order of arrival if the positions do not.
+    as single nodes and are joined along `edges` (node, node, similarity), the most similar first,
+    if `may_join` accepts the members of both. Ties are resolved by the nodes' numbers: if these do
+    not depend on the order in which memories arrived, neither do the groups.
     """
     group_of = {member: member for member in component}
     members_of = {member: [member] for member in component}
@@ -258,11 +258,12 @@ class PairSearch:
         threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
-        """Return the candidate pairs of the search; rows are positions in `keys`.
+        """Return the pairs at or above `upper`, and below it each text's nearest at or above
+        `floor`.
 
-        With `across`, only pairs of one of the first `across` texts with one of the others are
-        found. `threads`: the number of threads, by default one per core; `on_share`: is called with
-        the progress.
+        Rows are positions in `keys`. With `across`, only pairs of one of the first `across` texts
+        with one of the others are found. `threads`: the number of threads, by default one per core;
+        `on_share`: is called with the progress.
         """
         if len(self.keys) < 2:
             none = joined([])

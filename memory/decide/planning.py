@@ -274,7 +274,7 @@ class _ScopePlan(NamedTuple):
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
-    """Plan all memories of a snapshot as one group, whatever their similarity."""
+    """Return a plan with all memories of a snapshot as one group, whatever their similarity."""
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
     alike = likeness.among(members)
@@ -311,7 +311,8 @@ def near_copies(
 ) -> list[NearCopies]:
     """Return the pairs with one of the named memories at or above a similarity, most similar first.
 
-    `names`: the ids of the memories. Pairs that were judged distinct are left out.
+    `names`: the ids of the memories; `scope_of`: returns the scope of a memory; `scale`: turns a
+    cosine into a similarity. Pairs that were judged distinct are left out.
     """
     order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
     found: dict[tuple[str, str], NearCopies] = {}
@@ -358,7 +359,11 @@ class _Scope:
         rules: Rules,
         unread: frozenset[str] | None,
     ) -> None:
-        """`distinct`: pairs judged distinct; `unread`: texts that pages must show, or None."""
+        """Collect the texts of a scope and what its groups depend on.
+
+        `nodes`: the rows of each text; `distinct`: pairs judged distinct; `unread`: keys of texts
+        that pages must show, None if there are no pages.
+        """
         self._nodes = nodes
         self._unread = unread
         self._vectors = snapshot.vectors
