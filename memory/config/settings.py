@@ -94,7 +94,9 @@ class EmbeddingConfig(Frozen):
     dim: int | None = Field(default=None, ge=16, le=8192)
     """The dimension of a server's vectors; None means that of the default model."""
     base_url: ServerUrl = None
-    """The URL of an OpenAI-compatible server; None means the language model's, if it has one."""
+    """The URL of an OpenAI-compatible server; None means `llm.base_url` if `llm.provider` is
+    openai.
+    """
     scale: Scale | Literal["plain"] | None = None
     """The curve from cosine to similarity; None means the embedder's own, `plain` the cosine
     itself.
@@ -105,20 +107,30 @@ class MemoryConfig(Frozen):
     """How memories are stored and deduplicated."""
 
     dedup_enabled: bool = True
+    """Whether new memories are deduplicated at all."""
     dedup_upper_threshold: Share = NEAR_COPY
+    """The similarity from which a memory can replace another one without a model."""
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
+    """The similarity from which the model is asked about two memories."""
     dedup_guard: bool = True
+    """Whether a memory may replace another only if it states everything that the other states."""
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
+    """The fields that two memories must share to be compared; `is_private` always is one of
+    them.
+    """
     dedup_candidates: int = Field(default=5, ge=1, le=100)
+    """With how many of the nearest memories a new one is compared."""
     dedup_calls_per_run: int = Field(default=500, ge=0)
     """The maximum number of model calls in one batch or import."""
     read_private: bool = False
+    """Whether a batch may show private memories to the model on pages, up to 48 at a time."""
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
     """The maximum number of model calls per hour for memories saved one by one.
 
     Further questions wait for a later batch.
     """
     on_merge_failure: OnMergeFailure = "replace"
+    """What to do with near-copies if the model fails."""
     extraction_wait: float = Field(default=45.0, ge=0.0)
     """Seconds that turns of a conversation wait for more turns before they are read.
 
@@ -129,6 +141,7 @@ class MemoryConfig(Frozen):
     data_dir: str = "data"
     """The folder for all data; an absolute path once the configuration is loaded."""
     ledger_url: str | None = None
+    """The URL of the ledger's database; None means an SQLite file in the data folder."""
     search: SearchConfig = SearchConfig()
     chroma: ChromaConfig = ChromaConfig()
     embedding: EmbeddingConfig = EmbeddingConfig()
@@ -196,18 +209,25 @@ class LLMConfig(Frozen):
     model: str | None = None
     """The model's name; None means Gemini's default, other servers need a name."""
     base_url: ServerUrl = None
+    """The URL of the server; None means that of Google or OpenAI."""
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
     """How an OpenAI-compatible server is told the form of an answer; Gemini gets a schema."""
     timeout_s: float = Field(default=30.0, gt=0.0)
+    """Seconds after which one try of a call is given up."""
     max_attempts: int = Field(default=4, ge=1)
+    """The maximum number of tries of one call."""
     concurrency: int = Field(default=8, ge=1)
+    """The maximum number of calls at the same time."""
     budget_s: float = Field(default=60.0, gt=0.0)
+    """Seconds that one new memory, or one group of a batch, may wait for the model in total."""
     price_in: float | None = Field(default=None, ge=0.0)
     """The price of a million input tokens; if None, reports show no costs."""
     price_out: float | None = Field(default=None, ge=0.0)
     """The price of a million output tokens."""
     breaker_failures: int = Field(default=5, ge=1)
+    """The number of failures in a row after which the model is not called for a while."""
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
+    """Seconds until the next call after that; the pause doubles if this call fails."""
 
     @property
     def price(self) -> Price | None:

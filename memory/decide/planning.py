@@ -159,12 +159,13 @@ class Planner:
     """Plans the rounds of a batch run. A scope in which nothing has changed keeps its earlier plan.
 
     Memories of one scope with the same text are one node. The candidate pairs are all pairs at or
-    above `upper`, and for each text its nearest ones at or above `lower`. Union-find joins them
-    into connected components. A component is split until every two members of a group are at or
-    above `lower`, and so are the texts from which a member was merged. So a successor is similar to
-    every memory that it replaces, and two memories are never merged only because a third is similar
-    to both. The texts behind a merged memory still count in later rounds, so a pair that was split
-    is split again. Groups depend on the texts, not on the order in which they arrived.
+    above the upper threshold, and for each text its nearest ones at or above the lower threshold.
+    Union-find joins them into connected components. A component is split until every two members of
+    a group reach the lower threshold, and so do the texts from which a member was merged. So a
+    successor is similar to every memory that it replaces, and two memories are never merged only
+    because a third is similar to both. The texts behind a merged memory still count in later
+    rounds, so a pair that was split is split again. Groups depend on the texts, not on the order in
+    which they arrived.
     """
 
     def __init__(

@@ -286,7 +286,11 @@ class PendingWrites:
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
     ) -> None:
-        """`min_similarity`: the lowest similarity at which a memory is a match."""
+        """Start without pending decisions.
+
+        `scale`: turns a cosine into a similarity; `scope_of`: returns the scope of a memory;
+        `min_similarity`: the lowest similarity at which a memory is a match.
+        """
         self._scale = scale
         self._scope_of = scope_of
         self._min_similarity = min_similarity

@@ -53,7 +53,7 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English words that do not occur in the languages of `_SMALL_WORDS`, as "in" and "hat" do."""
+"""English words that are not also words of a language in `_SMALL_WORDS`, as "in" is in German."""
 _SMALL_WORDS = {
     Language.GERMAN: frozenset(
         "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
