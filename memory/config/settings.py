@@ -213,7 +213,7 @@ class LLMConfig(Frozen):
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
     """How an OpenAI-compatible server is told the form of an answer; Gemini gets a schema."""
     timeout_s: float = Field(default=30.0, gt=0.0)
-    """Seconds after which one try of a call is given up."""
+    """The time-out of one try of a call, in seconds."""
     max_attempts: int = Field(default=4, ge=1)
     """The maximum number of tries of one call."""
     concurrency: int = Field(default=8, ge=1)

@@ -258,7 +258,7 @@ def words(text: str) -> list[str]:
 
 
 _Aligned = tuple[bool, slice, slice]
-"""Whether the words are the same, and their slices in the first and in the second text."""
+"""A run of words: whether both texts have it, and its slices in the first and the second text."""
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
