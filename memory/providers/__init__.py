@@ -1,4 +1,4 @@
-"""Language models and embedders, and what stands before them."""
+"""Language models and embedders, with prompts, retries, a circuit breaker and budgets."""
 
 import lazy_loader
 

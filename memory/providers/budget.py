@@ -1,4 +1,4 @@
-"""Limits of a piece of work, in seconds and calls of a model, and an estimate of its cost."""
+"""Limits on a piece of work, in seconds and calls of a model, and an estimate of its cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", Verdict, Rereading)
 
 
 class Budget:
-    """Seconds to wait for answers; no other time counts."""
+    """A number of seconds that may be spent on waiting for answers. Other time does not count."""
 
     def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -30,9 +30,11 @@ class Budget:
     async def wait_for(
         self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Return the answer if it comes in time; once the seconds are spent, nothing is asked.
+        """Call `ask` and return its answer, if it comes before the seconds are spent.
 
-        Raises: ModelTooSlow when it is spent, and whatever `ask` raises.
+        If they are spent already, `ask` is not called.
+
+        Raises: ModelTooSlow if the seconds are spent, and whatever `ask` raises.
         """
         if self._left_s <= 0.0:
             raise self._spent()
@@ -55,23 +57,26 @@ class Budget:
 
 
 class CallBudget:
-    """Limits the calls of a model that a run makes; every call counts before it is made."""
+    """A limit on the calls of a model in one run; a call is counted before it is made."""
 
     def __init__(self, most: int, whole: CallBudget | None = None) -> None:
-        """`whole` is the budget of which this one is a part."""
+        """Allow `most` calls. `whole`: the budget from which these calls were reserved, if any."""
         self.most = most
         self.answered = False
-        """Whether any call has been answered: until then no fallback replaces anything."""
+        """Whether any call was answered; until then, a failed question replaces no memory."""
         self._whole = whole
         self._spent = 0
 
     @property
     def left(self) -> int:
-        """Calls that may still be made."""
+        """Return the number of calls that may still be made."""
         return max(0, self.most - self._spent)
 
     def take(self) -> bool:
-        """Count one more call; False if none is left. A part may take from the whole."""
+        """Count one more call; return False, and count nothing, if none is left.
+
+        A reserved part that has none left takes one from the budget that it belongs to.
+        """
         if self.left < 1:
             if self._whole is None or not self._whole.take():
                 return False
@@ -80,24 +85,27 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Count the calls really made in place of those taken: an offline judge's are free."""
+        """Correct the count after a question: it made `calls` calls, and `taken` were counted.
+
+        The calls of an offline judge are free.
+        """
         self._spent += calls - taken
 
     def part(self, calls: int) -> CallBudget:
-        """Reserve up to so many calls; `close` gives back what is left of them."""
+        """Reserve up to `calls` calls as a separate budget; its `close` returns the unused ones."""
         reserved = min(calls, self.left)
         self._spent += reserved
         return CallBudget(reserved, self)
 
     def close(self) -> None:
-        """Return to the whole what this part did not spend."""
+        """Return the unused calls to the budget from which they were reserved."""
         assert self._whole is not None
         self._whole.settle(self.most, self._spent)
         self._whole.answered |= self.answered
 
 
 class HourlyCalls(CallBudget):
-    """Limits the calls within the last hour, whoever makes them."""
+    """A limit on the calls of a model within the last hour, by all who share this object."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(most)
@@ -127,18 +135,20 @@ _HOUR_S = 3600.0
 
 
 class Asking:
-    """Asks a model for one piece of work, within its seconds and the calls of its run."""
+    """Asks a model questions for one piece of work, with limits on seconds and calls."""
 
     def __init__(self, calls: CallBudget, budget: Budget) -> None:
         self.usage = Usage()
-        """What all calls cost, answered or not."""
+        """Cost of all calls so far, including those that failed."""
         self._calls = calls
         self._budget = budget
 
     async def ask(
         self, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
     ) -> Answer:
-        """Return the answer of the model's method `ask`; its retries count too.
+        """Call the model's method `ask` with these arguments and return its answer.
+
+        Retries inside the method count as calls too.
 
         Raises: ModelError; CallsSpent if no call is left.
         """
@@ -172,11 +182,14 @@ class Asking:
 
 
 _TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""Counts a try of the question under way: the protocol `LanguageModel` knows no budgets."""
+"""Counts a try of the current question; None if the question has no limit on calls.
+
+This is a context variable, because the protocol `LanguageModel` has no parameter for limits.
+"""
 
 
 def another_try() -> bool:
-    """Count one more try of the question under way; False if its run has no call left."""
+    """Count one more try of the current question; return False if its run has no call left."""
     take = _TAKE.get()
     return take is None or take()
 
@@ -185,30 +198,33 @@ def another_try() -> bool:
 
 _PER_TOKEN = 4
 _PER_MEMBER = 150
-"""Characters of a member besides its text in a question about a pair: number, time, user."""
+"""Characters for a memory in a question about a pair, besides its text: number, time and user."""
 _PER_LINE = 14
-"""The same on a page."""
+"""Characters for a memory on a page, besides its text."""
 _PER_READ = 24
-"""The same in a second reading, with its share of what each merge needs."""
+"""Characters for a memory in a second reading, besides its text.
+
+A share of the characters needed for its merge is included.
+"""
 _PER_ANSWER = 100
 _PER_GROUP = 45
-"""Characters of a group in an answer, besides its text."""
+"""Characters for a group in an answer, besides its merged text."""
 _PER_READING = 40
-"""Characters of an answer about one merge."""
+"""Characters for one merge in the answer of a second reading."""
 _SCHEMA = 800
-"""Characters of the schema that goes with each question."""
+"""Characters of the JSON schema that is sent with each question."""
 _GROUPED = 0.4
-"""The share of a page's memories that are in a group, as two readers found it."""
+"""The share of a page's memories that an answer puts into groups, as two readers found."""
 _MEMBERS = 2.4
-"""Members of a group."""
+"""The mean number of memories in a group."""
 _SHORTER = 0.7
-"""The length of a group's text, as a share of its members' lengths."""
+"""The length of a merged text, as a share of the total length of its members."""
 _REFUSED = 0.1
-"""The share of merged texts that are refused, and asked about once more."""
+"""The share of merged texts that are refused and asked about once more."""
 
 
 _Cost = tuple[float, float, float]
-"""Calls, and characters sent and answered."""
+"""Numbers of calls, of characters sent and of characters answered."""
 
 
 def estimated(
@@ -218,11 +234,11 @@ def estimated(
     is_read: bool = True,
     trial: Sequence[ProposedMerge] = (),
 ) -> Usage:
-    """Estimate what a run costs, where four characters are a token.
+    """Estimate what a run costs, at four characters per token.
 
-    `asked` are the questions about pairs and small groups, `batches` the pages that are read
-    together. Their merged texts are read a second time if `is_read`; a reader that has not been
-    tried yet reads `trial` first.
+    `asked`: the questions about pairs and small groups. `batches`: the pages, in groups that are
+    read at the same time. `is_read`: whether merged texts get a second reading. `trial`: merges
+    that an untried model must read first; empty if there are none.
     """
     costs = [_of_pair(question) for question in asked]
     on_pages = [cost for pages in batches for cost in _of_pages(pages, is_read)]
@@ -243,7 +259,7 @@ def _of_pair(question: Question) -> _Cost:
 
 
 def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the costs of the pages, of the second reading, and of the second answers."""
+    """Yield the costs of reading these pages, of the second reading, and of asking again."""
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()
     characters = sum(len(member.content) for member in members)

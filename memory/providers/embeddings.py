@@ -1,4 +1,4 @@
-"""Text to unit vectors on this machine: WordLlama, and Chroma's MiniLM."""
+"""Turn texts into unit vectors on this machine, with WordLlama or Chroma's MiniLM."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from memory.errors import EmbeddingError
 from memory.models import Vectors
 
 _LONG = 2_000
-"""Characters from which a text is embedded alone, in pieces: a batch is padded to its longest."""
+"""Texts with more characters than this are embedded alone, in pieces.
+
+In a batch, each text is padded to the length of the longest one.
+"""
 _DIM = 256
 _LOADING = threading.Lock()
 
 
 class WordLlamaEmbedder:
-    """WordLlama's l2_supercat, from the files inside its wheel: no download, no network."""
+    """WordLlama's model l2_supercat, loaded from the installed package: no download, no network."""
 
     fingerprint = "wordllama-l2_supercat-256/unit/nfkc-casefold"
 
@@ -31,7 +34,13 @@ class WordLlamaEmbedder:
         self._model: Any = None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, 256): means of token vectors; a long text is read in pieces."""
+        """Return one unit vector per text, in order, as shape (len(texts), 256).
+
+        A vector is the mean of the text's token vectors. A long text is embedded in pieces, whose
+        vectors are averaged by length.
+
+        Raises: EmbeddingError.
+        """
         summed = np.empty((len(texts), _DIM), dtype=np.float32)
         short = [n for n, text in enumerate(texts) if len(text) <= _LONG]
         if short:
@@ -57,14 +66,14 @@ class WordLlamaEmbedder:
 
 
 def _load_wordllama() -> Any:
-    """Return the process's one model: its 50 MB never change."""
+    """Return the model (50 MB), which the whole process shares; load it at the first call."""
     with _LOADING:
         return _wordllama()
 
 
 @cache
 def _wordllama() -> Any:
-    """Import and load it; its import configures the root logger, which is put back."""
+    """Import WordLlama and load its model; undo the import's changes to the root logger."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -76,12 +85,12 @@ def _wordllama() -> Any:
 
 
 class MiniLMEmbedder:
-    """Chroma's all-MiniLM-L6-v2 (384 dimensions). Its first use downloads 80 MB."""
+    """Chroma's model all-MiniLM-L6-v2, with 384 dimensions. Its first use downloads 80 MB."""
 
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"
 
     def __init__(self, load: Callable[[], Callable[[list[str]], Any]]) -> None:
-        """`load` gives Chroma's embedding function; it is called at first use."""
+        """Set the function `load`, which returns Chroma's embedding function at the first use."""
         self._load = load
         self._function: Callable[[list[str]], Any] | None = None
 
@@ -101,7 +110,12 @@ class MiniLMEmbedder:
 
 
 def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
-    """Scale each row to length 1; a text of no known token gets a direction of its own."""
+    """Return the rows scaled to length 1, one for each text.
+
+    A row without a direction (zero, infinite or NaN) becomes a random one derived from its text.
+
+    Raises: EmbeddingError if there is not one row for each text.
+    """
     if raw.shape[0] != len(texts):
         raise EmbeddingError(f"the embedder gave {raw.shape[0]} vectors for {len(texts)} texts")
     lengths = np.linalg.norm(raw, axis=1)
@@ -113,6 +127,6 @@ def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
 
 
 def _direction_of(text: str, dim: int) -> npt.NDArray[np.float32]:
-    """Return a random direction, the same for the same text."""
+    """Return a random vector, shape (dim,), that is always the same for the same text."""
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     return np.random.default_rng(seed).standard_normal(dim).astype(np.float32)

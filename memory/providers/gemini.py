@@ -1,4 +1,4 @@
-"""Gemini as language model and embedder: the only `google.genai` import."""
+"""Gemini as language model and embedder: the only file to import `google.genai`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memory.providers.remote import (
 from memory.runtime import OfEachLoop
 
 API_VERSION = "v1beta"
-"""Structured output by JSON Schema is served there."""
+"""The version of Gemini's API; it supports structured output by JSON Schema."""
 DEFAULT_MODEL = "gemini-3-flash-preview"
 DEFAULT_EMBEDDING = "gemini-embedding-2"
 DEFAULT_DIM = 768
@@ -33,7 +33,7 @@ _MAX_OUTPUT_TOKENS = 8_192
 
 
 class GeminiModel(RemoteModel):
-    """Judge, extractor and conversation partner, by generateContent."""
+    """Gemini as a language model, called by generateContent."""
 
     holds_to_schemas = True
 
@@ -63,7 +63,10 @@ class GeminiModel(RemoteModel):
         return RawAnswer(text, _tokens_of(response), unusable)
 
     def _unusable(self, response: types.GenerateContentResponse) -> ModelAnswerError | None:
-        """Return why an answer cannot be used; the SDK raises for none of these."""
+        """Return why a response cannot be used, None if it can.
+
+        The SDK does not raise in these cases.
+        """
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
             return ModelAnswerError(f"Gemini blocked the question ({feedback.block_reason.name})")
@@ -92,9 +95,10 @@ class GeminiModel(RemoteModel):
 
 
 class GeminiEmbedder(RemoteEmbedder):
-    """Gemini's embeddings, by batchEmbedContents; one task for stored texts and for questions.
+    """Gemini as an embedder, called by batchEmbedContents.
 
-    `gemini-embedding-001` takes its task as a parameter, later models as a prefix of the text.
+    Stored texts and search queries are embedded for the same task, sentence similarity. The model
+    `gemini-embedding-001` takes the task as a parameter, later models as a prefix of the text.
     """
 
     def __init__(
@@ -134,7 +138,11 @@ class GeminiEmbedder(RemoteEmbedder):
 def _client(
     api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
 ) -> genai.Client:
-    """Without our `connections` the SDK takes aiohttp, which waits and retries on its own."""
+    """Return a client of the SDK.
+
+    `connections`: the HTTP client for asynchronous calls. Without it the SDK takes aiohttp, which
+    waits and retries on its own.
+    """
     return genai.Client(
         api_key=api_key.get_secret_value(),
         vertexai=False,
@@ -152,7 +160,7 @@ def _called(model: str, setting: str) -> Called:
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the SDK's exception as an error of ours."""
+    """Return the error of this package for an exception of the SDK."""
     if isinstance(exc, errors.APIError):
         pause = _retry_after_s(exc)
         return called.refused(exc.code, exc.status or "", exc.message or "", pause)
@@ -160,7 +168,10 @@ def _mapped(exc: Exception, called: Called) -> ModelError:
 
 
 def _retry_after_s(exc: errors.APIError) -> float | None:
-    """Return the seconds in the header, or in the RetryInfo of the body."""
+    """Return the pause in seconds that an error asks for; None if it asks for none.
+
+    It is in the header, or in the RetryInfo of the body.
+    """
     in_header = retry_after_s(getattr(exc.response, "headers", None) or {})
     in_body = re.search(r"'retryDelay': '([\d.]+)s'", str(exc.details))
     if in_header is None and in_body is not None:

@@ -1,9 +1,9 @@
-"""Guards around models and embedders: of your own, and a circuit breaker around any model.
+"""Wrappers around models and embedders: one for your own objects, and a circuit breaker.
 
-Whatever your own object raises is a failed call. The breaker lets every question through while it
-is closed. After `failures` in a row it opens: questions fail at once, for a pause. Then one
-question goes through on trial: an answer of any kind closes it again, a failure opens it for twice
-as long.
+If your own object raises anything, the call counts as failed. While the circuit breaker is closed,
+it passes on every question. After `failures` failed questions in a row it opens: for a pause, each
+question fails at once. Then one question is tried: an answer of any kind closes the breaker, a
+failure opens it again for twice as long.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_RETRY_AFTER_S = 3_600.0
-"""A server that asks for a longer pause is tried all the same: it may not mean it."""
+"""Longest pause that a server may ask for; it is tried after this time even if it asks for more."""
 _OPERATIONS: dict[type, str] = {
     Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
 }  # fmt: skip
@@ -54,7 +54,10 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class WrappedModel(ABC):
-    """A language model that puts each question to another one; its methods raise ModelError."""
+    """A language model that passes each question on to another one.
+
+    Its methods raise ModelError.
+    """
 
     def __init__(self, model: LanguageModel, page_size: int) -> None:
         self._model = model
@@ -94,17 +97,20 @@ class WrappedModel(ABC):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Answer:
-        """Return the answer of the inner model's method `ask`, which is a `kind`."""
+        """Call the inner model's method `ask`, and return its answer, of type `kind`."""
 
 
 class OwnModel(WrappedModel):
-    """Your own language model, with at most `concurrency` calls under way in a loop.
+    """Wraps a language model of your own, so that its failures become errors of this package.
 
-    Its failures are ModelErrors that name it; so are answers of another kind than was asked for.
+    An exception becomes a ModelError that names the model; so does an answer of the wrong type.
     """
 
     def __init__(self, model: LanguageModel, concurrency: int = 4) -> None:
-        """Raises: ConfigError if it lacks something."""
+        """Wrap `model`; at most `concurrency` calls run at once in each event loop.
+
+        Raises: ConfigError if the model lacks a required attribute.
+        """
         _require("the language model", model, _MODEL)
         super().__init__(model, _page_size(model))
         self._concurrency = concurrency
@@ -139,16 +145,22 @@ class OwnModel(WrappedModel):
 
 
 class OwnEmbedder:
-    """Your own embedder; its failures are EmbeddingErrors that name it."""
+    """Wraps an embedder of your own; an exception becomes an EmbeddingError that names it."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Raises: ConfigError if it lacks something."""
+        """Wrap `embedder`.
+
+        Raises: ConfigError if it lacks a required attribute.
+        """
         _require("the embedder", embedder, _EMBEDDER)
         self._embedder = embedder
         self.fingerprint = embedder.fingerprint
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Raises: EmbeddingError."""
+        """Return the vectors that your embedder gives for the texts.
+
+        Raises: EmbeddingError.
+        """
         try:
             return self._embedder.embed(texts)
         except MemoryPipelineError:
@@ -163,7 +175,12 @@ def _named(exc: BaseException) -> str:
 
 
 def _page_size(model: object) -> int:
-    """Return 0 if it has none: a model of the older protocol is shown no page and no merge."""
+    """Return the greatest number of memories that a page for this model may show.
+
+    A model without `page_size` gets 0: it is shown no pages and is not asked for second readings.
+
+    Raises: ConfigError if it is not an integer from 0.
+    """
     size = getattr(model, "page_size", 0)
     if not isinstance(size, int) or size < 0:
         remedy = "make it a number of memories, such as 48"
@@ -181,9 +198,10 @@ def _require(what: str, thing: object, names: Sequence[str]) -> None:
 
 
 class CircuitBreaker(WrappedModel):
-    """The model inside, until it fails too often. Judge, extractor and conversation share it.
+    """Wraps a model, and stops asking it after too many failures in a row.
 
-    Its methods raise ModelNotAsked at once while it is open.
+    While the breaker is open, its methods raise ModelNotAsked at once. One breaker is shared by
+    judge, extractor and conversation.
     """
 
     def __init__(
@@ -195,10 +213,12 @@ class CircuitBreaker(WrappedModel):
         patience_s: float = 15.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A question that is given up after `patience_s` or more counts as a failure.
+        """Wrap `model` in a closed breaker.
 
-        Without that, a model that hangs for longer than its callers wait would never be seen to
-        fail. `clock` is in seconds and never goes back.
+        `failures`: failed questions in a row that open it. `pause_s`: length of the first pause in
+        seconds. `patience_s`: a question that is cancelled after this many seconds or more counts
+        as failed; without this, a model that hangs for longer than its callers wait would never be
+        seen to fail. `clock`: returns seconds that never go back.
         """
         super().__init__(model, model.page_size)
         self._limit = failures
@@ -209,7 +229,7 @@ class CircuitBreaker(WrappedModel):
         self._first_at_s = 0.0
         self._why = ""
         self._pause_s = 0.0
-        """Greater than 0 while it is open."""
+        """Length of the current pause in seconds; 0 while the breaker is closed."""
         self._until_s = 0.0
         self._on_trial = False
 
@@ -242,9 +262,9 @@ class CircuitBreaker(WrappedModel):
         return answer
 
     def _admit(self) -> bool:
-        """Whether this question is the one on trial.
+        """Return whether this question is the trial of an open breaker; False if it is closed.
 
-        Raises: ModelNotAsked if it must not be asked.
+        Raises: ModelNotAsked if the question must not be asked.
         """
         if not self._pause_s:
             return False

@@ -1,6 +1,7 @@
-"""OpenAI's protocol, which many servers speak more or less: the only `openai` import.
+"""Models and embedders on servers that speak OpenAI's protocol: the only file to import `openai`.
 
-What a server refuses (a schema, JSON mode, a temperature) is left out from then on.
+Many servers speak it only in part. If a server refuses an option (a schema, JSON mode, a
+temperature), later requests leave it out.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ _NAMES_THE_FORMAT = re.compile(r"response.?format|json.?(schema|object|mode)|gra
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 _MORE_HEADERS = "OPENAI_CUSTOM_HEADERS"
-"""What the SDK adds to every request, a header a line; meant for OpenAI's own server."""
+"""The environment variable with headers that the SDK adds to every request, one per line.
+
+They are meant for OpenAI's own server.
+"""
 
 Structure = Literal["schema", "json", "prompt"]
 _WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
@@ -47,30 +51,39 @@ _WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
 
 @dataclass(frozen=True)
 class OpenAIServer:
-    """A server and its key; your own server may need none."""
+    """The address and the API key of a server. `key` is None for a server that needs none."""
 
     key: SecretStr | None
     base_url: str = OPENAI
 
     @property
     def name(self) -> str:
-        """Return host and port, for messages."""
+        """Return the host and port, for messages."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
 
     @property
     def host(self) -> str:
-        """Return the host for fingerprints, without a port: a local server may change it."""
+        """Return the host for fingerprints of embedders, without a port, because ports may change.
+
+        The addresses of this machine become `localhost`.
+        """
         host = urlsplit(self.base_url).hostname or self.base_url
         return "localhost" if host in _LOOPBACK else host
 
     @property
     def is_openai(self) -> bool:
-        """Whether the SDK's other environment variables are meant for it."""
+        """Return whether this is OpenAI's own server.
+
+        The SDK's environment variables are only meant for OpenAI's own server.
+        """
         return self.host == urlsplit(OPENAI).hostname
 
     @property
     def client(self) -> dict[str, Any]:
-        """Return the SDK client's arguments; no connection is kept, since a loop may end."""
+        """Return the arguments for the SDK's client.
+
+        Connections are closed after each request, because the event loop may end at any time.
+        """
         key = self.key.get_secret_value() if self.key else "none"
         # Given here, so that no other server gets the environment's.
         whose = {} if self.is_openai else {"Authorization": f"Bearer {key}"}
@@ -83,9 +96,10 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """Return each request's options: no redirect to another host, no header without a key.
+        """Return the options of each request, which follows no redirects.
 
-        The account, and other headers from the environment, are for OpenAI alone.
+        Without a key, no authorization is sent. Headers from the environment, such as the account,
+        are sent to OpenAI only.
         """
         left_out = [] if self.key else ["Authorization"]
         if not self.is_openai:
@@ -133,7 +147,7 @@ class _Embeddings(BaseModel):
 
 
 class OpenAIModel(RemoteModel):
-    """Judge, extractor and conversation partner on any server, by chat/completions."""
+    """A language model on a server that speaks OpenAI's protocol, called by chat/completions."""
 
     holds_to_schemas = False  # some servers ignore them without a word
 
@@ -145,7 +159,7 @@ class OpenAIModel(RemoteModel):
         self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
 
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Ask; ask again at once, in another form, if the server does not know this one.
+        """Send a question; if the server refuses an option, send it again without the option.
 
         Raises: ModelError.
         """
@@ -179,7 +193,10 @@ class OpenAIModel(RemoteModel):
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _gave_way(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Leave out from now on what the server refused; whether there was such a thing."""
+        """Return whether the server refused an option of `body`; if so, leave it out from now on.
+
+        `structure`: how the request asked for JSON.
+        """
         if not isinstance(exc, openai.APIStatusError):
             return False
         if exc.status_code not in _REFUSED_AS_ASKED:
@@ -196,7 +213,10 @@ class OpenAIModel(RemoteModel):
         return True
 
     def _said(self, response: object) -> RawAnswer:
-        """Raises: ModelAnswerError where it is no completion at all."""
+        """Return the text and the cost of a response.
+
+        Raises: ModelAnswerError if it is not a chat completion.
+        """
         try:
             completion = _Completion.model_validate(response)
         except ValidationError as exc:
@@ -237,7 +257,7 @@ def _response_format(structure: Structure, schema: type[BaseModel]) -> dict[str,
 
 
 class OpenAIEmbedder(RemoteEmbedder):
-    """Embeddings of any such server."""
+    """An embedder on a server that speaks OpenAI's protocol."""
 
     def __init__(
         self,
@@ -276,7 +296,7 @@ class OpenAIEmbedder(RemoteEmbedder):
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the SDK's exception as an error of ours."""
+    """Return the error of this package for an exception of the SDK."""
     if isinstance(exc, openai.APITimeoutError):
         return called.broken(TimeoutError())
     if isinstance(exc, openai.APIConnectionError):
@@ -288,7 +308,7 @@ def _mapped(exc: Exception, called: Called) -> ModelError:
 
 
 def _message(exc: openai.APIStatusError) -> str:
-    """Return the server's own words, wherever it puts them."""
+    """Return the server's error message, from whichever field of the response holds it."""
     body = exc.body
     if isinstance(body, Mapping):
         body = body.get("error", body)

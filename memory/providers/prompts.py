@@ -1,7 +1,7 @@
-"""Every word that is sent to a model, and the reading of its answers.
+"""The prompts that are sent to language models, and the parsing of their answers.
 
-What people said goes in as JSON data, never as instructions. An answer is parsed once, into a
-strict model, which is also the schema that is sent.
+What people said is sent as JSON data, never as instructions. An answer is parsed once, into a
+strict pydantic model, whose JSON schema is sent with the question.
 """
 
 from __future__ import annotations
@@ -167,17 +167,20 @@ JSON schema:"""
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return the instruction for a model whose server may not hold it to a schema."""
+    """Return the instructions with the schema of the answer added.
+
+    For servers that may not enforce a schema.
+    """
     return f"{system}\n\n{FORMAT}\n{json.dumps(schema)}"
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return the question with the reason why its answer could not be used."""
+    """Return the question, as JSON, with the reason why the last answer to it could not be used."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
 def judge_question(question: Question) -> str:
-    """Return the memories to judge, numbered from 1, with their times."""
+    """Return the memories to judge as JSON, numbered from 1, with the time and user of each."""
     members = [
         {
             "number": number,
@@ -195,7 +198,10 @@ def judge_question(question: Question) -> str:
 
 
 def page_question(question: Question) -> str:
-    """Return the memories by day, numbered from 1; the user once if it is the same for all."""
+    """Return the memories of a page as JSON, by day, numbered from 1.
+
+    If all have the same user, the user is named once.
+    """
     users = {member.user for member in question.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
     if question.objection:
@@ -209,7 +215,7 @@ def page_question(question: Question) -> str:
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """Put what is shown of each memory, oldest first, under the day on which it was recorded."""
+    """Return what is shown of each memory, grouped by the day on which it was recorded."""
     days: dict[str, list[object]] = {}
     for member, shown in memories:
         days.setdefault(f"{member.timestamp:%Y-%m-%d}", []).append(shown)
@@ -217,7 +223,7 @@ def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]
 
 
 def rereading_question(merges: Sequence[ProposedMerge]) -> str:
-    """Return the merges, numbered from 1, each with its members and its text."""
+    """Return the merges as JSON, numbered from 1, each with its members and its merged text."""
     users = {member.user for merge in merges for member in merge.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
     shown = [
@@ -237,7 +243,11 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 def extraction_question(
     turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
 ) -> str:
-    """Return the turns, numbered from 1, with what is remembered and what was said before them."""
+    """Return the turns to read as JSON, numbered from 1, with earlier turns and stored memories.
+
+    `context`: turns said just before. `remembered`: stored memories, which are also numbered from
+    1.
+    """
     data: dict[str, object] = {}
     if remembered:
         numbered = [
@@ -251,7 +261,7 @@ def extraction_question(
 
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
-    """Return the last turns, and what is remembered about them."""
+    """Return the turns to answer and the memories recalled for them, as JSON."""
     memories = [_known(memory) for memory in recalled]
     return _json({"memories": memories, "turns": _numbered(turns)})
 
@@ -342,7 +352,10 @@ class FoundAll(_Strict):
 
 
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
-    """Read groups of members; plain text is one group of all, except for a page.
+    """Return the groups of members in a judge's answer, as positions from 0.
+
+    Plain text counts as the merged text of all members, unless the question is a page. `usage`: the
+    cost of the answer.
 
     Raises: ModelAnswerError.
     """
@@ -362,7 +375,10 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """Return a reading for each merge, None if the answer has none; two of a merge add up.
+    """Return a reading for each merge of a second reading, in order; None for a missing one.
+
+    Two readings of the same merge are added up. `merges`: the number of merges. `usage`: the cost
+    of the answer.
 
     Raises: ModelAnswerError.
     """
@@ -378,7 +394,9 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """Return what was found, with numbers from 0; the caller checks whether those were shown.
+    """Return the candidates in an answer, with turns and memories as positions from 0.
+
+    The caller must check whether these positions exist. `usage`: the cost of the answer.
 
     Raises: ModelAnswerError.
     """
@@ -403,9 +421,9 @@ def _candidate(one: Found) -> Candidate:
 
 
 def read_reply(text: str, usage: Usage) -> Reply:
-    """Return the reply without the model's thoughts.
+    """Return the model's reply, without its thoughts. `usage`: the cost of the answer.
 
-    Raises: ModelAnswerError.
+    Raises: ModelAnswerError if nothing else is left.
     """
     said = _without_thoughts(text)
     if not said:
@@ -414,13 +432,13 @@ def read_reply(text: str, usage: Usage) -> Reply:
 
 
 def _without_thoughts(text: str) -> str:
-    """Cut off what a reasoning model thought, which some servers leave in the answer."""
+    """Cut off the thoughts of a reasoning model, which some servers leave in the answer."""
     after = re.sub(r"^.*</think(?:ing)?>", "", text, count=1, flags=re.DOTALL).strip()
     return "" if re.match(r"<think(?:ing)?>", after) else after
 
 
 def _parsed(text: str, schema: type[Answer]) -> Answer:
-    """Parse the answer; words and a fence around the JSON are passed over.
+    """Parse an answer by its schema; ignore words and a code fence around the JSON.
 
     Raises: ModelAnswerError.
     """
@@ -436,7 +454,7 @@ def _malformed(exc: ValidationError) -> ModelAnswerError:
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema with every field required, as OpenAI's strict mode wants it."""
+    """Return the JSON schema with every property required, which OpenAI's strict mode demands."""
     whole: dict[str, Any] = _all_required(schema.model_json_schema())
     return whole
 

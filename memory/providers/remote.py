@@ -1,8 +1,9 @@
-"""Language models and embedders on somebody's server, whatever that server speaks.
+"""Base classes for language models and embedders on a server, whatever protocol it speaks.
 
-Each call is tried `max_attempts` times with growing, jittered pauses, or after the pause that the
-server asks for; the libraries' own retries are off. 408, 429, 5xx, time-outs, broken connections
-and empty answers are tried again; other 4xx and answers that say something else are not.
+A call is tried up to `max_attempts` times. Between tries it waits for the pause that the server
+asks for, or else for a random pause that grows. The libraries' own retries are off. The statuses
+408, 429 and 5xx, time-outs, broken connections and empty answers are tried again. Other 4xx
+statuses and other unusable answers are not.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ Read = TypeVar("Read")
 
 
 def retry_policy(config: LLMConfig) -> dict[str, Any]:
-    """Return tenacity's arguments: stop, wait and retry as this module's head says."""
+    """Return arguments for tenacity: when to stop, how long to wait and which errors to retry.
+
+    The head of this module describes the policy.
+    """
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
     )
@@ -89,9 +93,10 @@ def _may_pass(exc: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Called:
-    """The server and model that are called; `setting` names the model, `key` holds the key.
+    """The server and model that are called; its methods turn failures into errors of this package.
 
-    Its methods make errors of this project, one class for each thing a caller would do differently.
+    `setting`: name of the setting that chooses the model. `key`: name of the environment variable
+    that holds the API key. Messages name both.
     """
 
     server: str
@@ -102,7 +107,10 @@ class Called:
     def refused(
         self, status: int, name: str, message: str, retry_after_s: float | None
     ) -> ModelError:
-        """Return the error for an HTTP status; `name` is the server's word for it."""
+        """Return the error for an HTTP status; `name` is the status in the server's words.
+
+        `retry_after_s`: the pause that the server asks for; None if it asks for none.
+        """
         answered = f"{self.server} answered {status} {name}".rstrip()
         if status in _TRY_AGAIN or status >= 500:
             return ModelUnavailable(answered, retry_after_s=retry_after_s)
@@ -115,7 +123,7 @@ class Called:
         return ModelRefused(f"{answered}: {next(iter(message.splitlines()), '')}")
 
     def broken(self, exc: Exception) -> ModelError:
-        """Return the error for an exception that is no answer of the server."""
+        """Return the error for an exception that was raised instead of a response of the server."""
         if isinstance(exc, TimeoutError) or "Timeout" in type(exc).__name__:
             return ModelTooSlow(f"{self.server} did not answer in time", "see llm.timeout_s")
         if isinstance(exc, json.JSONDecodeError):
@@ -138,7 +146,7 @@ class Called:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the pause that a server asks for, in seconds; None if it names none, or a date."""
+    """Return the pause in seconds that a server's headers ask for; None for no pause or a date."""
     named = headers.get("Retry-After") or headers.get("retry-after") or ""
     return float(named) if re.fullmatch(r"\d+(\.\d+)?", named) else None
 
@@ -148,18 +156,18 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question, before it is put in a server's words."""
+    """A question to a language model, not yet in the form of a server's protocol."""
 
     system: str
     content: str
     """The question, as JSON."""
     schema: type[BaseModel] | None
-    """Of the answer; None for plain text."""
+    """The form of the answer; None for plain text."""
 
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """An answer, and what it cost, usable or not."""
+    """The text of an answer and its cost; `unusable` says why it cannot be used, None if it can."""
 
     text: str
     usage: Usage
@@ -168,39 +176,45 @@ class RawAnswer:
 
 @dataclass
 class _Account:
-    """What a question has cost so far, answered or not."""
+    """What one question has cost so far, including failed tries."""
 
     usage: Usage = field(default_factory=Usage)
 
 
 class RemoteModel(ABC):
-    """Judge, extractor and conversation partner behind a network; its methods raise ModelError."""
+    """A language model on a server, for judging, extraction and conversation.
+
+    Its methods raise ModelError. Subclasses know the server's protocol.
+    """
 
     page_size = 48
     holds_to_schemas: ClassVar[bool]
-    """Whether an answer that breaks its schema is the question's fault, not the format's."""
+    """Whether the server makes answers fit their schema; otherwise a model may correct one once."""
 
     def __init__(self, called: Called, config: LLMConfig) -> None:
         self.name = called.model
         self.called = called
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-        """Waits between two tries, for a number of seconds."""
+        """Waits for a number of seconds between two tries."""
         self._config = config
         self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
 
     @abstractmethod
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Send a question, without a retry.
+        """Send a question to the server, without retries; return its answer.
 
         Raises: ModelError.
         """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close the connections of the running loop. May be called twice."""
+        """Close the connections of the running event loop. May be called twice."""
 
     async def judge(self, question: Question) -> Verdict:
-        """Group members that tell the same fact; an answer in plain text is one group of all."""
+        """Ask the model which members of the question state the same fact.
+
+        An answer in plain text counts as one group of all members, unless the question is a page.
+        """
         if question.is_page:
             system, build = prompts.PAGE, prompts.page_question
         else:
@@ -240,9 +254,11 @@ class RemoteModel(ABC):
         return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
 
     async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
-        """Ask and read; a failure too carries what it cost.
+        """Send the prompt, and return what `read` makes of the answer's text and cost.
 
-        Where nothing holds a model to its format, it may mend its answer once.
+        If the server does not enforce schemas, the model may correct an unreadable answer once.
+
+        Raises: ModelError, which holds the cost too.
         """
         account = _Account()
         try:
@@ -263,7 +279,10 @@ class RemoteModel(ABC):
             raise
 
     async def _tried(self, prompt: Prompt, account: _Account) -> str:
-        """Return the answer's text; every try is counted."""
+        """Send the prompt, with retries; return the answer's text.
+
+        The cost of each try is added to `account`.
+        """
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
         policy = retry_policy(self._config)
         async for attempt in tenacity.AsyncRetrying(sleep=self.sleep, **policy):
@@ -284,7 +303,7 @@ class RemoteModel(ABC):
 
 
 class RemoteEmbedder(ABC):
-    """Vectors from a server, asked for at most 100 at a time."""
+    """An embedder on a server, which receives at most 100 texts in a request."""
 
     def __init__(self, called: Called, config: LLMConfig, fingerprint: str, dim: int) -> None:
         self.called = called
@@ -295,7 +314,9 @@ class RemoteEmbedder(ABC):
 
     @abstractmethod
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector of any length for each text, in their order, without a retry.
+        """Return one vector per text, in order; send one request, without retries.
+
+        The vectors need not have length 1.
 
         Raises: ModelError.
         """
@@ -305,7 +326,7 @@ class RemoteEmbedder(ABC):
         """Close the connections. May be called twice."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, dim).
+        """Return one unit vector per text, in order, as shape (len(texts), dim).
 
         Raises: EmbeddingError.
         """
