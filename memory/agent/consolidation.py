@@ -24,9 +24,10 @@ _MOST = 1_000
 class ConsolidationStats:
     """The result of a consolidation run.
 
-    `replay_events` and `coactivation_updates` are the number of replayed pairs, `link_updates` the
-    number of pairs that were not linked before, and `refreshed_memories` the number of memories in
-    these pairs. `merge_candidates` are the proposed near-copies, closest first.
+    `replay_events` and `coactivation_updates` are the number of pairs that were linked or whose
+    link gained confidence, `link_updates` the number of those not linked before, and
+    `refreshed_memories` the number of memories in these pairs. `merge_candidates` are the proposed
+    near-copies, closest first.
     """
 
     replay_events: int
@@ -46,7 +47,7 @@ class ConsolidationEngine:
     """Links recent memories that are close in time, and finds near-copies among them."""
 
     def __init__(self, merge_distance: float = 0.10) -> None:
-        """`merge_distance`: pairs at a smaller distance (`1 - similarity`) are proposed."""
+        """Propose to merge pairs at a distance (`1 - similarity`) below `merge_distance`."""
         self._merge_distance = merge_distance
 
     async def run(

@@ -72,7 +72,7 @@ class EpisodeView(NamedTuple):
 
 
 class MemoryStore:
-    """The memories of one user, or of everyone if `user` is None, for an agent.
+    """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
     Each function in `observers` is called with each memory after it was saved.
     """
@@ -121,7 +121,8 @@ class MemoryStore:
         result names that memory. With `replaces`, the save is never blocked: the memory with that
         id is retired, and the new one takes its links and tags, and the higher importance.
 
-        Raises: InputError, MemoryNotFound if the agent has no memory with the id `replaces`.
+        Raises: InputError if a field is not valid or other writers interfere; MemoryNotFound if the
+        agent has no memory with the id `replaces`.
         """
         memory = self._new_memory(content, fields)
         saved = await self._write(memory, distances, replaces)
@@ -171,8 +172,8 @@ class MemoryStore:
     ) -> list[MemorySearchResult]:
         """Return the memories most similar to a text that pass all filters, nearest first.
 
-        There are at most `n_results`. `date_from` and `date_to` are included and must be aware.
-        None means no filter.
+        There are at most `n_results`. `date_from` and `date_to` need a time zone and are included
+        in the range. None means no filter.
 
         Raises: InputError if `user` is not the user whom this agent serves.
         """

@@ -196,8 +196,8 @@ def merge(
 def _least(store: MemoryStore, distances: Distances) -> float:
     """Return the lowest similarity at which a neighbour can block a save or be linked.
 
-    Links use plain cosine. Their limit is converted with the scale's curve for kana and Han, the
-    lower one, because a neighbour may contain such text.
+    The limit for links is a plain cosine. It is converted as for texts with kana or Han, which
+    gives the lower similarity, because a neighbour may be such a text.
     """
     linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
     return min(1.0 - distances.guard, float(linked[0]))

@@ -31,7 +31,7 @@ _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
 
 
 class Arguments(BaseModel):
-    """Base class of a tool's arguments. Values are not converted; unknown ones are refused."""
+    """Base class of a tool's arguments. Types are strict, and unknown arguments are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 

@@ -98,9 +98,8 @@ class AgentServer:
     def over_http(self, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`.
 
-        `hosts` are the allowed host names; web pages of other origins are refused. Each request is
-        independent, without a session, so no session remains valid after its token has been
-        revoked.
+        `hosts` are the allowed host names; web pages of other origins are refused. Requests share
+        no session, so each one is checked by itself.
         """
         names = [name for host in hosts for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]

@@ -44,7 +44,7 @@ def doctor(
 ) -> None:
     """Check the ledger and the index, and name remedies.
 
-    Without --fix it only reads, also an older ledger or one that it may not write.
+    Without --fix it only reads. It can also read an older ledger, or one that it may not write.
     """
     from memory.runtime import clear_abandoned, clear_temporary_folders
     from memory.upkeep import examine, mend

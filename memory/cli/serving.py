@@ -76,9 +76,9 @@ def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
 
 
 def _keep_workspace(config: Config, store: MemoryStore) -> None:
-    """Record the workspace folder in the ledger, so that all commands update it.
+    """Record the folder of the Markdown copies in the ledger, so that all commands update them.
 
-    Print a warning if it cannot be written.
+    Print a warning if the folder cannot be written.
     """
     kept = assembly.build_workspace(config)
     try:

@@ -143,7 +143,7 @@ def cost(model: str, usage: Usage, money: float | None) -> str:
 
 
 def say_cost(planned: DeduplicationReport) -> None:
-    """Print what the first round is estimated to cost, before any call is made."""
+    """Print what the first round of a batch is estimated to cost, before any call is made."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")

@@ -82,11 +82,11 @@ def changes(
         Path | None, typer.Option(help="A new file for the changes that undo these.")
     ] = None,
 ) -> None:
-    """Show what to change in the store of an import.
+    """Show what to change in the imported store.
 
-    It names the rows to delete and to update.
+    It names the rows to delete and to update, by their ids in that store.
 
-    Rows are named by the ids that the import gave; nothing is changed.
+    It changes nothing itself.
     """
     from memory.interchange import change_lines, undo_lines, write_lines
     from memory.store import utc_now

@@ -267,7 +267,7 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 
 
 def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
-    """Return the survivor with the present time, tags and importance of its members."""
+    """Return the survivor with the present time, tags and importance of the members it replaces."""
     own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
     text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
     return replace(survivor, memory=inherit(text_of, own))

@@ -155,7 +155,8 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
     """Return a card for each recorded decision, in the order given. `records` must be oldest first.
 
     A member has the text from before the decision; if the decision changed no memory, its present
-    text. A surviving text is the one that the next of `records` found, or else the present one.
+    text. A survivor has the text from before the next of `records` that changed it, or else its
+    present text.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -213,7 +214,7 @@ def _recorded_card(
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return the columns of the changed members from before the decision, by id.
+    """Return, by id, the columns that members had before the decision changed them.
 
     The value is None for a memory that was forgotten since.
     """

@@ -73,7 +73,7 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """The answer in its simplest form: `keep_all` if at most one member is not left out."""
+        """The answer in its simplest form: a merge of fewer than two members becomes `keep_all`."""
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if joins and self.left_out and len(rest) < 2:

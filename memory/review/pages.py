@@ -75,7 +75,8 @@ def as_json(value: Any) -> Markup:
 def card_data(card: Card) -> dict[str, Any]:
     """Return a card as the JSON data from which `cards.js` draws it.
 
-    Invisible characters are removed, and each text is cut into pieces where it differs from others.
+    Invisible characters are removed. Texts are cut into pieces, so that their differences can be
+    highlighted.
     """
     data: dict[str, Any] = card.model_dump(
         mode="json", include={"key", "similarity", "action", "certainty", "recorded"}
@@ -99,7 +100,7 @@ def _alike(card: Card) -> str | None:
 
 
 def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
-    """Return a member's data. Its text is cut into pieces: shared, or missing in another member.
+    """Return a member's data. Its text is cut into pieces that all other members share, or do not.
 
     It is compared with at most the twelve newest other members.
     """
@@ -116,7 +117,10 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 
 
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
-    """Return the data of a surviving text; a new text as its difference from its newest member."""
+    """Return the data of a surviving text.
+
+    A new text is given as its differences from the newest member that it stands for.
+    """
     data: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
     if kept.is_new and kept.text and kept.members:
         runs = difference(members[kept.members[-1]].content, kept.text)
@@ -168,9 +172,9 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
 
 
 class Line(NamedTuple):
-    """The line of one figure in a chart, from left to right. Higher values have a lower y.
+    """The curve of one number in a chart, from left to right. Higher values have a lower y.
 
-    `last` is the last value of the figure, `most` the highest.
+    `last` is the last value, `most` the highest.
     """
 
     name: str
@@ -181,7 +185,7 @@ class Line(NamedTuple):
 
 
 def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
-    """Return each decision's time and the running totals after it, in the order of `_FIGURES`.
+    """Return each decision's time and the totals after it, in the order of `_FIGURES`.
 
     A decision that was undone changes no number of memories, but its calls and tokens count.
     """
@@ -205,9 +209,9 @@ def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
 
 
 def lines(found: Sequence[tuple[datetime, tuple[int, ...]]]) -> list[Line]:
-    """Return one line for each of `_FIGURES`, with at most one point per unit of width.
+    """Return the curves of memories, copies removed, model calls and tokens.
 
-    `found` is the result of `replay`.
+    `found` is the result of `replay`. A curve has at most one point per unit of width.
     """
     if not found:
         return []

@@ -82,7 +82,7 @@ def audit_report(
 ) -> Report:
     """Return the report of what a clean-up would do.
 
-    `planned` and `cards` are its plan, `spread` the similarities of all pairs.
+    `planned` and `cards` are its plan, and `spread` is the histogram of similarities of all pairs.
     """
     questions = _count(planned.questions, "question")
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
@@ -149,7 +149,10 @@ def _done_figures(done: DeduplicationReport) -> Iterator[Figure]:
 
 
 def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
-    """Yield tokens, and money if prices are configured; nothing if no model was called."""
+    """Yield the tokens, if any were used, and the money, if prices are configured.
+
+    `about` is put before each number.
+    """
     tokens = usage.input_tokens + usage.output_tokens
     if tokens:
         yield Figure(value=f"{about}{tokens:,}", name="tokens, in and out")
@@ -243,7 +246,7 @@ def _html(report: Report) -> str:
 def _bars(spread: SimilarityHistogram) -> Iterator[Bar]:
     """Yield a bar for each step of similarity, with logarithmic heights.
 
-    Only few of millions of pairs are very similar, and those few matter most.
+    Of millions of pairs, few are very similar, and those matter most.
     """
     top = math.log10(1 + max(spread.counts)) or 1.0
     width = 1 / len(spread.counts)

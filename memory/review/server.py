@@ -74,7 +74,7 @@ _TOKEN = "token"  # noqa: S105 - the name of a parameter
 
 
 class BrowserSession:
-    """Admits browsers: each opens a one-time address and gets the cookie of the only session."""
+    """Admits browsers to the review. A one-time address gives a browser the session's cookie."""
 
     def __init__(self, address: Address) -> None:
         """`address` is the server's address, with the port that it really listens on."""

@@ -47,7 +47,7 @@ State = Literal["rules", "judge", "later"]
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """One group of a plan."""
+    """A group of near-copies, and the plan that it belongs to."""
 
     group: GroupPlan
     plan: RoundPlan
@@ -133,7 +133,7 @@ class Review:
         self._one_at_a_time = asyncio.Lock()
 
     def read(self, look: Callable[[Reader], T]) -> T:
-        """Return what `look` returns for a read-only transaction. It blocks."""
+        """Call `look` with a read-only transaction and return its result. It blocks."""
         with self.store.ledger.reading() as reader:
             return look(reader)
 
@@ -193,7 +193,8 @@ class Review:
         """Return a group as it is now; None if it is gone.
 
         `left_out`: ids of members that the person left out. If the group has changed, its card has
-        another key. If the rules cannot settle it, the free judge makes a proposal.
+        another key. If the rules cannot settle it, the first judge, which is free, makes a
+        proposal.
         """
         planned = self._left.get(key)
         if planned is None:
