@@ -1,4 +1,4 @@
-"""The one place where things are built and wired. What is slow to import is imported when used."""
+"""Build the program's objects and connect them. Slow imports happen only when they are needed."""
 
 import lazy_loader
 

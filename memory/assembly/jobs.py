@@ -1,4 +1,4 @@
-"""Audit a whole store, import another one into it, and write the cleaned store back there."""
+"""Audit a whole store, import another one, and write the cleaned store back there."""
 
 from __future__ import annotations
 
@@ -68,11 +68,13 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The plan of a clean-up, and the problems of the source."""
+    """The plan of a clean-up, and what could not be read from the source."""
 
     report: DeduplicationReport
     left_out: tuple[InputError, ...] = ()
+    """The problem of each memory that could not be read."""
     notes: tuple[str, ...] = ()
+    """A line for each other thing that was not read, and for advice."""
 
 
 @dataclass(frozen=True)
@@ -80,20 +82,23 @@ class ImportReport:
     """The result of an import."""
 
     read: int
-    """Memories that were read."""
+    """Number of memories that were read."""
     actions: Mapping[str, int]
-    """Decisions by action: add, replace, merge, ..."""
+    """Number of decisions by action, such as add, replace or merge."""
     memories_before: int
+    """Number of live memories in the store before the import."""
     memories: int
+    """Number of live memories in the store after the import."""
     waiting: int
-    """New questions that wait for the model; `memory-dedup retry` asks them."""
+    """Number of new questions that wait for the model; `memory-dedup retry` asks them."""
     without_vector: int
-    """Texts of the store that have no vector; `memory-dedup doctor --fix` makes them."""
+    """Number of texts in the store without a vector; `memory-dedup doctor --fix` makes them."""
     left_out: tuple[InputError, ...]
+    """The problem of each memory that could not be read."""
     notes: tuple[str, ...]
     model: str = ""
     usage: Usage = NO_USAGE
-    """Calls of the model, and their tokens."""
+    """Cost of the model's calls."""
 
 
 async def audit(
@@ -106,12 +111,14 @@ async def audit(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> AuditReport:
-    """Return what a clean-up would do with the configured store, or with a source; change nothing.
+    """Plan a clean-up of the configured store, or of a source if one is given; change nothing.
 
-    A source is copied to a temporary folder. `groups` limits the groups of the report, None does
-    not; `on_progress` is called with the number of texts compared.
+    A source is copied to a temporary folder first. `config`: a configuration or the path of its
+    file; `settings` override single values of it. `groups`: the greatest number of groups in the
+    report (default: all). `user`: report only this user's groups. `on_progress` receives how many
+    texts are compared, and how many there are.
 
-    Raises: ConfigError, InputError, LedgerError (LedgerMissing where there is no store).
+    Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
     config = configured(config, settings)
     chosen = GroupFilter(groups, "certain", user)
@@ -138,7 +145,7 @@ async def _planned(
     model: LanguageModel | None,
     on_progress: Progress | None,
 ) -> Audit:
-    """Plan a clean-up of an existing store."""
+    """Open the existing store for reading, plan a clean-up, and close it."""
     store = await in_thread(read_store, config)
     try:
         return await audit_store(store, config, chosen, on_progress, model)
@@ -153,7 +160,7 @@ async def audit_store(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> Audit:
-    """Plan a clean-up of an open store."""
+    """Plan a clean-up of an open store; `chosen` selects the groups that the report lists."""
     async with aclosing(build_model(config, model)) as language:
         return await build_deduplicator(store, config, language).audit(chosen, on_progress)
 
@@ -168,9 +175,11 @@ async def import_memories(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> ImportReport:
-    """Import memories through the deduplicator, or with `raw` as they are.
+    """Import memories into the configured store, through the deduplicator or, if `raw`, unchanged.
 
-    Memories that exist already are not added again. `on_progress` is called with the number done.
+    Memories that were imported before are not added again. `config`: a configuration or the path of
+    its file; `settings` override single values of it. `max_calls`: the greatest number of the
+    model's calls. `on_progress` receives how many memories are done, and how many there are.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -189,7 +198,7 @@ async def import_memories(
 
 
 def import_raw(store: MemoryStore, brought: Brought, on_progress: Progress | None) -> ImportReport:
-    """Store memories as they are, in batches."""
+    """Store memories unchanged, in batches, without comparing them."""
     memories, before = brought.memories, store.counts()
     added = done = 0
     for some in store.pace.parts(memories):
@@ -208,7 +217,7 @@ async def import_deduplicated(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> ImportReport:
-    """Import memories into an open store through the deduplicator, as a run of its own."""
+    """Import memories into an open store through the deduplicator, recorded under a new run."""
     before = store.counts()
     async with aclosing(build_model(config, model)) as language:
         deduplicator = build_deduplicator(store, config, language)
@@ -252,21 +261,24 @@ def _imported(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan and what was written; nothing is written if the plan was not approved."""
+    """The plan of a write-back, and what was written: nothing, if the plan was not approved."""
 
     plan: WriteBackPlan
     updated: int = 0
     deleted: int = 0
     changed_meanwhile: tuple[LeftAlone, ...] = ()
-    """Planned rows that changed before they could be written."""
+    """Rows in the plan that another program changed before they could be written."""
     undo_files: tuple[Path, ...] = ()
-    """The files for `undo_write_back`, to be undone last first."""
+    """The files for `undo_write_back`; undo the last one first."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedWriteBack:
-    """A collection, the changes planned for it, and the killed run that it finishes, if any."""
+    """The changes planned for another program's collection; `write` carries them out.
+
+    If an earlier write-back to it was killed, the plan also finishes that one.
+    """
 
     theirs: ExternalStore
     plan: WriteBackPlan
@@ -281,9 +293,12 @@ class PlannedWriteBack:
     def write(
         self, undo_file: Path | None = None, on_progress: Progress | None = None
     ) -> WriteBackReport:
-        """Write the old rows to the undo file, a new one, then change the collection.
+        """Save the rows' present state in the undo file, then change the collection.
 
-        Raises: InputError; nothing is written where the file cannot be.
+        The undo file must not exist yet (default: `COLLECTION.undo-N.jsonl` in the working
+        directory). `on_progress` receives how many rows are written, and how many there are.
+
+        Raises: InputError; nothing is written if the undo file cannot be.
         """
         begun = self._begun
         if not self.plan.changes:
@@ -307,7 +322,7 @@ class PlannedWriteBack:
         return WriteBackReport(self.plan, done.updated, done.deleted, changed, files, self.notes)
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
-        """Note where the undo file is, so that a later run recognises the rows it wrote."""
+        """Record the undo file, by which a later run recognises the rows that were written."""
         with open_existing_ledger(self._config) as ledger:
             note_run(ledger, self._collection_id, WriteBackRun(undo_file.absolute(), finished))
 
@@ -315,12 +330,12 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Plan what to change in the collection of an import; nothing is written.
+    """Plan what to change in a collection that was imported into the store; write nothing.
 
-    One row may stand for rows that differ in the keys of `across`, such as `run_id`.
-    `embedder` is a `package.module:factory` that embeds merged texts.
+    `across`: keys, such as `run_id`, in which rows may differ and still be replaced by one row.
+    `embedder`: a factory, as `package.module:factory`, of the embedder for merged texts.
 
-    Raises: InputError where nothing was ever imported from there.
+    Raises: InputError if nothing was ever imported from the collection.
     """
     theirs, _ = target.opened()
     checked_across(across)
@@ -358,11 +373,12 @@ def write_back(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> WriteBackReport:
-    """Write the cleaned store back to where it was imported from, if `approve` accepts the plan.
+    """Write the cleaned memories back to the store they came from, if `approve` accepts the plan.
 
-    Absorbed rows are deleted and merged rows updated, but only rows that are as they were imported.
-    The old rows go to the undo file, by default `COLLECTION.undo-N.jsonl`. `on_progress` is called
-    with the number of rows written.
+    Rows of absorbed memories are deleted, and rows of merged ones updated, but only rows that have
+    not changed since the import. Their old state is saved in the undo file (default:
+    `COLLECTION.undo-N.jsonl` in the working directory). `across`, `embedder`: as for `compare`.
+    `on_progress` receives how many rows are written, and how many there are.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -378,7 +394,10 @@ def undo_write_back(
     moved_to: str | None = None,
     on_progress: Progress | None = None,
 ) -> TakenBack:
-    """Restore the rows of an undo file; leave rows alone that changed since.
+    """Restore the rows saved in an undo file, except rows that have changed since.
+
+    `moved_to`: the new address of the store, if it has moved. `on_progress` receives how many rows
+    are done, and how many there are.
 
     Raises: InputError.
     """
@@ -389,9 +408,9 @@ def undo_write_back(
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Return the keys.
+    """Return the keys unchanged, if rows of one group may differ in each of them.
 
-    Raises: WrongArgument where one of them is not in `ACROSS`.
+    Raises: WrongArgument if one of them is not in `ACROSS`.
     """
     for name in across:
         if name not in ACROSS:
@@ -400,7 +419,7 @@ def checked_across(across: Sequence[str]) -> Sequence[str]:
 
 
 def free_undo_file(collection: str) -> Path:
-    """Return a new file name in the working directory."""
+    """Return the first unused path `COLLECTION.undo-N.jsonl` in the working directory."""
     names = (Path(f"{collection}.undo-{number}.jsonl") for number in count(1))
     return next(name for name in names if not name.exists())
 
@@ -408,7 +427,10 @@ def free_undo_file(collection: str) -> Path:
 def _with_namespaces(
     rows: Sequence[ForeignRow], reading: Reading, theirs: ExternalStore
 ) -> tuple[Reading, list[str]]:
-    """Choose the namespaces, where an older import took them all."""
+    """Choose the namespaces of a LangGraph store if an older import did not record any choice.
+
+    Return how the store is read, and a note of the namespaces that are left alone.
+    """
     if theirs.kind != "langgraph" or reading.namespaces is not None:
         return reading, []
     choice = choose_namespaces(rows, theirs.name, reading, ())
@@ -417,7 +439,10 @@ def _with_namespaces(
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """Return the named embedder, else the configured one; nothing if it needs a missing key."""
+    """Return the `embed` function of the given embedder, else of the configured one.
+
+    The list is empty if the configured one cannot be made, for example because its key is missing.
+    """
     if given is not None:
         return [embedder_from(config, given).embed]
     try:

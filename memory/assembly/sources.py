@@ -1,4 +1,4 @@
-"""Read another program's store: find it, read its memories, and name what is left out."""
+"""Read the memories of another program's store, and report what could not be read."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ from memory.models import Memory
 from memory.search import ChromaServer
 
 _NAMED = 20
-"""The most namespaces that a note names."""
+"""The greatest number of namespaces that a note names."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Another program's store, or a file of ours, and how it is read.
+    """Another program's store or an exported file, and how to read it.
 
-    `Source(mem0="./mem0-store")`, `Source(chroma="./chroma", collection="notes")`, ...
+    For example `Source(mem0="./mem0-store")` or `Source(chroma="./chroma", collection="notes")`.
+    Each kind of store is given as a folder, a file or an address.
     """
 
     reading: Reading = field(default_factory=Reading)
+    """How the fields of a memory are found in a row."""
     collection: str | None = None
     chroma: str | None = None
     mem0: str | None = None
@@ -60,17 +62,22 @@ class Source:
     langgraph: str | None = None
     mcp_memory: Path | str | None = None
     namespaces: tuple[str, ...] = ()
+    """Namespaces of LangGraph to read; by default those that seem to hold memories."""
     file: Path | str | None = None
-    """JSON Lines, as `memory-dedup export` writes them."""
+    """A file in JSON Lines, as `memory-dedup export` writes it."""
 
     @property
     def stores(self) -> int:
+        """Return the number of stores and files that are given."""
         places = (*self.collections.values(), self.mem0, self.mcp_memory, self.file)
         return sum(place is not None for place in places)
 
     @property
     def collections(self) -> dict[Kind, str | None]:
-        """The stores that have collections, by kind."""
+        """Return where the given store is, by kind of store; None for kinds that are not given.
+
+        Only kinds of stores that have named collections are included.
+        """
         return {
             "chroma": self.chroma,
             "qdrant": self.qdrant,
@@ -79,9 +86,9 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the collection, and its place as messages name it.
+        """Return the one collection that is given, and where it is, in words for messages.
 
-        Raises: InputError where not exactly one collection is named.
+        Raises: InputError unless exactly one store with collections, or mem0, is given.
         """
         named = [(kind, place) for kind, place in self.collections.items() if place is not None]
         default = "memories"
@@ -97,19 +104,23 @@ class Source:
 
 @dataclass(frozen=True)
 class Brought:
-    """The memories of a store; `collection_id` names a collection that can be written back to."""
+    """The memories that were read from a store or a file."""
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
     """The problem of each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """A line for each other thing that was not read."""
+    """A line for each other thing that was not read, and for advice."""
     collection_id: str | None = None
+    """The lasting identifier of the collection; None if it cannot be written back to."""
     reading: Reading | None = None
+    """How the collection was read, which a write-back must know; None if there is no collection."""
 
 
 def read_source(source: Source, config: Config) -> Brought:
-    """Read everything in a store or a file.
+    """Read all memories of a store or a file.
+
+    A note advises on the scope if users have memories of several agents, which might be merged.
 
     Raises: InputError.
     """
@@ -125,7 +136,7 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate the memories, with their links resolved, from the problems."""
+    """Separate memories and problems. Links between the memories then refer to our own ids."""
     memories: list[Memory] = []
     problems: list[InputError] = []
     for item in items:
@@ -137,7 +148,11 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Return a note of the namespaces that are neither read nor written, with their sizes."""
+    """Return a note on the namespaces that are left out, with their sizes; empty if there are none.
+
+    `left`: number of rows by namespace. `by_choice`: whether the user chose the namespaces; if not,
+    the note says why and how to include one.
+    """
     if not left:
         return []
     named = ", ".join(f"{name} ({count:,})" for name, count in sorted(left.items())[:_NAMED])
@@ -194,9 +209,9 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
 
 
 def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
-    """Return the collection of a kind at a place.
+    """Return the collection `name` of a kind of store, at a folder or address; nothing is read yet.
 
-    Raises: InputError.
+    Raises: InputError if the address is not valid.
     """
     if kind == "langgraph":
         return langgraph_at(place)
@@ -210,9 +225,9 @@ def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
 
 
 def mem0_store(place: str) -> tuple[Kind, str]:
-    """Return the kind and place of mem0's store: a database, a server, or a folder.
+    """Return the kind of the store in which mem0 keeps its vectors, and its folder or address.
 
-    Raises: InputError.
+    Raises: InputError if the folder holds no such store.
     """
     if is_postgres(place):
         return "pgvector", place
@@ -223,9 +238,9 @@ def mem0_store(place: str) -> tuple[Kind, str]:
 
 
 def _chroma_place(given: str) -> Path | ChromaServer:
-    """Return a Chroma folder, or the server at `http://HOST:PORT`.
+    """Return the folder of a Chroma store, or the server at `http://HOST:PORT`.
 
-    Raises: InputError.
+    Raises: InputError if the address is not valid.
     """
     if not given.startswith(("http://", "https://")):
         return Path(given)

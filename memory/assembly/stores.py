@@ -1,6 +1,7 @@
-"""Open a store or its ledger, with the embedder and the language model of the configuration.
+"""Open a store or only its ledger, and build the configured embedder and language model.
 
-Rooms are imported whole: what is in them loads when it is used, so that a command starts fast.
+Other packages are imported whole; what is in them loads when it is used, so that commands start
+fast.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def open_store(
     embedder: Embedder | None = None,
     index: Callable[[Ledger], VectorIndex] | None = None,
 ) -> MemoryStore:
-    """Open the store at the configured place; make it where there is none.
+    """Open the configured store; create it if it does not exist.
 
-    `embedder` replaces the configured one. `index` opens an index in place of Chroma, for users
-    whose vectors do not fit into `memory.search.vectors_mb`.
+    `embedder`: replaces the configured one. `index`: opens an index instead of Chroma. The index is
+    only used for users whose vectors need more than `memory.search.vectors_mb`.
 
-    Raises: LedgerError, EmbedderMismatch.
+    Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
     opener = index or (lambda ledger: _open_index(ledger, config))
     store = _store(open_ledger(config), config, opener, embedder)
@@ -60,16 +61,16 @@ def open_store(
 
 
 def open_existing_store(config: Config) -> MemoryStore:
-    """Open the store if there is one; make nothing.
+    """Open the configured store, and create nothing.
 
-    Raises: LedgerMissing, LedgerError, EmbedderMismatch.
+    Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch.
     """
     open_existing_ledger(config).close()
     return open_store(config)
 
 
 def read_store(config: Config) -> MemoryStore:
-    """Open the existing store for reading only: nothing on disk changes, Chroma stays closed.
+    """Open the existing store for reading only: nothing on disk changes, and Chroma stays closed.
 
     Raises: LedgerMissing, LedgerOutdated, LedgerError, EmbedderMismatch.
     """
@@ -78,10 +79,10 @@ def read_store(config: Config) -> MemoryStore:
 
 @contextlib.contextmanager
 def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
-    """Yield the store, its record unchanged, and what limits it (empty if nothing does).
+    """Yield the store, and why its use is limited (empty if it is not). No memory is changed.
 
-    An older ledger is read as an upgraded copy, which is deleted afterwards; a ledger that cannot
-    be written is opened for reading only.
+    If an earlier version wrote the ledger, an upgraded copy is read, and deleted afterwards. If the
+    ledger cannot be written, it is opened for reading only.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -105,7 +106,9 @@ def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
 
 
 def open_ledger(config: Config) -> Ledger:
-    """Open or make the ledger alone, whatever its embedder; upgrade an older one first.
+    """Open the ledger alone; create it if it does not exist, and upgrade it if it is older.
+
+    The embedder that made its vectors is not checked.
 
     Raises: LedgerError.
     """
@@ -119,9 +122,9 @@ def open_ledger(config: Config) -> Ledger:
 
 
 def open_existing_ledger(config: Config) -> Ledger:
-    """Open the ledger if there is one; make nothing.
+    """Open the ledger alone, upgrade it if it is older, and create nothing.
 
-    Raises: LedgerMissing, LedgerError.
+    Raises: LedgerMissing if there is no ledger; LedgerError.
     """
     with contextlib.suppress(LedgerOutdated):
         read_ledger(config).close()
@@ -129,7 +132,9 @@ def open_existing_ledger(config: Config) -> Ledger:
 
 
 def upgrade_ledger(config: Config) -> Path | None:
-    """Upgrade the ledger; return the path of the old one's copy, None if it is of this version.
+    """Upgrade the ledger to this version; return the path of a copy of the old one.
+
+    Return None, and change nothing, if it already is of this version.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -139,7 +144,7 @@ def upgrade_ledger(config: Config) -> Path | None:
 def read_ledger(config: Config) -> Ledger:
     """Open the existing ledger alone, for reading only.
 
-    Raises: LedgerMissing, LedgerOutdated, LedgerError.
+    Raises: LedgerMissing; LedgerOutdated if an earlier version wrote it; LedgerError.
     """
     return ledger.Ledger.open(config.memory.effective_ledger_url)
 
@@ -168,9 +173,11 @@ def _store(
 
 
 def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
-    """Open Chroma, for users whose vectors do not fit into memory.
+    """Open Chroma, on the configured server or in the data folder.
 
-    Raises: IndexFault where another process has the folder, or no server answers.
+    It is used for users whose vectors are too many for RAM.
+
+    Raises: IndexFault if another process has the folder open, or no server answers.
     """
     chroma = config.memory.chroma
     if chroma.host is not None:
@@ -190,11 +197,12 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
 
 
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
-    """Return `own`, else the configured model, else Gemini if its key is set, else the offline one.
+    """Return the language model to use.
 
-    All but the offline one sit behind a circuit breaker.
+    That is `own`, else the configured model, else Gemini if its key is set, else the offline model.
+    All but the offline model are wrapped in a circuit breaker.
 
-    Raises: ConfigError where a key or a library is missing, or a model of one's own cannot be made.
+    Raises: ConfigError if a key or a library is missing, or if your own model cannot be made.
     """
     if own is None and ":" in config.llm.provider:
         own = _call_factory(config, "llm.provider", config.llm.provider)
@@ -209,9 +217,11 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 
 
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
-    """Return a model whose failures are ours; a model of this package is returned as it is.
+    """Return the model, wrapped so that its failures become errors of this package.
 
-    Raises: ConfigError where somebody's own object lacks something.
+    A model of this package is returned unchanged.
+
+    Raises: ConfigError if your own object lacks a required attribute.
     """
     ours = providers.CircuitBreaker | providers.OwnModel | providers.RemoteModel
     if type(model) is offline.OfflineModel or isinstance(model, ours):
@@ -245,9 +255,9 @@ def _openai_model(config: Config) -> LanguageModel:
 
 
 def build_embedder(config: Config) -> Embedder:
-    """Return the configured embedder. A local one loads nothing before its first use.
+    """Return the configured embedder. A local one loads its model at the first use.
 
-    Raises: ConfigError as `build_model`.
+    Raises: ConfigError if a key or a library is missing, or if your own embedder cannot be made.
     """
     embedding, setting = config.memory.embedding, "memory.embedding.provider"
     if ":" in embedding.provider:
@@ -263,9 +273,11 @@ def build_embedder(config: Config) -> Embedder:
 
 
 def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> Embedder:
-    """Return the embedder that `package.module:factory` makes.
+    """Return the embedder that the factory makes, which is named as `package.module:factory`.
 
-    Raises: ConfigError.
+    `setting`: where the factory was named, for the message of an error.
+
+    Raises: ConfigError if the factory fails.
     """
     return providers.OwnEmbedder(_call_factory(config, setting, factory))
 
@@ -285,7 +297,10 @@ def _openai_embedder(config: Config, setting: str) -> Embedder:
 
 
 def build_scale(config: Config, embedder: Embedder) -> Scale:
-    """Return the configured curve from the embedder's cosine to similarity."""
+    """Return the curve that turns the embedder's cosine into a similarity; log a warning if needed.
+
+    The warning says that thresholds were set without a scale, and so are compared with the cosine.
+    """
     if config.memory.thresholds_without_scale:
         logger.warning(PLAIN_THRESHOLDS)
     return config.memory.scale_for(embedder.fingerprint)
@@ -295,7 +310,9 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
 
 
 def _call_factory(config: Config, setting: str, provider: str) -> Any:
-    """Call `package.module:factory`, with the configuration if it takes an argument.
+    """Return the object that a factory makes, which is named as `package.module:factory`.
+
+    The factory receives the configuration if it takes an argument. `setting`: where it was named.
 
     Raises: ConfigError.
     """
@@ -316,16 +333,21 @@ def _call_factory(config: Config, setting: str, provider: str) -> Any:
 
 
 def _gemini_key(config: Config, setting: str) -> SecretStr:
-    """Raises: ConfigError."""
+    """Return the API key of Gemini; `setting` is the setting that needs it.
+
+    Raises: ConfigError if there is none.
+    """
     if config.api_key is None:
         raise ConfigError(setting, "", "gemini needs an API key", "set GEMINI_API_KEY")
     return config.api_key
 
 
 def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
-    """Return OpenAI's server, which needs a key, or another one, which may need none.
+    """Return the server at `base_url`, else the one in the environment, else OpenAI's own.
 
-    Raises: ConfigError.
+    Only OpenAI's own needs a key. `setting`: the setting that needs the server.
+
+    Raises: ConfigError if the address is not valid, or if OpenAI's key is missing.
     """
     url = base_url or config.openai_url
     if url is not None:
@@ -342,7 +364,13 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
 @contextlib.contextmanager
 def installed(extra: str, setting: str) -> Iterator[None]:
-    """Raises: ConfigError where the library of an extra is not installed."""
+    """Report a library that the block cannot import as an extra to be installed.
+
+    `extra`: the extra of this package that includes the library. `setting`: the setting that needs
+    it.
+
+    Raises: ConfigError.
+    """
     try:
         yield
     except ModuleNotFoundError as exc:
@@ -352,6 +380,6 @@ def installed(extra: str, setting: str) -> Iterator[None]:
 
 
 def chroma_headers() -> dict[str, str]:
-    """Return the headers that a Chroma server expects: `CHROMA_API_KEY`, if it is set."""
+    """Return the headers for a Chroma server: the key in `CHROMA_API_KEY`, if it is set."""
     key = os.environ.get("CHROMA_API_KEY")
     return {"x-chroma-token": key} if key else {}

@@ -1,6 +1,6 @@
 """Build the systems on a store and a model: deduplicator, review, chatbot, agent.
 
-Rooms are imported whole, as in `stores`.
+Other packages are imported whole; what is in them loads when it is used.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
     from memory.store import MemoryStore
 
 _DASK_S = 10
-"""Seconds that a Dask scheduler may take to answer."""
+"""Seconds to wait for an answer of a Dask scheduler."""
 _WORKSPACE = "workspace"
-"""The ledger's note of the folder in which a server keeps its Markdown."""
+"""The key under which the ledger stores the folder of a server's Markdown files."""
 
 
 def build_deduplicator(
     store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
 ) -> MemoryDeduplicator:
-    """Build the deduplicator; with an executor, a batch searches pairs and plans there.
+    """Build a deduplicator for an open store.
 
-    `model` may be the caller's own object: whatever it raises counts as a failed call.
+    `model` may be your own object: whatever it raises counts as a failed call. `executor`: where a
+    batch searches for pairs and plans groups; None: in this process.
 
-    Raises: ConfigError where such an object lacks a method.
+    Raises: ConfigError if your own object lacks a required attribute.
     """
     llm = config.llm
     url = config.memory.effective_ledger_url
@@ -58,14 +59,18 @@ def build_deduplicator(
 
 
 def build_answers(store: MemoryStore, config: Config) -> Answers:
-    """Build what applies a person's answers, as a run of its own."""
+    """Build the object that applies a person's answers; it records them under a new run."""
     return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
 def build_review(
     store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
 ) -> Review:
-    """Build a review: the offline judge proposes by itself, the model on request."""
+    """Build a review, in which a person decides about groups of near-copies.
+
+    The offline judge always proposes a decision, `model` only on request. `blind`: hide
+    similarities and the plan from the person.
+    """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
     judges = [offline.OfflineModel(), model]
@@ -84,7 +89,10 @@ def build_review(
 
 
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
-    """Build the hook of a chatbot; `model` as for `build_deduplicator`."""
+    """Build the object that stores a chatbot's turns and extracts memories from them.
+
+    `model`: as for `build_deduplicator`.
+    """
     model = guarded(model, config)
     return _extractor(store, config, model, build_deduplicator(store, config, model))
 
@@ -109,12 +117,12 @@ def open_chat_memory(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> ChatMemory:
-    """Open the memory of a live bot, with a store and a model; `async with` closes all.
+    """Open a store and a model, and return the memory of a running chatbot.
 
-    `config` is a configuration or its path; by default ./config.yaml if it is one of ours, else the
-    defaults. Single settings override it (`data_dir="..."`, `llm_model="..."`). `model` and
-    `embedder` are objects of your own; commands use the same ones only if the configuration names
-    them.
+    `async with` closes all of them. `config`: a configuration or the path of its file (default:
+    ./config.yaml if it is a file of this program, else the default settings). `settings` override
+    single values, such as `data_dir="..."` or `llm_model="..."`. `model` and `embedder`: your own
+    objects. Commands such as `memory-dedup` use them only if the configuration names them too.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -141,7 +149,11 @@ def build_chat_memory(
     on_extracted: OnExtracted | None = None,
     release: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> ChatMemory:
-    """Build the memory of a live bot on an open store; `release` is called when it closes."""
+    """Build the memory of a running chatbot on an open store.
+
+    `on_extracted` receives each result of the background extraction, in its thread. `release` is
+    awaited when the memory is closed.
+    """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
     return extractor.ChatMemory(
@@ -158,9 +170,9 @@ def build_chat_memory(
 def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
-    """Build the agent's tools; `observers` are called with each memory that was really saved.
+    """Build the agent's tools; each observer is called with each memory that was really saved.
 
-    Raises: InputError if `agent.user` is set and memories of different users may meet.
+    Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """
     settings = config.agent
     if settings.user is not None:
@@ -173,9 +185,10 @@ def build_tools(
 
 
 def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
-    """Build the Markdown files beside the store; None if there are none.
+    """Return the Markdown files that mirror the memories; None if there is no folder for them.
 
-    They are in the configured folder, else, with a ledger, where a server last kept them.
+    The folder is the configured one. If none is configured and `ledger` is given, it is the folder
+    recorded by the last server.
     """
     folder = config.agent.workspace_dir
     if folder is None and ledger is not None:
@@ -187,9 +200,9 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Note where a server keeps its Markdown files, so that every command can update them.
+    """Record the configured folder of Markdown files, so that every command can update these files.
 
-    Erase from them what a process that was killed in the middle of forgetting has left there.
+    Also erase forgotten memories that a process has left there because it was killed.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:
@@ -202,9 +215,12 @@ def keep_workspace(config: Config, ledger: Ledger) -> None:
 
 @contextlib.contextmanager
 def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
-    """Yield processes of this machine, or a Dask cluster at an address; None for neither.
+    """Yield an executor, and shut it down at the end; None if neither argument is given.
 
-    Raises: InputError.
+    `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler,
+    which is used instead of processes if both are given.
+
+    Raises: InputError if Dask is not installed, or no scheduler answers.
     """
     if dask is not None:
         try:
