@@ -1,13 +1,15 @@
-"""What each rule of coverage and rewording earns: all pairs again with one rule switched off.
+"""Measure what each rule of coverage contributes: judge all pairs with one rule switched off.
 
     python -m benchmarks.ablation --pairs FILE [FILE ...] [--rules NAME ...] [--json]
 
 A rule is a function of `memory.coverage` that answers yes or no, names words, or rewrites tokens.
-Switched off, it returns False, nothing, or its first argument unchanged. A claim is one text that
-covers the other, at any similarity; the labels are read as by `benchmarks.decisions`. For each
-file, `false` is the change in false claims and `kept` the change in true ones: a rule whose absence
-raises `false` is needed, and one whose absence only lowers `kept` is worth its statements or not.
-`statements` counts the function and those that nothing else in the room calls.
+A rule that is switched off returns False, nothing, or its first argument unchanged. A claim is the
+program's statement that one text covers (states all of) the other, at any similarity. The pairs'
+labels are read as `benchmarks.decisions` reads them.
+
+For each file, `false` is the change in the number of false claims, and `kept` the change in the
+number of true ones. A rule is needed if `false` rises without it. If only `kept` falls without it,
+compare that with its `statements`: those of the function and of functions that only it calls.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from benchmarks.rows import Row, print_table, read_rows
 from memory.coverage import compare
 
 Score = tuple[int, int]
-"""How many claims are false, and how many are true."""
+"""The numbers of false and of true claims."""
 
 
 def main() -> None:
@@ -145,7 +147,7 @@ def _unchanged(first: object, *_: object, **__: object) -> object:
 
 
 def _answer_when_off(function: FunctionType) -> Callable[..., object] | None:
-    """Return what stands in for a rule; None where the function is only a part of one."""
+    """Return a function to use in place of a rule; None if `function` is only a part of a rule."""
     kinds = [
         re.sub(r"^(?:Sequence|list)\[", "[", str(kind))
         for kind in function.__annotations__.values()
@@ -164,7 +166,10 @@ def _answer_when_off(function: FunctionType) -> Callable[..., object] | None:
 
 @contextmanager
 def _switched_off(function: FunctionType, answer: Callable[..., object]) -> Iterator[None]:
-    """Replace a function's code, wherever the function was imported or put in a table before."""
+    """Replace the function's code by that of `answer` during the block.
+
+    This also works in modules that have imported the function, and in tables that hold it.
+    """
     code = function.__code__
     function.__code__ = answer.__code__
     _clear_caches()
@@ -176,7 +181,7 @@ def _switched_off(function: FunctionType, answer: Callable[..., object]) -> Iter
 
 
 def _clear_caches() -> None:
-    """Forget every parse: what was read with a rule differs from what is read without it."""
+    """Empty all caches of parsed texts, since a text is parsed differently without a rule."""
     for module in _modules():
         for value in vars(module).values():
             if hasattr(value, "cache_clear") and value.__name__ != "_tokenizer":

@@ -1,11 +1,12 @@
-"""What each rule of the offline extraction earns: the memories that come and go without it.
+"""Measure what each rule of the offline extraction contributes: which memories change without it.
 
     python -m benchmarks.ablation_offline TRANSCRIPT.jsonl ... [--show RULE]
 
-Each pattern and each word list of `memory/offline/` is switched off alone: a pattern then matches
-nothing, a list is empty. The table has the memories that are lost without the rule and those that
-are new, by the ratings of `benchmarks.extraction`: useful (y), useless (u), garbled (g), not rated
-yet (?). A rule earns its lines if useful memories are lost, or useless and garbled ones are new.
+Each pattern and each word list of `memory/offline/` is switched off, one at a time: the pattern
+then matches nothing, or the list is empty. The table counts the memories that are lost without the
+rule and those that are new, by the ratings of `benchmarks.extraction`: useful (y), useless (u),
+garbled (g), not rated yet (?). A rule is worth keeping if useful memories are lost without it, or
+if useless or garbled ones are new.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def rules() -> Iterator[tuple[str, ModuleType, str]]:
-    """Each pattern and word list, with the module and the attribute that holds it."""
+    """Yield the name of each pattern and word list, its module, and its attribute there."""
     for module in MODULES:
         for attribute, value in [*vars(module).items()]:
             if isinstance(value, re.Pattern | frozenset):
@@ -73,7 +74,7 @@ def switched_off(module: ModuleType, attribute: str) -> Iterator[None]:
 
 
 def rated(texts: Counter[str], ratings: dict[str, str]) -> str:
-    """As `y 3, u 1, g 0, ? 2`."""
+    """Return the number of texts with each rating, in the form `y 3, u 1, g 0, ? 2`."""
     found = Counter(ratings.get(key(text), "?") for text in texts.elements())
     return ", ".join(f"{letter} {found[letter]}" for letter in "yug?")
 

@@ -1,9 +1,9 @@
-"""A dry run of a whole store, beside the finding of its pairs; and how long commands take to start.
+"""Time a dry run over a whole store, its search for pairs, and the start of commands.
 
-Sentences, or made-up memories, of one user lie in a ledger with their vectors. The clock of
-the dry run covers all of `deduplicate_all(dry_run=True, groups=50)`: reading, finding pairs,
-forming groups, planning each, the report. That of its pairs covers the search inside the same run.
-`cpu` is the time of all threads, which says more where others use the machine too.
+The store holds sentences or made-up memories of one user, with their vectors. `seconds` covers all
+of `deduplicate_all(dry_run=True, groups=50)`: reading, finding pairs, forming groups, planning each
+and the report. `pairs_s` covers the search for pairs inside the same run. `cpu` is the CPU time of
+all threads, which is the better figure if other programs use the machine too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Batched:
-    """What a dry run took, and what its search for pairs took of that."""
+    """The time and memory of a dry run; `pairs_s` and `pairs_cpu` are the part of the search."""
 
     memories: int
     groups: int
@@ -52,14 +52,14 @@ class Batched:
 
 @dataclass(frozen=True)
 class Started:
-    """How long a command takes, the least of a few rounds."""
+    """How long a command takes: the shortest time of a few rounds."""
 
     command: str
     seconds: float
 
 
 class TimedSearch(InProcessExecutor):
-    """Works here, and knows how long it has looked for pairs."""
+    """Searches for pairs in this process, and adds up the time that this takes."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -80,7 +80,7 @@ class TimedSearch(InProcessExecutor):
 
 
 def measure(count: int, texts: Sequence[str]) -> list[Batched]:
-    """A store of so many memories of one user: of these texts, else made-up ones."""
+    """Measure a dry run over `count` memories of one user; make memories up if `texts` is empty."""
     with TemporaryDirectory() as folder:
         config = Config().at(folder)
         fill(config, told(count, texts))
@@ -97,14 +97,14 @@ def told(count: int, texts: Sequence[str]) -> list[Memory]:
 
 
 def fill(config: Config, told: Sequence[Memory]) -> None:
-    """A store of these memories, as they are."""
+    """Fill a new store with these memories, without deduplication."""
     with open_store(config) as store:
         for start in range(0, len(told), AT_ONCE):
             store.add_batch(told[start : start + AT_ONCE])
 
 
 def dry_run(config: Config) -> Batched:
-    """Plan the batch of an existing store."""
+    """Measure a dry run over an existing store."""
     work = TimedSearch()
     with read_store(config) as store:
         deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory, executor=work)
@@ -116,7 +116,7 @@ def dry_run(config: Config) -> Batched:
 
 
 def starts(count: int = STORED) -> list[Started]:
-    """`--help`, and `stats` of a store of so many made-up memories."""
+    """Measure how long `--help` takes, and `stats` of a store of `count` made-up memories."""
     with TemporaryDirectory() as folder:
         fill(Config().at(folder), told(count, ()))
         environment = {**os.environ, "MEMORY_DATA_DIR": folder}

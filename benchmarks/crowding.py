@@ -1,14 +1,16 @@
-"""What deduplication is for, end to end through the real store: facts kept, copies left, recall.
+"""Measure what deduplication achieves, through the real store: facts kept, copies left, recall.
 
     python benchmarks/crowding.py --memories FILE --qa FILE [--json]
 
 `--memories`: JSON Lines in time order with `user`, `content`, `timestamp`, `conversation`,
-`evidence` (turn ids), and for judging only `fact` and `variant` (original, reworded, changed).
-`--qa`: `conversation`, `question`, `evidence`. The stores: the originals alone; every fact once, as
-it was first and as it was last told (what a perfect deduplicator could reach); all rows as they
-are; and all rows through the deduplicator, one by one in time order and as a batch, with the guard
-and with plain thresholds. The judge is the offline model, or a scripted one that keeps everything
-apart, so that what is left is what was decided without any judge.
+`evidence` (turn ids). For scoring only, they also have `fact` and `variant` (original, reworded,
+changed). `--qa`: JSON Lines with `conversation`, `question`, `evidence`.
+
+These stores are compared: the originals alone; every fact once, in its first and in its last
+wording (what a perfect deduplicator could reach); all rows as they are; and all rows through the
+deduplicator, one by one in time order and as a batch, with the guard and with plain thresholds. The
+judge is the offline model, or a scripted one that calls all texts different. With the latter, only
+decisions that need no judge change the store.
 """
 
 from __future__ import annotations
@@ -36,21 +38,24 @@ from memory.text import normalise
 
 TOP = 10
 Fact = tuple[str, str]
-"""Whose, and which."""
+"""The user that a fact is about, and the fact's name."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One store's figures; recall is the share of a question's evidence among the top 10."""
+    """The figures of one store.
+
+    `recall_at_10` is the share of a question's evidence that the 10 best memories hold, on average.
+    """
 
     store: str
     live: int
     facts_lost: int
     copies_left: int
     automatic: int
-    """Replaced without asking anybody."""
+    """The number of replacements that were made without a judge."""
     asked: int
-    """Decided by the judge, offline or scripted."""
+    """The number of decisions that the judge made, offline or scripted."""
     model_calls: int
     recall_at_10: float
     distinct_facts_at_10: float
@@ -60,7 +65,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Filling:
-    """How a store is filled."""
+    """One way to fill a store: which rows, as they are or deduplicated, and with which judge."""
 
     name: str
     rows: Sequence[Row]
@@ -70,7 +75,7 @@ class Filling:
 
 
 class KeepsApart(OfflineModel):
-    """A judge that calls everything different, at a call each."""
+    """A judge that calls all texts different; each question counts as one call of a model."""
 
     name = "keeps apart"
 
@@ -109,7 +114,10 @@ def fillings(rows: Sequence[Row]) -> list[Filling]:
 
 
 def measure(filling: Filling, every: Sequence[Row], qa: Sequence[Row]) -> Result:
-    """Fill a store and ask it everything; the clock covers the filling only."""
+    """Fill a store, ask it all questions of `qa`, and return its figures.
+
+    `every` are the rows from which facts are known. `seconds` covers the filling only.
+    """
     with tempfile.TemporaryDirectory() as folder:
         config = Config(memory=MemoryConfig(data_dir=folder, dedup_guard=filling.guard))
         with open_store(config) as store:
@@ -121,7 +129,7 @@ def measure(filling: Filling, every: Sequence[Row], qa: Sequence[Row]) -> Result
 
 
 async def fill(store: MemoryStore, config: Config, memories: list[Memory], filling: Filling) -> int:
-    """Bring the memories in; gives how often a language model was called."""
+    """Put the memories into the store, as `filling` says; return the number of model calls."""
     deduplicator = build_deduplicator(store, config, filling.model)
     if filling.how == "write":
         outcomes = await deduplicator.check_and_merge_all(memories)
@@ -167,10 +175,10 @@ def _fact(row: Row) -> Fact:
 
 
 def what_is_stated(store: MemoryStore, rows: Sequence[Row]) -> dict[str, set[Fact]]:
-    """The facts that each live memory states, by its id.
+    """Return the facts that each live memory states, by the memory's id.
 
-    By text: the fact that is told in these words. By lineage and text: where it stands for others,
-    the facts of those whose words are part of its own. That it stands for a memory is not enough.
+    A memory states a fact if its text is that of the fact's row. If it replaced other memories, it
+    also states the facts of those whose text is a part of its own.
     """
     told = {(row["user"], normalise(row["content"])): _fact(row) for row in rows}
     stated: dict[str, set[Fact]] = {}

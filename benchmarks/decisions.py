@@ -1,18 +1,20 @@
-"""How often an automatic decision is wrong: the real policy over labelled pairs, without a model.
+"""Measure how often an automatic decision is wrong: run the real policy on labelled pairs.
 
     python -m benchmarks.decisions --pairs FILE [--embedder NAME] [--offline] [--json]
     python -m benchmarks.decisions --pairs FILE --coverage-alone [--json]
 
-`--pairs`: JSON Lines with `a`, `b` and what is known of them. Either `a_entails_b` and
-`b_entails_a` (true, false, or null where nobody says): then the pair is decided in both orders of
-time, and each way of letting one of them go is a claim, false where the text that stays does not
-entail the one that goes. Or `label` alone (duplicate, changed, contradiction, distinct,
-ambiguous): then `a` is the older, and to let either go is false unless they are duplicates;
-ambiguous is judged neither way. `source`, `lang` and `kind` group the figures.
+`--pairs`: JSON Lines with the texts `a` and `b` and one of two kinds of labels. No language model
+is asked.
 
-`--offline` adds what the offline judge does from the lower threshold on. `--coverage-alone` takes
-every pair as if it were as similar as can be: what coverage lets go under any embedder. The
-thresholds are those of the configuration in the current folder.
+- `a_entails_b` and `b_entails_a`: true, false, or null if unknown. The pair is decided twice, with
+  either text as the older one. Retiring a text is false if the other text does not entail it.
+- `label`: duplicate, changed, contradiction, distinct or ambiguous. `a` is the older text. Retiring
+  either text is false unless they are duplicates; ambiguous pairs count neither way.
+
+`source`, `lang` and `kind` group the figures. `--offline` adds the decisions of the offline judge
+from the lower threshold on. `--coverage-alone` gives every pair the similarity 1, which shows what
+coverage alone would retire with any embedder. The thresholds are those of the configuration in the
+current folder.
 """
 
 from __future__ import annotations
@@ -47,10 +49,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Pair:
-    """A labelled pair, and what each policy does about it without a model.
+    """A labelled pair, and what each policy decides about it without a language model.
 
-    `entails`: whether "a" entails b and "b" entails a, where somebody says. `kept`: by policy,
-    the sides that it keeps while the other goes, in any order of time.
+    `entails` has two keys: "a" for whether a entails b, and "b" for whether b entails a; None if
+    unknown. `kept` has, by policy, the sides ("a", "b") that it keeps while it retires the other
+    one, in either order of time.
     """
 
     source: str
@@ -86,7 +89,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """What was decided about every pair."""
+    """The decisions about all pairs, and the figures made of them."""
 
     embedder: str
     rules: Rules
@@ -113,7 +116,7 @@ class Result:
         return figures(self.pairs, policy, self.rules) | groups
 
     def tables(self) -> Iterator[str]:
-        """Markdown, a table a policy: everything, then by source, language and kind."""
+        """Yield a Markdown table for each policy: all pairs, then by source, language and kind."""
         yield f"{self.embedder}, replaced from {self.rules.upper:.2f}, {len(self.pairs):,} pairs,"
         yield f"{self.microseconds:.0f} microseconds of CPU to compare two new texts"
         for policy in self.policies:
@@ -137,7 +140,7 @@ _GROUPINGS: Mapping[str, Callable[[Pair], str]] = {
 def measure(
     rows: Sequence[Row], embedder: Embedder | None, rules: Rules, policies: Sequence[str]
 ) -> Result:
-    """Decide every pair by every policy; without an embedder all are as similar as can be."""
+    """Decide each pair by each policy; without an embedder, every pair has similarity 1."""
     alike = _similarities(rows, embedder) if embedder else [1.0] * len(rows)
     pairs = [_pair(row, score, rules, policies) for row, score in zip(rows, alike, strict=True)]
     name = embedder.fingerprint if embedder else "coverage alone"
@@ -168,7 +171,7 @@ def _pair(row: Row, score: float, rules: Rules, policies: Sequence[str]) -> Pair
 
 
 def entailments(row: Row) -> dict[str, bool | None]:
-    """Whether each side entails the other, by the row's directional labels or by its label."""
+    """Return whether each side, "a" or "b", entails the other; None if the labels do not say."""
     if "a_entails_b" in row:
         return {"a": row["a_entails_b"], "b": row["b_entails_a"]}
     same = {"duplicate": True, "ambiguous": None}.get(row["label"], False)
@@ -179,17 +182,23 @@ def entailments(row: Row) -> dict[str, bool | None]:
 
 
 def guarded(older: str, newer: str, score: float, rules: Rules) -> int | None:
-    """Which of the two stays, 0 or 1, where the guarded policy lets the other go."""
+    """Return which text the policy with the guard keeps if it retires the other one.
+
+    0 is the older text, 1 the newer one; None if both stay, or if a judge would be asked.
+    """
     return _only_left(_decided(older, newer, score, replace(rules, guard=True)), older, newer)
 
 
 def plain(older: str, newer: str, score: float, rules: Rules) -> int | None:
-    """The same under plain thresholds."""
+    """Return the same as `guarded` for the policy without the guard, which has thresholds only."""
     return _only_left(_decided(older, newer, score, replace(rules, guard=False)), older, newer)
 
 
 def offline(older: str, newer: str, score: float, rules: Rules) -> int | None:
-    """The same where the offline model is the judge; a text made of both lets nothing go."""
+    """Return the same as `guarded` if the offline model is the judge.
+
+    A merged text that is new counts as retiring neither.
+    """
     question = _decided(older, newer, score, replace(rules, guard=True))
     if isinstance(question, Question):
         verdict = asyncio.run(OfflineModel().judge(question))
@@ -225,10 +234,10 @@ def _only_left(decided: Decision | Question, older: str, newer: str) -> int | No
 
 
 def _microseconds(rows: Sequence[Row]) -> float:
-    """CPU time to compare two texts that were not read before, though their words may have been.
+    """Return the CPU time, in microseconds, to compare two texts that were not parsed before.
 
-    `timeit` leaves the garbage collector out, and takes the least of some runs: what else the
-    machine does only ever adds.
+    Their words may have been. The shortest of a few runs counts, without garbage collection, since
+    other work of the machine can only make a run longer.
     """
     once = partial(_compare_all, rows)
     return 1e6 * min(repeat(once, timer=time.process_time, number=1, repeat=_RUNS)) / len(rows)
@@ -242,10 +251,11 @@ def _compare_all(rows: Sequence[Row]) -> None:
 
 
 def figures(pairs: Sequence[Pair], policy: str, rules: Rules) -> dict[str, Any]:
-    """One line of the result.
+    """Return one line of the result.
 
-    `pairs` are those that the policy may decide, `false_rate` and `interval` are of what it let
-    go with a label, and `kept_share` is how many of those that say the same need no judge.
+    `pairs` is the number of pairs that are similar enough for the policy, `let_go` that of retired
+    texts. `false_rate` and its 95 % `interval` are of retired texts with a label. `kept_share` is
+    the share of equivalent pairs that the policy decides without a judge.
     """
     least = rules.lower if policy == "offline" else rules.upper
     close = [pair for pair in pairs if pair.similarity >= least]

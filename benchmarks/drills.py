@@ -1,15 +1,17 @@
-"""Nothing is lost: processes that write are killed, or race, and what is left is compared.
+"""Kill processes that write, or let them race, and check that the store has lost nothing.
 
     python benchmarks/drills.py --kills N [--seed S] [--json]
     python benchmarks/drills.py --race [--ledger-url URL --chroma-port PORT] [--json]
 
-A kill drill starts a process that adds, repeats, merges, rewrites, batches, forgets and undoes,
-and notes each wish before and each success after it. It dies of SIGKILL at a random moment of a
-random step, at a random SQL statement or commit, or inside one of Chroma's writes. Then the store
-is opened as any command opens it, examined by the doctor, and compared with the notes.
-`acknowledged`: writes that returned. `lost`: acknowledged memories that are not there, not as
-told, or that nobody stands for. `holes`: live memories that a search does not find.
-`index_damaged`: how often Chroma could not be used.
+A kill drill starts a process that adds, repeats, merges, rewrites, batches, forgets and undoes
+memories. It notes each operation before it begins and after it has succeeded. It is killed
+(SIGKILL) at a random moment of a random step, at a random SQL statement or commit, or inside one of
+Chroma's writes. Then the store is opened as any command opens it, examined by the doctor, and
+compared with the notes.
+
+`acknowledged` counts writes that returned. `lost` counts acknowledged memories that are missing,
+have another text, or were retired without a successor. `holes` counts live memories that a search
+does not find, and `index_damaged` how often Chroma could not be used.
 """
 
 from __future__ import annotations
@@ -55,14 +57,14 @@ THINGS = (
 ).split()
 PLACES = "attic barn cellar dunes embassy forest garage harbour island jungle kitchen".split()
 _STEPS = 200
-"""Steps after which a process ends by itself, which counts as a failed kill."""
+"""A process ends by itself after this many steps; that counts as a failed kill."""
 
 
 # --- what is killed -------------------------------------------------------------------------------
 
 
 class Notes:
-    """What a process wants and what it has done, in a file that outlives it."""
+    """Notes of what a process is about to do and what it has done, in a file that outlives it."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -72,7 +74,7 @@ class Notes:
 
     @contextlib.contextmanager
     def around(self, op: str, **facts: Any) -> Iterator[None]:
-        """A wish, and its success where the block ends without an exception."""
+        """Note an operation as wanted, and as done if the block ends without an exception."""
         self("wanted", op, **facts)
         yield
         self("done", op, **facts)
@@ -80,7 +82,7 @@ class Notes:
 
 @dataclass
 class Worker:
-    """One process at work on a store."""
+    """Performs random operations on a store, in a process that is going to be killed."""
 
     store: MemoryStore
     deduplicator: MemoryDeduplicator
@@ -88,7 +90,7 @@ class Worker:
     note: Notes
 
     def step(self) -> None:
-        """One operation, chosen at random."""
+        """Perform one operation, chosen at random."""
         ops = [self.add, self.repeat, self.batch, self.update, self.forget, self.undo]
         self.rng.choices(ops, weights=[6, 4, 1, 2, 1, 2])[0]()
 
@@ -96,7 +98,7 @@ class Worker:
         self._write(a_fact(self.rng))
 
     def repeat(self) -> None:
-        """A near-copy of something told before, often saying a little more."""
+        """Write a near-copy of an earlier text, which often states a little more."""
         if some := self._some():
             more = self.rng.choice(["", "!", f" in the {self.rng.choice(PLACES)}", " again"])
             self._write(some.content.rstrip(".!") + more + ".")
@@ -150,9 +152,11 @@ def a_memory(text: str) -> Memory:
 
 
 def work(folder: Path, seed: int, death: str) -> None:
-    """Work until killed: at a random moment (`clock`), a statement (`sql`) or in Chroma (`index`).
+    """Perform operations until this process is killed.
 
-    Steps and statements are counted, not seconds: a slow machine is killed at the same work.
+    `death` says when: `clock` at a random moment, `sql` at a random statement, `index` inside a
+    write of Chroma. Steps and statements are counted, not seconds, so that a slow machine is killed
+    at the same work as a fast one.
     """
     rng = random.Random(seed)
     with open_closely(folder) as store:
@@ -172,7 +176,7 @@ def work(folder: Path, seed: int, death: str) -> None:
 
 
 def die_at_statement(number: int) -> None:
-    """Kill this process at its n-th SQL statement or commit."""
+    """Arrange that this process is killed at its n-th SQL statement or commit; n is `number`."""
     left = number
 
     def count(*_: object) -> None:
@@ -186,12 +190,12 @@ def die_at_statement(number: int) -> None:
 
 
 def _die_soon(rng: random.Random) -> None:
-    """Kill this process somewhere in what it does next."""
+    """Arrange that this process is killed at a random moment of the next 50 ms."""
     threading.Timer(rng.uniform(0, 0.05), os.kill, [os.getpid(), signal.SIGKILL]).start()
 
 
 def _die_inside_chroma(rng: random.Random) -> None:
-    """Kill Chroma's process and this one while one of the next writes is under way there."""
+    """Arrange that Chroma's process and this one are killed during one of Chroma's next writes."""
     left = rng.randrange(1, 4)
     call = ChromaProcess.call
 
@@ -210,7 +214,7 @@ def _die_inside_chroma(rng: random.Random) -> None:
 
 
 class RestlessChroma(EmbeddedChroma):
-    """An index whose files Chroma rewrites after every few writes."""
+    """A Chroma index that rewrites its files after every 20 writes: a time at which kills hurt."""
 
     settings: Mapping[str, Any] = {**EmbeddedChroma.settings, "sync_threshold": 20}
 
@@ -229,7 +233,7 @@ def config_for(
 
 
 def open_closely(folder: Path) -> MemoryStore:
-    """Open the store with a Chroma that rewrites its files after a few writes."""
+    """Open the store with an index that rewrites its files often (`RestlessChroma`)."""
     chroma = folder / "data" / "chroma"
     return open_store(config_for(folder), index=lambda _: RestlessChroma(chroma))
 
@@ -243,7 +247,7 @@ def notes_of(folder: Path) -> Path:
 
 @dataclass
 class KillReport:
-    """What some deaths did; `problems` says each loss in words."""
+    """The results of all kills so far; `problems` describes each loss in words."""
 
     kills: int = 0
     index_damaged: int = 0
@@ -255,7 +259,10 @@ class KillReport:
 
 @dataclass
 class MemoryView:
-    """What the notes say must be there: each acknowledged memory with the texts it may have."""
+    """What must be in the store according to the notes.
+
+    `texts` has, by id, the texts that each acknowledged memory may have.
+    """
 
     texts: dict[str, set[str]] = field(default_factory=dict)
     maybe_forgotten: set[str] = field(default_factory=set)
@@ -283,9 +290,10 @@ class MemoryView:
 
 
 def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillReport:
-    """Kill a working process that many times, and compare after each death.
+    """Start and kill `kills` working processes, one after the other, and check the store each time.
 
-    `base` memories are there before: the more, the longer Chroma's dangerous moments last.
+    The store holds `base` memories before. The more there are, the longer Chroma takes to rewrite
+    its files.
     """
     report = KillReport()
     context = fork_context()
@@ -303,7 +311,7 @@ def kill_drill(folder: Path, kills: int, seed: int, *, base: int = 0) -> KillRep
 
 
 def fork_context() -> Any:
-    """Return a context whose processes have imported everything slow and opened nothing."""
+    """Return a multiprocessing context whose processes have imported all slow modules already."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["chromadb", "memory.upkeep.doctor", "memory.deduplicator", "wordllama"]
@@ -312,7 +320,7 @@ def fork_context() -> Any:
 
 
 def _one_death(context: Any, folder: Path, seed: int) -> bool:
-    """Whether it was killed, and did not end by itself."""
+    """Run one process; return whether it was killed and did not end by itself."""
     rng = random.Random(seed)
     death = rng.choice(["clock", "sql", "index"])
     process = context.Process(target=_quiet_work, args=(folder, seed, death))
@@ -342,7 +350,7 @@ def _warnings() -> Iterator[list[str]]:
 
 
 def check(folder: Path, report: KillReport) -> None:
-    """Open the store as any command does, and compare it with the notes."""
+    """Open the store as any command does, compare it with the notes, and add to the report."""
     told = MemoryView.read(notes_of(folder))
     with open_closely(folder) as store:
         for finding in examine(store):
@@ -379,7 +387,7 @@ def _compare(store: MemoryStore, told: MemoryView, report: KillReport) -> None:
 
 
 def _find_all(store: MemoryStore, report: KillReport) -> None:
-    """By its own text each is found, or one that says the same."""
+    """Check that a search for each live memory's text finds it, or one with the same text."""
     live = {memory.id: text_key(memory.content) for memory in store.memories()}
     for new in store.embeddings.embed(list(store.memories())):
         assert new.vector is not None
@@ -395,7 +403,7 @@ def _find_all(store: MemoryStore, report: KillReport) -> None:
 
 @dataclass(frozen=True)
 class RaceReport:
-    """What processes that wrote the same facts at once have left."""
+    """The state of a store after several processes wrote the same facts at the same time."""
 
     processes: int
     writes: int
@@ -403,7 +411,7 @@ class RaceReport:
     live: int
     missing: int
     copies: int
-    """Live memories whose text another live one has too."""
+    """The number of live memories whose text another live one has too."""
     seconds: float
 
 
@@ -415,7 +423,10 @@ def race_drill(
     ledger_url: str | None = None,
     chroma_port: int | None = None,
 ) -> RaceReport:
-    """Let processes write facts, each in several wordings, into one store at the same time."""
+    """Let several processes write facts into one store at the same time.
+
+    Each writes `writes` times, and each fact has several wordings.
+    """
     started = time.monotonic()
     context = fork_context()
     config = config_for(folder, ledger_url, chroma_port)
@@ -442,7 +453,7 @@ def race_drill(
 
 
 def draws(seed: int, writes: int) -> Iterator[tuple[str, str]]:
-    """Facts and the wordings in which they are told: the same after normalisation."""
+    """Yield facts, each with a wording of it that is the same text after normalisation."""
     rng = random.Random(seed)
     for _ in range(writes):
         number = rng.randrange(100)

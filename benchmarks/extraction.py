@@ -1,12 +1,12 @@
-"""Memories worth keeping: a sample of what the offline model extracts, rated by a reader.
+"""Rate a sample of the memories that the offline model extracts: how many are worth keeping?
 
-A transcript has a JSON object a line: user, text, timestamp, conversation. A rating is kept under
-the hash of the memory's text, so the file of ratings holds no text, and a memory that another
-version words the same keeps its rating. The sample is the texts with the lowest hashes: where the
-code changes, most of it stays.
+A transcript is JSON Lines with user, text, timestamp and conversation. A person gives the ratings.
+They are stored under the hash of the memory's text. So the file of ratings holds no text, and a
+memory keeps its rating if a later version extracts the same text. The sample has the texts with the
+lowest hashes, so that most of it stays the same if the code changes.
 
 y: useful (a third person learns a lasting fact about the person named, and it stands alone)
-u: correct but useless (a mood, a courtesy, something said of nothing in particular)
+u: correct but useless (a mood, a courtesy, a remark about nothing in particular)
 g: garbled (wrong grammar, wrong person, wrong fact, or unintelligible)
 """
 
@@ -28,13 +28,13 @@ from memory.models import Turn
 from memory.offline import OfflineModel
 
 AT_ONCE = 10
-"""Turns of one conversation in one call, as the extractor makes it."""
+"""How many turns of a conversation the model gets in one call, as in the extractor."""
 KINDS = {"y": "useful", "u": "correct but useless", "g": "garbled"}
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The memories made of a transcript, and those of them that are looked at."""
+    """The number of memories extracted from a transcript, and the texts in the sample."""
 
     turns: int
     memories: int
@@ -66,7 +66,10 @@ def main() -> None:
 
 
 def read(path: Path) -> list[Turn]:
-    """Raises: SystemExit where a line is no turn."""
+    """Read the turns of a transcript.
+
+    Raises: SystemExit if a line is not a turn.
+    """
     turns = []
     for number, row in read_objects(path):
         if isinstance(row, ValueError):
@@ -76,7 +79,7 @@ def read(path: Path) -> list[Turn]:
 
 
 def draw(turns: Sequence[Turn], size: int) -> Drawn:
-    """What the offline model makes of the turns, and the `size` texts with the lowest hashes."""
+    """Extract memories from the turns, and draw the `size` texts with the lowest hashes."""
     texts = asyncio.run(extracted(turns))
     return Drawn(len(turns), len(texts), sorted(set(texts), key=key)[:size])
 
@@ -112,7 +115,10 @@ def letters(source: str) -> str:
 
 
 def rated(texts: Sequence[str], given: str) -> dict[str, str]:
-    """Raises: SystemExit where there is not one known letter for each text."""
+    """Return the ratings by key; `given` has one letter for each text.
+
+    Raises: SystemExit if a letter is unknown, or if there are more or fewer letters than texts.
+    """
     if len(given) != len(texts) or set(given) - set(KINDS):
         known = ", ".join(KINDS)
         raise SystemExit(f"error: {len(texts)} letters out of {known} are needed, not {len(given)}")

@@ -1,12 +1,12 @@
-"""How long an agent waits for its first answer from `memory-dedup serve`.
+"""Measure how long an agent waits for its first answers from `memory-dedup serve`.
 
     python benchmarks/first_answer.py [--memories 0] [--rounds 7] [--json]
 
-The clock starts before the process does and stops when the answer has been read from its pipe: to
-`initialize`, for which a client waits before it gives up, and to the first `remember` or `recall`,
-which includes every import, opening the ledger, loading the embedder and writing. Each figure is
-the median of the rounds; beside it the processor seconds of the server, which a busy machine
-stretches less.
+The clock starts before the server's process and stops when an answer was read from its pipe. Two
+answers are timed: to `initialize`, for which clients have a time-out, and to the first `remember`
+or `recall`. The latter includes every import, opening the ledger, loading the embedder and writing.
+Each figure is the median of the rounds. The server's CPU time is shown next to it, since other work
+on the machine affects it less.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def fill(folder: Path, memories: int) -> None:
 
 
 class Took(NamedTuple):
-    """Seconds since the process was started, and those of its processor."""
+    """The seconds since the process started, and the CPU seconds that it has used."""
 
     wall: float
     cpu: float
 
 
 def first_answer(folder: Path, tool: str) -> tuple[Took, Took]:
-    """Until the answer to `initialize`, and to the first call."""
+    """Return the times until the answers to `initialize` and to the first call of `tool`."""
     started = time.perf_counter()
     with subprocess.Popen(
         [sys.executable, "-m", "memory", "serve"],
@@ -89,13 +89,16 @@ def first_answer(folder: Path, tool: str) -> tuple[Took, Took]:
 
 
 def cpu_of(process: int) -> float:
-    """Linux only."""
+    """Return the CPU seconds that a process has used, by its id. It works on Linux only."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def ask(server: subprocess.Popen[str], number: int | None, method: str, params: Any) -> Any:
-    """The answer; None for a notification, which has no number."""
+    """Send a request to the server and return the answer.
+
+    A notification has no `number` and gets no answer, so None is returned.
+    """
     assert server.stdin is not None
     assert server.stdout is not None
     message = {"jsonrpc": "2.0", "method": method, "params": params}

@@ -1,10 +1,11 @@
-"""How long it takes to forget a user, and how much memory.
+"""Measure how long it takes to forget a user, and how much memory it needs.
 
-Made-up memories (`benchmarks/made_up.py`) of one user are imported as they are, every tenth is
-reworded, so that it has a retired wording, every hundredth is held by an episode, and as many turns
-wait. Then a process of its own forgets the user. The clock covers `forget_user` from the first
-transaction to the scrubbed log; `held` is the longest that one transaction kept others from
-writing. `rest` is the process's resident memory when the store is open, `more` the peak above it.
+Made-up memories (`benchmarks/made_up.py`) of one user are imported as they are. Every tenth is then
+reworded, so that it has a retired wording; every hundredth belongs to an episode; and as many turns
+wait for extraction. Then a separate process forgets the user. The clock covers `forget_user`, from
+the first transaction until the log is scrubbed. `held` is the longest time for which one
+transaction kept others from writing. `rest` is the process's resident memory when the store is
+open, and `more` is how far the peak lies above it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ USER = "Mia"
 
 @dataclass(frozen=True)
 class Forgot:
-    """What forgetting one user took."""
+    """The time and memory that forgetting one user took."""
 
     memories: int
     seconds: float
@@ -101,7 +102,7 @@ def forget(folder: Path) -> Forgot:
 
 @contextmanager
 def watched(every_s: float = 0.02) -> Iterator[list[float]]:
-    """The process's resident memory in MB, again and again."""
+    """Record this process's resident memory in MB, at intervals, while the block runs."""
     seen, over = [_resident_mb()], threading.Event()
 
     def watch() -> None:

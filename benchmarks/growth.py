@@ -1,4 +1,4 @@
-"""How time grows with the number of memories: measured by the other benchmarks, and drawn.
+"""Draw how time grows with the number of memories, as the other benchmarks measure it.
 
     python -m benchmarks.growth                                  growth.json becomes growth.svg
     python -m benchmarks.growth --measure import write           at SIZES, into growth.json first
@@ -6,9 +6,10 @@
     python -m benchmarks.growth --measure audit --texts FILE...
     python -m benchmarks.growth --measure pairs --texts FILE... [--only "one pass"]
 
-`growth.json`: for each panel its lines, for each line its points, (memories, how long). A point
-that is measured takes the place of the one of its size, at once: the sizes can be measured one by
-one. What the clocks cover is said in `speed.py`, `importing.py`, `batching.py` and `writing.py`.
+`growth.json` has the lines of each panel of the chart, and the points (memories, time) of each
+line. A new measurement replaces the point of the same size and is saved at once, so the sizes can
+be measured one by one. `speed.py`, `importing.py`, `batching.py` and `writing.py` say what their
+clocks cover.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ TITLES = {
     "write": "To write one to so many: milliseconds",
 }
 PLACES = {"pairs": (0, 0, 860, 340), "bulk": (0, 340, 430, 300), "write": (430, 340, 430, 300)}
-"""Of each panel: from the left, from the top, width, height."""
+"""The place of each panel in pixels: distance from the left and from the top, width, height."""
 TOLD = "How time grows with the number of memories: pairs, import and audit, and one write"
 
 Panels = dict[str, dict[str, list[tuple[int, float]]]]
 Measured = Iterator[tuple[str, str, float]]
-"""Panel, line, how long."""
+"""Measurements, each with its panel, its line, and the time in the panel's unit."""
 
 
 def main() -> None:
@@ -65,7 +66,7 @@ def read(points: Path) -> Panels:
 
 
 def note(points: Path, panel: str, line: str, point: tuple[int, float]) -> None:
-    """Put a point in the place of the one of its size."""
+    """Save a measured point, (memories, time), in place of an earlier one of the same size."""
     told = read(points)
     kept = dict(told.setdefault(panel, {}).get(line, []))
     told[panel][line] = sorted((kept | dict([point])).items())
@@ -73,7 +74,7 @@ def note(points: Path, panel: str, line: str, point: tuple[int, float]) -> None:
 
 
 def written(told: Panels) -> str:
-    """As JSON, one line for each of the chart's."""
+    """Return the content of `growth.json`, with a line of text for each line of the chart."""
     return "{\n" + ",\n".join(_panel(*one) for one in told.items()) + "\n}\n"
 
 

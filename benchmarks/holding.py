@@ -1,18 +1,20 @@
-"""How long an event loop is held while long texts of the worst shapes are remembered.
+"""Measure how long an event loop is blocked while long texts of the worst shapes are remembered.
 
     python -m benchmarks.holding [--characters 100000] [--shapes expanding passive] [--where]
 
-For each shape Mia says a text of that length to a real `ChatMemory`, and the same with a word more,
-while Leo says a short one; then the deduplicator reads the whole store. The model is an OpenAI
-server in a process of its own, which finds each turn whole as a memory, joins all that it is asked
-about, and reads merges as a careful reader. A ticker runs on the loop of the caller and on the loop
-on which memories are made, and records the longest gap between two ticks, in CPU time of
-the process, so that what else runs on the machine does not count. A thread that holds the
-interpreter during one long call holds the loops too: it counts. Each shape has a process of its
-own. The first turn and question of a process, which load the model's client, are reported by
-themselves. After them the loaded libraries are frozen (`gc.freeze`), as `memory-dedup serve` does:
-Python's own collector would hold every loop for some 90 ms to look through them. `--where` prints
-the stack of the thread that was late.
+For each shape, the user Mia says a text of that length to a real `ChatMemory`, and then the same
+text with one more word, while Leo says a short one. Then the deduplicator reads the whole store.
+The model is an OpenAI server in another process. It makes a memory of each whole turn, merges all
+memories that a question shows, and reads merges as a careful reader does.
+
+One ticker runs on the caller's loop, another on the loop that makes memories. Each records the
+longest gap between two of its ticks. Gaps are in CPU time of the process, so other programs do not
+count. A thread that holds the interpreter during one long call blocks the loops too, and counts.
+
+Each shape has a process of its own. The first turn and question of a process load the model's
+client and are reported separately. After them the loaded libraries are frozen (`gc.freeze`), as
+`memory-dedup serve` does, since Python's garbage collector would block every loop for some 90 ms
+to look through them. `--where` prints the stack of the thread that was late.
 """
 
 from __future__ import annotations
@@ -47,19 +49,19 @@ AT = datetime(2026, 5, 8, tzinfo=UTC)
 _TICK_S = 0.001
 _IDLE = {"threading.py", "thread.py", "selectors.py", "holding.py"}
 _LATE_S = 0.03
-"""CPU time after which a late ticker's stack is looked at."""
+"""A ticker is late after this CPU time without a tick; its thread's stack is then recorded."""
 
 
 @dataclass
 class Ticker:
-    """The longest gap between two ticks on a loop, in seconds of CPU time of the process."""
+    """Records the longest gap between two ticks on an event loop, in CPU seconds of the process."""
 
     name: str
     longest_s: float = 0.0
     first_s: float = 0.0
-    """The longest gap while the first turn was remembered."""
+    """The longest gap while the process's first turn was remembered."""
     places: Counter[str] = field(default_factory=Counter)
-    """Where its thread, and those beside it, stood while it was late."""
+    """How often each stack of its thread, or of another thread, was seen while it was late."""
     _thread: int = 0
     _last: float = 0.0
 
@@ -88,7 +90,7 @@ class Ticker:
 
 @contextmanager
 def watched(tickers: Sequence[Ticker]) -> Iterator[None]:
-    """Look every few milliseconds where a thread stands that is late."""
+    """Record the stacks of late tickers' threads while the block runs, every few milliseconds."""
     stopped = threading.Event()
 
     def watch() -> None:
@@ -106,7 +108,7 @@ def watched(tickers: Sequence[Ticker]) -> Iterator[None]:
 
 
 def answer(asked: Asked) -> str:
-    """Each turn as it is; all memories of a question as one."""
+    """Answer as the model: each turn is a memory, and all memories of a question are one."""
     if (read := careful(asked)) is not None:
         return read
     if "turns" in asked.data:
@@ -124,7 +126,7 @@ def answer(asked: Asked) -> str:
 
 
 def serve() -> None:
-    """Answer until stdin ends."""
+    """Run the model's server until standard input ends."""
     with OpenAIServer(answer).running() as server:
         print(server.url, flush=True)
         sys.stdin.read()
@@ -132,7 +134,7 @@ def serve() -> None:
 
 @contextmanager
 def model_server() -> Iterator[str]:
-    """The URL of a model in a process of its own: what it computes holds nothing here."""
+    """Run the model's server in another process, so that it blocks no loop here; yield its URL."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.holding", "--serve"],
         stdin=subprocess.PIPE,
@@ -149,7 +151,7 @@ def model_server() -> Iterator[str]:
 
 
 async def live(shape: str, characters: int, config: Config, tickers: Sequence[Ticker]) -> str:
-    """Remember, recall, read the store as a batch; gives what became of it."""
+    """Say the texts of a shape, recall, and run a batch; return what became of the texts."""
     model = build_model(config)
     caller, making = tickers
     text = text_of(shape, characters - 100)
@@ -183,7 +185,7 @@ async def live(shape: str, characters: int, config: Config, tickers: Sequence[Ti
 
 
 def measure(shape: str, characters: int, where: bool) -> dict[str, Any]:
-    """The longest gaps of one shape in milliseconds, and what became of its texts."""
+    """Return the longest gaps of one shape in milliseconds, and what became of its texts."""
     tickers = Ticker("caller"), Ticker("memories")
     with tempfile.TemporaryDirectory() as folder, model_server() as url:
         config = Config(
@@ -201,7 +203,7 @@ def measure(shape: str, characters: int, where: bool) -> dict[str, Any]:
 
 
 def measured(shape: str, characters: int, where: bool = False) -> dict[str, Any]:
-    """The same, measured in a process of its own."""
+    """Return what `measure` returns, measured in a process of its own."""
     asked = ["--one", shape, "--characters", str(characters), *(["--where"] if where else [])]
     command = [sys.executable, "-m", "benchmarks.holding", *asked]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)

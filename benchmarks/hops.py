@@ -1,12 +1,12 @@
-"""What a piece of work costs: hops to a thread, transactions and SQL statements.
+"""Count what an operation costs: hops to a thread, transactions and SQL statements.
 
-A hop is a call that code on an event loop makes in a thread of its own; a transaction is one that
-reads or writes the ledger. Both are what a busy bot waits for.
+A hop is a call that code on an event loop makes in another thread. A transaction reads or writes
+the ledger. A busy bot waits for both.
 
-It also counts what somebody who follows one new memory has to read: the functions of `memory/` that
-it enters between the call of `check_and_merge` and its return, each once, and their files. The
-process is warm and no question arises. A comprehension or a generator expression is a part of the
-function it stands in. `--functions` lists them.
+It also counts the code that one new memory passes through: the functions of `memory/` that are
+entered between the call of `check_and_merge` and its return, each once, and their files. Caches are
+filled before, and no model is asked. A comprehension or a generator expression counts as a part of
+the function around it. `--functions` lists the functions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from memory.store import MemoryStore
 
 PACKAGE = Path(memory.__file__).parent
 Function = tuple[str, int, str]
-"""Its file in `memory/`, its first line, and its qualified name."""
+"""A function: its file in `memory/`, the number of its first line, and its qualified name."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = ("rows", "sails", "paints", "cooks", "runs", "reads", "sings", "dives")
 PLACES = ("in Porto", "by the lake", "on Sundays", "with Jonas")
@@ -48,7 +48,7 @@ FACTS = [f"Mia {verb} {place}." for verb in NAMES for place in PLACES]
 
 @dataclass
 class Cost:
-    """What a piece of work has cost so far."""
+    """The cost of an operation so far; `reads` and `writes` are numbers of transactions."""
 
     hops: int = 0
     reads: int = 0
@@ -62,7 +62,7 @@ class Cost:
 
 @contextmanager
 def counted() -> Iterator[Cost]:
-    """Count what happens in the block, in every thread."""
+    """Count the cost of what happens in the block, in all threads."""
     cost = Cost()
     to_thread = asyncio.to_thread
 
@@ -92,7 +92,7 @@ def counted() -> Iterator[Cost]:
 
 @contextmanager
 def entered() -> Iterator[set[Function]]:
-    """Collect the functions that the block enters, here and in the threads that it starts."""
+    """Collect the functions that the block enters, in this thread and in threads that it starts."""
     found: set[Function] = set()
 
     def called(frame: FrameType, event: str, _argument: object) -> None:
@@ -113,7 +113,7 @@ def entered() -> Iterator[set[Function]]:
 
 
 class Bench:
-    """A store of its own, warm: the first query of a store opens its index."""
+    """A new store whose index is open already, and the operations that are measured on it."""
 
     def __init__(self, folder: Path) -> None:
         config = Config(memory=MemoryConfig(data_dir=str(folder)))
@@ -133,7 +133,10 @@ class Bench:
         return self.run(self.deduplicator.check_and_merge(_memory("Aiko draws maps.", 91)))
 
     def functions_of_a_new_memory(self) -> set[Function]:
-        """What the second of two new memories enters: its executor's threads are new."""
+        """Return the functions that the second of two new memories enters.
+
+        It runs in threads that are new, since only those are observed.
+        """
         asyncio.run(self.deduplicator.check_and_merge(_memory("Lea bakes bread.", 91)))
 
         new = _memory("Aiko draws maps.", 92)
@@ -196,7 +199,7 @@ WORK: dict[str, Callable[[Bench], Cost]] = {
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """A store in a folder that goes with it."""
+    """Yield a new store in a temporary folder, which is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="hops-") as folder:
         found = Bench(Path(folder))
         yield found
@@ -204,7 +207,7 @@ def bench() -> Iterator[Bench]:
 
 
 def measure(names: list[str]) -> dict[str, Cost]:
-    """The cost of each named piece of work, on a store of its own."""
+    """Return the cost of each named operation; each runs on a new store."""
     found = {}
     for name in names:
         with bench() as fresh:

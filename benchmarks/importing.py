@@ -1,10 +1,10 @@
-"""How fast memories come in, in bulk, and what the first writes after it wait for.
+"""Measure how fast many memories are imported, and how long the first writes after it take.
 
 Made-up memories (`benchmarks/made_up.py`) of `USERS` users go into an empty store: as
 `import --raw` stores them, or each through the deduplicator with the offline model. The clock
-covers from the memories, read already, to the last commit; the embedder is warm. `held` is the
-longest time that one transaction kept other writers waiting. After a raw import, the process that
-made it writes new memories one by one, at once, while the index is still copied.
+starts with the memories in RAM and the embedder loaded, and stops at the last commit. `held` is the
+longest time for which one transaction kept other writers waiting. After a raw import, the same
+process writes new memories one by one, without a pause, while the index is still being copied.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from memory.providers import WordLlamaEmbedder
 USERS = 50
 WRITES = 300
 AT_ONCE = 200
-"""Memories in one call of `add_batch`, where that is not what is measured."""
+"""The number of memories in one call of `add_batch`, if that call is not what is measured."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import took; `per_second` is without the time of embedding."""
+    """The times of an import; `per_second` does not count the time of embedding."""
 
     way: str
     database: str
@@ -53,7 +53,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Followed:
-    """What writes took while the index was copied, and how many were made meanwhile."""
+    """The times of writes while the index was copied, and how many were made in that time."""
 
     memories: int
     writes: int
@@ -64,7 +64,7 @@ class Followed:
 
 
 class TimedEmbedder:
-    """WordLlama, with a clock."""
+    """The embedder WordLlama, which adds up the time that it takes."""
 
     def __init__(self) -> None:
         self._own = WordLlamaEmbedder()
@@ -81,14 +81,14 @@ class TimedEmbedder:
 
 @dataclass
 class Held:
-    """How long each writing transaction lasted, commit included, in seconds."""
+    """The duration of each writing transaction, commit included, in seconds."""
 
     seconds: list[float] = field(default_factory=list)
 
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """Watch every ledger's writing transactions."""
+    """Record the durations of all ledgers' writing transactions while the block runs."""
     found, writing = Held(), Ledger.writing
 
     @contextmanager
@@ -103,9 +103,10 @@ def held() -> Iterator[Held]:
 
 
 def measure(count: int, url: str | None = None) -> list[Imported | Followed]:
-    """A raw import, one through the deduplicator, and the first writes after a raw one.
+    """Measure a raw import, one through the deduplicator, and the first writes after a raw one.
 
-    On SQLite, each into an empty store; at a URL the raw import alone, into what must be empty.
+    Each uses a new SQLite store. If `url` is given, only the raw import is measured, into the
+    ledger at that URL, which must be empty.
     """
     found: list[Imported | Followed] = []
     for work in (raw, deduplicating, writes_after) if url is None else (raw,):
@@ -119,7 +120,7 @@ def config_of(folder: Path, url: str | None = None) -> Config:
 
 
 def raw(config: Config, count: int) -> Imported:
-    """As `import --raw` brings them in."""
+    """Measure an import of `count` memories as `import --raw` does it."""
     told, embedder = list(memories(count, USERS)), TimedEmbedder()
     with open_store(config, embedder) as store, held() as transactions:
         started = time.perf_counter()
@@ -131,7 +132,10 @@ def raw(config: Config, count: int) -> Imported:
 
 
 def deduplicating(config: Config, count: int, onto: int = 0) -> Imported:
-    """As `import` brings them in, through the offline model, onto a store of so many."""
+    """Measure an import as `import` does it with the offline model.
+
+    The store holds `onto` memories before.
+    """
     told, embedder = list(memories(onto + count, USERS)), TimedEmbedder()
     with open_store(config, embedder) as store:
         for start in range(0, onto, AT_ONCE):
@@ -159,7 +163,7 @@ def _imported(
 
 
 def writes_after(config: Config, count: int, writes: int = WRITES) -> Followed:
-    """The first writes after a raw import of `count`, in a process that has written before."""
+    """Measure the first `writes` writes after a raw import of `count` memories in this process."""
     told: Sequence[Memory] = list(memories(count + writes + 1, USERS, seed=2))
     took = []
     with open_store(config) as store:

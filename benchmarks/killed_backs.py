@@ -1,11 +1,11 @@
-"""A write-back to LangGraph or Qdrant killed at random moments, and taken back.
+"""Kill a write-back to LangGraph or Qdrant at random moments, undo it, and check every row.
 
     pip install langgraph-checkpoint-sqlite langgraph-checkpoint-postgres qdrant-client
     python -m benchmarks.killed_backs --kills 20 [--seed 1] [sqlite postgres qdrant]
 
-Each store is made by its own library, with vectors; of 2,400 rows, 1,200 are to be deleted and 100
-to be updated. `lost`: kills after which any row, column or bit of a vector was not as before once
-the undo file had been taken back. SQLite needs a Python that loads its extensions.
+Each store is made by its own library, with vectors. Of its 2,400 rows, the write-back deletes 1,200
+and updates 100. `lost` counts kills after which, once the write-back was undone, any row, column or
+bit of a vector differed from before. SQLite needs a Python that can load SQLite extensions.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def clean(theirs: ExternalStore, reading: Reading, data: Path) -> None:
 def started(
     theirs: ExternalStore, reading: Reading, data: Path, undo: Path
 ) -> subprocess.Popen[bytes]:
-    """A write-back that has just synced its undo file."""
+    """Start a write-back in another process; return when its undo file is on disk."""
     place = [theirs.kind, theirs.address, theirs.name, str(data), str(undo), NEVER]
     run = subprocess.Popen(
         [sys.executable, "-m", "tests.interchange.killed_write_back", *place,

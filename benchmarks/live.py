@@ -1,9 +1,10 @@
-"""A busy bot: turns of many users, interleaved, at a model that takes its time.
+"""Simulate a busy bot: turns of many users, interleaved, with a slow model.
 
-A loopback Gemini answers after `--latency`; the bot hears `--rate` turns a second over `--users`
-conversations for `--seconds`. Reported: what was extracted by then, calls per 1,000 turns, how long
-a turn waited until it was extracted, and how long `hear` took; with `--rows`, how long it took
-while so many rows, written before, were copied into Chroma.
+A local server in place of Gemini answers after `--latency`. The bot hears `--rate` turns per second
+in `--users` conversations for `--seconds`. Reported are the turns extracted by then, model calls
+per 1,000 turns, how long a turn waited until it was extracted, and how long `hear` took. With
+`--rows`, the store holds that many memories before, and `hear` is also timed while they are copied
+into Chroma.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ PLACES = ("Porto", "Oslo", "Kyoto", "Lima", "Graz", "Tartu", "Perth")
 
 @dataclass(frozen=True)
 class Load:
-    """What the bot goes through."""
+    """The load on the bot: turns per second, users, the model's latency, and so on."""
 
     rate: float = 4.0
     users: int = 40
@@ -61,12 +62,12 @@ class Load:
     seconds: float = 60.0
     wait_s: float = 45.0
     rows: int = 0
-    """Memories that the index does not know yet when the bot begins."""
+    """The number of memories in the store that are not in the index yet when the bot begins."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What became of it while the bot ran; a wait ends when the turn's memories are stored."""
+    """The figures of a run. A turn's wait ends when its memories are stored."""
 
     heard: int
     extracted: int
@@ -77,28 +78,28 @@ class Measured:
     hear_p50_ms: float
     hear_p99_ms: float
     copying_s: float
-    """How long the rows were being copied."""
+    """How long it took to copy the rows into the index."""
     heard_while_copying: int
     hear_p99_while_copying_ms: float | None
     left_at_the_end: int
 
 
 class Bot:
-    """Hears, and knows when each turn was heard and when it was extracted."""
+    """A bot that hears turns, and records when each was heard and when it was extracted."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
         self.heard_at: dict[str, float] = {}
         self.waited: list[float] = []
         self.took: list[tuple[float, float]] = []
-        """When each `hear` began, and how long it took."""
+        """When each call of `hear` began, and how long it took, in seconds."""
         self.began = self.copied_at = 0.0
         self.calls = 0
         self.judgements = 0
         self._lock = threading.Lock()
 
     def answer(self, asked: Asked) -> Raw:
-        """What a model says: one memory a turn, and that no two memories are the same."""
+        """Answer as the model: one memory for each turn, and no two memories are the same."""
         turns = asked.data.get("turns", [])
         rows = [{"content": _memory(one), "turns": [one["number"]]} for one in turns]
         told = {"memories": rows} if turns else {"groups": []}
@@ -109,20 +110,20 @@ class Bot:
         return Raw(200, body, headers, hang_s=self.load.latency_s)
 
     def stored(self, result: ExtractionResult) -> None:
-        """The memories of the turns of one call are stored."""
+        """Record that the turns of one extraction were stored."""
         now = time.monotonic()
         self.calls += 1
         for outcome in result.outcomes:
             self.waited.append(now - self.heard_at[str(outcome.memory.metadata["turn"])])
 
     def watch(self, store: MemoryStore) -> None:
-        """Fill an index with the rows beside the bot."""
+        """Fill the index with the rows while the bot runs, and record when that ends."""
         if self.load.rows:
             store.index.rebuild()
         self.copied_at = time.monotonic()
 
     async def run(self, memory: ChatMemory) -> None:
-        """Speak at the rate, whoever's turn it is; never wait for a slow `hear`."""
+        """Say turns at the fixed rate, each user in turn, without waiting for a slow `hear`."""
         count = round(self.load.rate * self.load.seconds)
         began, speaking = time.monotonic(), []
         for n in range(count):
@@ -152,7 +153,7 @@ def _memory(one: dict[str, Any]) -> str:
 
 
 def old(rows: int) -> list[Memory]:
-    """Memories of other people, no two alike."""
+    """Return `rows` memories of other people, no two of them similar."""
     return [
         Memory(
             content=f"Guest {n} has room {7 * n}.", user=f"guest {n}", timestamp=datetime.now(UTC)
@@ -162,7 +163,7 @@ def old(rows: int) -> list[Memory]:
 
 
 def measure(load: Load, folder: Path) -> Measured:
-    """Run the load in a store that is made in the folder."""
+    """Run the load with a new store in the folder, and return the figures."""
     bot = Bot(load)
     with GeminiServer(bot.answer).running() as server:
         kept = MemoryConfig(data_dir=str(folder), extraction_wait=load.wait_s)
@@ -173,7 +174,7 @@ def measure(load: Load, folder: Path) -> Measured:
 
 
 async def live(bot: Bot, config: Config) -> tuple[int, int, int]:
-    """What the bot's life comes to: turns extracted while it ran, calls, judgements."""
+    """Run the bot; return the numbers of extracted turns, model calls and judgements by its end."""
     model = build_model(config)
     with open_store(config) as store:
         store.add_batch(old(bot.load.rows))

@@ -1,4 +1,4 @@
-"""Panels of lines on two logarithmic axes, as one SVG that is light or dark as its reader is."""
+"""Draw line charts with two logarithmic axes as one SVG, in the reader's light or dark colours."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Lines = Mapping[str, Sequence[Point]]
 LIGHT = ("#1b6ca8", "#b03a2e", "#1e7b4f", "#7d3c98", "#8a5200", "#555555")
 DARK = ("#6cb6ff", "#ff8f80", "#5fd39a", "#d2a8ff", "#e3b341", "#b8c0c8")
 TOP, LEFT, BOTTOM, LEGEND = 44, 58, 56, 150
-"""What a panel keeps free around its plot, in pixels; the legend is to the right."""
+"""The space around the plot of a panel, in pixels; the legend is to the right of it."""
 ROW = 20
-"""From one name in the legend to the next."""
+"""The distance between two lines of the legend, in pixels."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Some lines, what they show, and where on the picture."""
+    """One chart of the picture: its title, its lines, and its place and size in pixels."""
 
     title: str
     lines: Lines
@@ -32,7 +32,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """Where a point is drawn: whole decades across and up, in a box of pixels."""
+    """The mapping from values to pixels; both axes are logarithmic and show whole powers of ten."""
 
     across: tuple[int, int]
     up: tuple[int, int]
@@ -51,7 +51,7 @@ class Axes:
 
 
 def picture(panels: Sequence[Panel], told: str) -> str:
-    """The whole SVG; `told` says what it shows to who cannot see it."""
+    """Return the whole SVG; `told` is its description for people who cannot see it."""
     width = max(panel.x + panel.width for panel in panels)
     height = max(panel.y + panel.height for panel in panels)
     parts = [part for panel in panels for part in _panel(panel)]
@@ -136,7 +136,10 @@ def _plain(decade: int) -> str:
 
 
 def _line(places: Sequence[Point], number: int) -> Iterator[str]:
-    """With a mark of its own at each point, for who tells colours apart badly."""
+    """Return a line of a chart, with a mark at each point.
+
+    Lines differ in their marks too, for readers who do not see the colours well.
+    """
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     yield f'<polyline class="l{number}" points="{path}"/>'
     for x, y in places:
@@ -144,7 +147,7 @@ def _line(places: Sequence[Point], number: int) -> Iterator[str]:
 
 
 def _mark(x: float, y: float, number: int) -> str:
-    """A square, a diamond, a triangle up, a triangle down, and so on."""
+    """Return the mark of line `number` at a point: a square, a diamond, a triangle, and so on."""
     corners = (
         ((-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)),
         ((0, -5), (5, 0), (0, 5), (-5, 0)),

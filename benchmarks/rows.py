@@ -1,4 +1,4 @@
-"""What the benchmarks share: the rows of a file, and a table of results."""
+"""Helpers that the benchmarks share: read the rows of a file, print a table of results."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The objects of a JSON Lines file; a benchmark with a line left out would say too much.
+    """Return the objects of a JSON Lines file; never skip a line, since that would change figures.
 
-    Raises: SystemExit with one line where the file or a line of it cannot be read.
+    Raises: SystemExit, with a message of one line, if the file or a line of it cannot be read.
     """
     try:
         return list(_rows(path))
@@ -31,7 +31,7 @@ def _rows(path: Path) -> Iterator[Row]:
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:
-    """Markdown, a line each, under the names of the first one's columns."""
+    """Print rows as a Markdown table; the first row's keys are the columns."""
     if rows:
         print("| " + " | ".join(name.replace("_", " ") for name in rows[0]) + " |")
         print("|---" * len(rows[0]) + "|")
