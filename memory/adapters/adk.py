@@ -1,8 +1,12 @@
 """An implementation of Google ADK's `BaseMemoryService`: sessions become memories.
 
-An event that is added more than once is extracted once. To use it from ADK's commands, write into
-the agent's `services.yaml`: `scheme: memdedup`, `type: memory`, `class:
-memory.adapters.adk.DedupMemoryService`. Then pass `--memory_service_uri memdedup:///a/folder`.
+An event that is added more than once is extracted once. To use it from ADK's commands, register it
+in the agent's `services.yaml`, and pass `--memory_service_uri memdedup:///a/folder`:
+
+    services:
+      - scheme: memdedup
+        type: memory
+        class: memory.adapters.adk.DedupMemoryService
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """`uri`: `memdedup:///folder` sets the data folder; by default, the configured one is used.
 
-        `settings` are single settings of the configuration, such as `llm_provider="offline"`.
+        `settings` override single settings of the configuration, such as `llm_provider="offline"`.
         `model` and `embedder` replace the configured ones. `most_found`: the most memories that a
         search returns. `agents_dir` is passed by ADK's loader and ignored.
 

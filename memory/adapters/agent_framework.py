@@ -36,8 +36,8 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """`k`: the most memories that are added to a run's context.
 
-        `settings` are single settings of the configuration, such as `data_dir="..."`. `model` and
-        `embedder` replace the configured ones.
+        `settings` override single settings of the configuration, such as `data_dir="..."`. `model`
+        and `embedder` replace the configured ones.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.

@@ -39,8 +39,8 @@ class DedupMemory(Memory):
     ) -> None:
         """`k`: the most memories that a query returns.
 
-        `settings` are single settings of the configuration, such as `data_dir="..."`. `model` and
-        `embedder` replace the configured ones.
+        `settings` override single settings of the configuration, such as `data_dir="..."`. `model`
+        and `embedder` replace the configured ones.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.

@@ -384,7 +384,7 @@ def open_dedup_store(
 ) -> DedupStore:
     """Open the store at the configured location and catch up on texts not yet deduplicated.
 
-    `namespaces` and `fields` are as in `DedupStore`. `settings` are single settings of the
+    `namespaces` and `fields` are as in `DedupStore`. `settings` override single settings of the
     configuration; `model` and `embedder` replace the configured ones.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
@@ -440,7 +440,10 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 
 
 def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the live memory's id by each item's memory id, and text keys by memory id."""
+    """Return two mappings: from an item's memory to its live memory, and from that to its text key.
+
+    Memories are given by their ids.
+    """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
     }

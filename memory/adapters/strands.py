@@ -48,7 +48,7 @@ class DedupMemoryStore(MemoryStore):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are single settings of the configuration, such as `data_dir="..."`.
+        """`settings` override single settings of the configuration, such as `data_dir="..."`.
 
         `run_id` names the run within which messages are numbered. Without it, each `initialize`
         starts a new run. `model` and `embedder` replace the configured ones.

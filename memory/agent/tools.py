@@ -231,7 +231,7 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Write a memory's entries to the workspace, and return warnings for the answer.
+        """Let `work` write a memory's entries to the workspace; return warnings for the answer.
 
         If another server has forgotten the memory meanwhile, its entries are erased again. A server
         forgets in the store first, and erases entries after that. So either this method sees that
@@ -244,7 +244,7 @@ class AgentTools:
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Change the workspace in a thread; return a warning if that failed, else an empty list.
+        """Let `work` change the workspace, in a thread; return a warning if that failed, else [].
 
         A failure does not raise, because the store has already committed.
         """

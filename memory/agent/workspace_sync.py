@@ -1,8 +1,9 @@
 """A copy of the public memories as Markdown files in a workspace folder, for people to read.
 
-There is a log for each day, a curated page (`MEMORY.md`), and the latest monologue. In the log and
-on the page, an entry is one line that ends with its memory's marker, `[id:mem_...]`. Other lines
-and other files belong to people and are left alone.
+There is a log for each day, a page of the important memories (`MEMORY.md`), and a file with the
+latest monologue, a memory of the category `introspection`. In the logs and on the page, an entry is
+one line that ends with its memory's marker, `[id:mem_...]`. Other lines and other files belong to
+people and are left alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Gone = TypeVar("Gone", Forgotten, ForgottenUser)
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
-"""The lowest importance from which a memory of any category is also put on the curated page."""
+"""The lowest importance from which a memory of any category is also put on the page `MEMORY.md`."""
 _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
@@ -242,10 +243,10 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """Write the entries of memories again after their decisions were undone.
+        """Update the entries of the memories in decisions that were undone.
 
-        `get` returns a live memory, or None; the entries of others are removed. A decision is
-        skipped if none of its memories has an entry.
+        `get` returns the live memory with an id, or None; without one, the entries are removed. A
+        decision is skipped if none of its memories has an entry.
 
         Raises: OSError.
         """
@@ -338,8 +339,8 @@ def _forgotten_everywhere(
 ) -> tuple[Gone, str]:
     """Call `forget`, then erase from the workspace what was forgotten; return a message.
 
-    The store comes first. After a crash in between, the next call finds the tombstones in the
-    ledger and erases the entries.
+    The store comes first. If the process is killed in between, the next call finds the forgotten
+    ids in the ledger and erases their entries.
     """
     if workspace is None:
         return forget(), ""
