@@ -343,7 +343,7 @@ class DedupStore(BaseStore):
         return any(_starts_with(namespace, prefix) for prefix in self._namespaces)
 
     def _is_deduplicated(self, op: PutOp, path: Field, text: str) -> bool:
-        """Whether a value is in a configured namespace and has a text that is to be indexed."""
+        """Whether a value is in a configured namespace and has a text to index, not too long."""
         indexed = op.index is None or (op.index is not False and ".".join(path) in op.index)
         return bool(
             indexed and self._is_inside(op.namespace) and clean(text) and len(text) <= MAX_CONTENT

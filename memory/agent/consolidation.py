@@ -17,7 +17,7 @@ from memory.models import Memory, Scope
 
 _SNIPPET = 100
 _MOST = 1_000
-"""The most recent memories that a run looks at if `window` is None."""
+"""The number of recent memories that a run looks at if `window` is None."""
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
 def difference(old: str, new: str) -> str:
     """Return what changed between two texts, such as `192.168.7.1 -> 192.168.9.1`.
 
-    Changes that cannot matter are left out; "" if there are no others.
+    Return "" if both texts state the same.
     """
     return "; ".join(map(_changed, differing(old, new)))
 

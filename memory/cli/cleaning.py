@@ -185,7 +185,7 @@ def retry(
         typer.Option("--all", help="Ask about the whole store, except what a person kept apart."),
     ] = False,
 ) -> None:
-    """Ask the model what it could not answer before."""
+    """Ask the model again what it failed to answer."""
 
     def batch(deduplicator: MemoryDeduplicator, tell: Tell) -> Awaitable[DeduplicationReport]:
         return deduplicator.retry_pending(

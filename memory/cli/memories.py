@@ -79,7 +79,7 @@ def search(
 
 
 def who_exists(store: MemoryStore, user: str) -> str:
-    """Return the end of a message that lists similar or existing users.
+    """Return the end of a message that names users with a similar name, or else some users.
 
     Return "" if `user` has memories, or if there are no users at all.
     """

@@ -308,7 +308,8 @@ class Proposal:
     def token(self) -> str:
         """A 16-digit hexadecimal hash of the proposal.
 
-        An answer sends it back, which shows that the proposal has not changed since it was shown.
+        The page sends it back with the answer, to make sure that the proposal is still the one
+        shown.
         """
         parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:

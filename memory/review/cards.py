@@ -39,7 +39,7 @@ class CardMember(Frozen):
 
 
 class KeptText(Frozen):
-    """A text that is live after the decision."""
+    """A memory that is live after a decision: its text, and the members that it stands for."""
 
     id: str
     text: str

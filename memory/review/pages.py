@@ -92,7 +92,10 @@ def card_data(card: Card) -> dict[str, Any]:
 
 
 def _alike(card: Card) -> str | None:
-    """Return the lowest and the highest similarity of a card, such as `0.92 to 0.97`."""
+    """Return the lowest and highest similarity of a card, such as `0.92 to 0.97`.
+
+    Return one number if they are equal, and None if they were not recorded.
+    """
     if card.similarity is None or card.highest is None:
         return None
     low, high = f"{card.similarity:.2f}", f"{card.highest:.2f}"

@@ -343,7 +343,7 @@ class ReviewServer:
 
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
-    """Whether a group's similarity is within the filter's limits; True if one is no number."""
+    """Whether the similarity is within the filter's limits; True if a limit is not a number."""
     try:
         return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)
     except ValueError:

@@ -368,7 +368,10 @@ class Review:
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live or not live})
 
     def _kept_apart(self, reader: Reader, rows: Sequence[Row]) -> list[TextPair]:
-        """Return the pairs of texts that a person keeps apart."""
+        """Return the pairs of texts that a person called distinct.
+
+        Each is (scope's key, lower text key, higher text key).
+        """
         keys = [(self.store.scope_of(row.memory), row.text_key) for row in rows]
         distinct = reader.distinct.of_all(keys, (PERSON,))
         return [
