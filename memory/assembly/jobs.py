@@ -160,7 +160,11 @@ async def audit_store(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> Audit:
-    """Plan a clean-up of an open store; `chosen` selects the groups that the report lists."""
+    """Plan a clean-up of an open store; `chosen` selects the groups that the report lists.
+
+    `model`: your own model (default: the configured one). `on_progress` receives how many texts are
+    compared, and how many there are.
+    """
     async with aclosing(build_model(config, model)) as language:
         return await build_deduplicator(store, config, language).audit(chosen, on_progress)
 
@@ -198,7 +202,10 @@ async def import_memories(
 
 
 def import_raw(store: MemoryStore, brought: Brought, on_progress: Progress | None) -> ImportReport:
-    """Store memories unchanged, in batches, without comparing them."""
+    """Store memories unchanged, in batches, without looking for near-copies.
+
+    `on_progress` receives how many memories are done, and how many there are.
+    """
     memories, before = brought.memories, store.counts()
     added = done = 0
     for some in store.pace.parts(memories):
@@ -217,7 +224,11 @@ async def import_deduplicated(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> ImportReport:
-    """Import memories into an open store through the deduplicator, recorded under a new run."""
+    """Import memories into an open store through the deduplicator, recorded under a new run.
+
+    `model`: your own model (default: the configured one). `on_progress` receives how many memories
+    are done, and how many there are.
+    """
     before = store.counts()
     async with aclosing(build_model(config, model)) as language:
         deduplicator = build_deduplicator(store, config, language)
@@ -277,7 +288,7 @@ class WriteBackReport:
 class PlannedWriteBack:
     """The changes planned for another program's collection; `write` carries them out.
 
-    If an earlier write-back to it was killed, the plan also finishes that one.
+    If an earlier write-back to the collection was killed, `write` also finishes that one.
     """
 
     theirs: ExternalStore
@@ -322,7 +333,10 @@ class PlannedWriteBack:
         return WriteBackReport(self.plan, done.updated, done.deleted, changed, files, self.notes)
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
-        """Record the undo file, by which a later run recognises the rows that were written."""
+        """Record in the ledger that a write-back with this undo file was begun or finished.
+
+        Later runs recognise by the file which rows it wrote.
+        """
         with open_existing_ledger(self._config) as ledger:
             note_run(ledger, self._collection_id, WriteBackRun(undo_file.absolute(), finished))
 
@@ -408,7 +422,9 @@ def undo_write_back(
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Return the keys unchanged, if rows of one group may differ in each of them.
+    """Return the keys unchanged, after a check that each of them is in `ACROSS`.
+
+    These are keys, such as `run_id`, in which rows may differ and still be replaced by one row.
 
     Raises: WrongArgument if one of them is not in `ACROSS`.
     """
@@ -427,9 +443,10 @@ def free_undo_file(collection: str) -> Path:
 def _with_namespaces(
     rows: Sequence[ForeignRow], reading: Reading, theirs: ExternalStore
 ) -> tuple[Reading, list[str]]:
-    """Choose the namespaces of a LangGraph store if an older import did not record any choice.
+    """Choose the namespaces of a LangGraph store, if an older import did not record its choice.
 
-    Return how the store is read, and a note of the namespaces that are left alone.
+    Return the settings for reading the store, with the chosen namespaces, and a note about the
+    others.
     """
     if theirs.kind != "langgraph" or reading.namespaces is not None:
         return reading, []

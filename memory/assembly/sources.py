@@ -86,9 +86,9 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the one collection that is given, and where it is, in words for messages.
+        """Return the given collection, and its folder or address as messages show it.
 
-        Raises: InputError unless exactly one store with collections, or mem0, is given.
+        Raises: InputError unless exactly one store with collections is given; mem0 counts as one.
         """
         named = [(kind, place) for kind, place in self.collections.items() if place is not None]
         default = "memories"
@@ -104,7 +104,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Brought:
-    """The memories that were read from a store or a file."""
+    """The memories that were read from another program's store or a file, and what was left out."""
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
@@ -136,7 +136,7 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate memories and problems. Links between the memories then refer to our own ids."""
+    """Separate memories from problems; links between the memories then use our own ids."""
     memories: list[Memory] = []
     problems: list[InputError] = []
     for item in items:
@@ -150,8 +150,8 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
     """Return a note on the namespaces that are left out, with their sizes; empty if there are none.
 
-    `left`: number of rows by namespace. `by_choice`: whether the user chose the namespaces; if not,
-    the note says why and how to include one.
+    `left`: the number of rows by namespace. `by_choice`: whether the user chose namespaces; if not,
+    the note explains why these are left out, and how to include one.
     """
     if not left:
         return []
@@ -209,7 +209,7 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
 
 
 def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
-    """Return the collection `name` of a kind of store, at a folder or address; nothing is read yet.
+    """Return the collection `name` of a kind of store, at a folder or address; do not read it yet.
 
     Raises: InputError if the address is not valid.
     """
@@ -225,9 +225,9 @@ def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
 
 
 def mem0_store(place: str) -> tuple[Kind, str]:
-    """Return the kind of the store in which mem0 keeps its vectors, and its folder or address.
+    """Return the kind of store in which mem0 keeps its memories, and its folder or address.
 
-    Raises: InputError if the folder holds no such store.
+    Raises: InputError if the folder does not hold exactly one such store.
     """
     if is_postgres(place):
         return "pgvector", place

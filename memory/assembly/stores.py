@@ -43,8 +43,8 @@ def open_store(
 ) -> MemoryStore:
     """Open the configured store; create it if it does not exist.
 
-    `embedder`: replaces the configured one. `index`: opens an index instead of Chroma. The index is
-    only used for users whose vectors need more than `memory.search.vectors_mb`.
+    `embedder`: replaces the configured one. `index`: opens another vector index in place of Chroma.
+    An index is only used for a user whose vectors need more than `memory.search.vectors_mb` of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
@@ -175,7 +175,7 @@ def _store(
 def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
     """Open Chroma, on the configured server or in the data folder.
 
-    It is used for users whose vectors are too many for RAM.
+    It is used to search the memories of a user who has too many vectors for RAM.
 
     Raises: IndexFault if another process has the folder open, or no server answers.
     """
@@ -219,7 +219,7 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
     """Return the model, wrapped so that its failures become errors of this package.
 
-    A model of this package is returned unchanged.
+    Models of this package are returned unchanged.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -273,9 +273,9 @@ def build_embedder(config: Config) -> Embedder:
 
 
 def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> Embedder:
-    """Return the embedder that the factory makes, which is named as `package.module:factory`.
+    """Call a factory, given as `package.module:factory`, and return the embedder that it makes.
 
-    `setting`: where the factory was named, for the message of an error.
+    `setting`: the setting or option that names the factory, for error messages.
 
     Raises: ConfigError if the factory fails.
     """
@@ -297,9 +297,9 @@ def _openai_embedder(config: Config, setting: str) -> Embedder:
 
 
 def build_scale(config: Config, embedder: Embedder) -> Scale:
-    """Return the curve that turns the embedder's cosine into a similarity; log a warning if needed.
+    """Return the curve that converts the embedder's cosine into a similarity from 0 to 1.
 
-    The warning says that thresholds were set without a scale, and so are compared with the cosine.
+    If thresholds were set without a scale, log a warning: they are compared with the plain cosine.
     """
     if config.memory.thresholds_without_scale:
         logger.warning(PLAIN_THRESHOLDS)
@@ -310,11 +310,12 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
 
 
 def _call_factory(config: Config, setting: str, provider: str) -> Any:
-    """Return the object that a factory makes, which is named as `package.module:factory`.
+    """Call a factory, given as `package.module:factory`, and return what it makes.
 
-    The factory receives the configuration if it takes an argument. `setting`: where it was named.
+    It receives the configuration if it takes an argument. `setting`: the setting or option that
+    names it, for error messages.
 
-    Raises: ConfigError.
+    Raises: ConfigError if the factory fails.
     """
     module, _, name = provider.partition(":")
     try:
@@ -333,7 +334,7 @@ def _call_factory(config: Config, setting: str, provider: str) -> Any:
 
 
 def _gemini_key(config: Config, setting: str) -> SecretStr:
-    """Return the API key of Gemini; `setting` is the setting that needs it.
+    """Return the API key of Gemini. `setting`: the setting that needs it, for error messages.
 
     Raises: ConfigError if there is none.
     """
@@ -343,9 +344,9 @@ def _gemini_key(config: Config, setting: str) -> SecretStr:
 
 
 def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
-    """Return the server at `base_url`, else the one in the environment, else OpenAI's own.
+    """Return the server at `base_url`, else at the address in OPENAI_BASE_URL, else OpenAI's own.
 
-    Only OpenAI's own needs a key. `setting`: the setting that needs the server.
+    Only OpenAI's own server needs a key. `setting`: the setting that needs the server.
 
     Raises: ConfigError if the address is not valid, or if OpenAI's key is missing.
     """
@@ -364,12 +365,11 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
 @contextlib.contextmanager
 def installed(extra: str, setting: str) -> Iterator[None]:
-    """Report a library that the block cannot import as an extra to be installed.
+    """Run the block; if it cannot import a library, report which extra of this package to install.
 
-    `extra`: the extra of this package that includes the library. `setting`: the setting that needs
-    it.
+    `extra`: the extra that includes the library. `setting`: the setting that needs it.
 
-    Raises: ConfigError.
+    Raises: ConfigError if the library is not installed.
     """
     try:
         yield

@@ -119,10 +119,11 @@ def open_chat_memory(
 ) -> ChatMemory:
     """Open a store and a model, and return the memory of a running chatbot.
 
-    `async with` closes all of them. `config`: a configuration or the path of its file (default:
-    ./config.yaml if it is a file of this program, else the default settings). `settings` override
-    single values, such as `data_dir="..."` or `llm_model="..."`. `model` and `embedder`: your own
-    objects. Commands such as `memory-dedup` use them only if the configuration names them too.
+    Use it with `async with`, which closes the store and the model too. `config`: a configuration or
+    the path of its file (default: ./config.yaml if it is a file of this program, else the default
+    settings). `settings` override single values, such as `data_dir="..."` or `llm_model="..."`.
+    `model` and `embedder`: your own objects. Commands such as `memory-dedup` use the same ones only
+    if the configuration names them.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -170,7 +171,9 @@ def build_chat_memory(
 def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
-    """Build the agent's tools; each observer is called with each memory that was really saved.
+    """Build the agent's tools; `observers` are functions called with each saved memory.
+
+    They are not called for a memory that was rejected as a duplicate.
 
     Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """
@@ -185,10 +188,10 @@ def build_tools(
 
 
 def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
-    """Return the Markdown files that mirror the memories; None if there is no folder for them.
+    """Return the Markdown files that mirror the memories; None if no folder is known for them.
 
     The folder is the configured one. If none is configured and `ledger` is given, it is the folder
-    recorded by the last server.
+    that the last server recorded in the ledger.
     """
     folder = config.agent.workspace_dir
     if folder is None and ledger is not None:
@@ -202,7 +205,8 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
 def keep_workspace(config: Config, ledger: Ledger) -> None:
     """Record the configured folder of Markdown files, so that every command can update these files.
 
-    Also erase forgotten memories that a process has left there because it was killed.
+    Also remove from them memories that were forgotten by a process that was killed before it could
+    do so.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:

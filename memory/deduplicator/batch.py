@@ -70,7 +70,7 @@ OnPlan = Callable[[DeduplicationReport], None]
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """Settings of a batch: how it searches for groups, and how it asks the model."""
+    """Settings of a batch: how it searches for groups, and the limits on asking the model."""
 
     rules: Rules
     neighbours: int
@@ -102,9 +102,9 @@ class Audit:
 
 
 class Batch:
-    """One run that deduplicates a whole store, or an audit that only plans its first round.
+    """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
-    It belongs to one event loop.
+    Create one for each run. It belongs to one event loop.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Batch:
         return Planner(own.rules, self._store.scope_of, matching, own.executor, own.on_compared)
 
     async def audit(self, wanted: GroupFilter) -> Audit:
-        """Plan the first round and change nothing; `wanted` selects the groups for the report."""
+        """Plan the first round without applying it; `wanted` selects the groups for the report."""
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
@@ -150,7 +150,7 @@ class Batch:
     def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
         """Return a report of the planned first round, with the estimated cost of its questions.
 
-        `wanted` selects the groups that the report lists.
+        `account`: the counts of the run. `wanted`: selects the groups that the report lists.
         """
         report = account.planned(self._asker.model, wanted)
         if self._asker.model == OFFLINE:
@@ -181,7 +181,7 @@ class Batch:
         """Run the batch and return its report.
 
         `on_progress` receives how many groups of the round are settled, and how many there are.
-        `on_page` is called in the same way after each page that the model has read (default:
+        `on_page` receives how many pages the model has read, and how many there are (default:
         `on_progress`). `on_plan` receives the report of the planned first round, with its estimated
         cost, before the model is asked. `pending_only`: ask only the questions that a model failed
         to answer earlier.
@@ -222,9 +222,10 @@ class Batch:
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
-        """Reopen the pending questions that are due, and return them.
+        """Undo the decisions that were made without an answer of the model, and return them.
 
-        If everything is to be asked again, also delete the record of what the model has read.
+        They are asked again in this run. Those that are not due yet stay. If everything is to be
+        asked again, also delete the record of which texts the model has read.
         """
         store, asker = self._store, self._asker
         if asker.insistence is Insistence.AGAIN:
@@ -240,11 +241,11 @@ class Batch:
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
     ) -> dict[str, tuple[frozenset[str], ...]]:
-        """Return the live texts of each open question that a page must show together.
+        """Return, by scope, the sets of texts that pages must show together, one for each question.
 
-        The result maps the key of a scope to sets of text keys, one set for each question. It is
-        empty if no pages are used. Private memories are left out unless the settings allow them on
-        pages.
+        A scope is given by its key, a text by its text key. Only texts of live memories count. The
+        result is empty if no pages are used. Private memories are left out unless pages may show
+        them.
         """
         pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
         if pages is None:
@@ -341,9 +342,9 @@ class Batch:
             await self._apply(waiting, account)
 
     async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
-        """Apply decisions in one transaction, each about its group; no two groups share a member.
+        """Apply the decisions about these groups in one transaction; no two groups share a member.
 
-        A group whose decision conflicts with another write is left for the next round.
+        If a decision conflicts with another write, its group is left for the next round.
         """
         if not settled:
             return
@@ -365,9 +366,10 @@ class Batch:
     async def _read_all(
         self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
     ) -> None:
-        """Have the model read pages: those of one scope in order, several scopes concurrently.
+        """Have the model read pages, and apply its decisions.
 
-        `scopes` holds the pages of each scope.
+        `scopes`: the pages of each scope. Those of one scope are read in order, several scopes
+        concurrently.
         """
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
@@ -431,9 +433,9 @@ class Batch:
 
 
 def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
-    """Return a function that counts finished steps and reports their number and `count` to `tell`.
+    """Return a function that counts finished steps, and reports the number to `tell`.
 
-    `count` is the number of all steps.
+    It takes the number of steps (default: 1). `count`: the number of all steps, for `tell`.
     """
     done = 0
 

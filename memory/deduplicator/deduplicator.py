@@ -148,8 +148,10 @@ class MemoryDeduplicator:
     ) -> MemoryDeduplicator:
         """Return a deduplicator that asks Gemini, with default settings otherwise.
 
-        Thresholds other than the defaults are compared with the plain cosine: a scale that the
-        store has only because of its embedder is switched off, with a warning.
+        Usually thresholds are compared with a similarity that is calibrated for the embedder. If
+        one of the thresholds is not the default, they are compared with the plain cosine instead,
+        with a warning. This changes `store.scale`, unless the store was opened with a scale of its
+        own.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -187,12 +189,13 @@ class MemoryDeduplicator:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
         Each is compared with the stored memories and with those before it in the list. If the model
-        that extracted a memory proposed a merge, the merge is applied if a second reading accepts
-        its text.
+        that extracted a memory also proposed to merge it with stored ones, and a second reading
+        accepts the merged text, the merge is applied.
 
         `run`: identifier under which the decisions are recorded; without one, calls of the model
-        count against the hourly limit. `lease`: a claim on a conversation that must be held at each
-        write. `on_progress` receives how many memories are done, and how many there are.
+        count against the hourly limit. `lease`: the lease on the conversation from which the
+        memories come, which is checked at each write. `on_progress` receives how many memories are
+        done, and how many there are.
 
         Raises: LedgerError; LeaseLost if the lease is no longer held: then nothing more is stored.
         """
@@ -241,7 +244,8 @@ class MemoryDeduplicator:
     ) -> list[Outcome]:
         """Decide about the first few of `new`, at least one, and store them; return their outcomes.
 
-        If another write comes first, decide about the first one alone, again.
+        If another write comes first, only the first one is decided about again. `run`: identifier
+        under which the decisions are recorded. `lease`: checked at the write, if given.
         """
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
@@ -268,8 +272,8 @@ class MemoryDeduplicator:
         """Decide about the first few of `batch`, at least one.
 
         Each is decided as if those before it were stored. Stop before a memory that needs a new
-        search of the store or an answer of a remote model. If the first one has an accepted merge,
-        only this merge is returned.
+        search of the store or an answer of a remote model. If extraction proposed a merge for the
+        first one, and it was accepted, return this merge only.
         """
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:
@@ -306,10 +310,11 @@ class MemoryDeduplicator:
         *,
         alone: bool,
     ) -> Decided | None:
-        """Decide about one new memory.
+        """Decide about one new memory; return None if earlier ones must be stored first.
 
-        Return None if a remote model must be asked, but other memories of the batch are to be
-        applied first. `alone`: whether there are no such memories.
+        That is so if a remote model must be asked. `arrival`: the memory with its neighbours.
+        `incoming`: what extraction said about it. `alone`: whether it is the first one of its batch
+        to be decided.
         """
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
@@ -358,7 +363,7 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Keep only the matches whose replaced texts are similar to the new memory too.
+        """Drop similar matches that stand for a retired text unlike the new memory.
 
         Otherwise a chain a~b~c would join the dissimilar texts a and c. This is only needed without
         the guard (`dedup_guard: false`): with it, a memory that replaced another states all of it.
@@ -413,9 +418,9 @@ class MemoryDeduplicator:
         again what it has read only in a run that was not thorough.
 
         `on_progress` receives how many groups of the round are settled, and how many there are.
-        `on_page` is called in the same way after each page (default: `on_progress`), `on_plan` with
-        the report of the planned first round before the model is asked, and `on_compared` from a
-        thread with how many texts are compared, and all.
+        `on_page` receives how many pages are read, and how many there are (default: `on_progress`).
+        `on_compared` receives, in another thread, how many texts are compared, and how many there
+        are. `on_plan` receives the report of the planned first round, before the model is asked.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)

@@ -53,10 +53,17 @@ class _Block:
 
 
 class DistributedExecutor:
-    """A PlanExecutor that runs its work as tasks on an executor, and combines their results."""
+    """Searches for pairs and plans groups by tasks on an executor: worker processes or a cluster.
+
+    It implements the protocol PlanExecutor.
+    """
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
-        """Set the executor for tasks, the ledger's address for workers, and the rows of a range."""
+        """Set where tasks run.
+
+        `ledger_url`: the address at which workers open the ledger. `rows`: the number of texts in a
+        row range; a task compares two such ranges.
+        """
         self._executor = executor
         self._url = ledger_url
         self._rows = rows
@@ -123,7 +130,9 @@ def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """Find pairs in a worker, which reads the vectors from the ledger at `url`.
+    """Find the pairs of some blocks, in a worker that reads their vectors from the ledger at `url`.
+
+    Return one result for each block, in order.
 
     Raises: LedgerError; KeyError if a text is no longer in the ledger.
     """

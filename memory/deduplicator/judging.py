@@ -89,9 +89,10 @@ class Judging:
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
-        If an answer is discarded, the question is repeated with the reason, up to `most_answers`
-        answers in all. Then, or if the model fails, rules decide and the question stays open. If
-        `asking` has no calls left, the question stays open too, and the decision names no model.
+        An unusable answer is discarded, and the question is repeated with the reason. After
+        `most_answers` such answers, or if the model fails, rules decide, and the question stays
+        pending. If `asking` has no calls left, the members are kept, the question stays pending,
+        and the decision names no model.
         """
         problem = _Problem("")
         for _ in range(most_answers):
@@ -115,7 +116,7 @@ class Judging:
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
     ) -> list[NamedMerge]:
-        """Check the merges proposed by extraction, all in one second reading.
+        """Check the merges that extraction proposed for new memories, all in one second reading.
 
         Return one result for each new memory, in order.
         """
@@ -142,10 +143,11 @@ class Judging:
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
-        """Return the decision about one proposed merge whose text is believed or refused.
+        """Return the decision about one proposed merge, whose text was believed or refused.
 
-        If it is believed, its members are merged, for the reason `why`. If it is refused, they are
-        kept, and the question stays open unless the refusal is final.
+        If it was believed, the members are merged, for the reason `why`. If it was refused, they
+        are kept, and the question stays pending unless the refusal is final. `similarity`: recorded
+        with the decision.
         """
         if part.belief is Belief.BELIEVED:
             return joined_as(part, similarity, why, self._store.new_id, self.model.name)
@@ -163,9 +165,9 @@ class Judging:
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking
     ) -> tuple[tuple[Part, ...], str]:
-        """Settle doubtful parts by one second reading.
+        """Have doubtful merges read again in one call; return all of them, and a problem.
 
-        Return all parts, and why some of them stay in doubt (empty if none do).
+        The problem says why some of them are still in doubt; it is empty if none is.
         """
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
@@ -213,9 +215,9 @@ class Judging:
     async def _own(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | None:
-        """Decide about one group of a page, by the parts of the answer that contain its members.
+        """Decide about one group of a page. `parts`: all groups in the model's answer, checked.
 
-        Return None if such a part contains a memory of another group.
+        Return None if one of them joins a member of the group with a memory of another group.
         """
         ids = {member.id for member in question.members}
         named = [(part, {one.id for one in part.merge.members}) for part in parts]
@@ -230,10 +232,10 @@ class Judging:
     def _decided(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | _Problem:
-        """Turn the settled parts of an answer into a decision.
+        """Turn an answer into a decision. `parts`: its groups, each of them believed or refused.
 
         If one is refused, return a problem instead, with a decision about the groups that were
-        accepted.
+        believed.
         """
         refused = [part for part in parts if part.belief is Belief.REFUSED]
         believed = [part for part in parts if part not in refused]
@@ -250,9 +252,11 @@ class Judging:
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """Return the decision about the accepted groups, if any, else the fallback by rules.
+        """Return the decision to use after a failure.
 
-        The fallback names the model only if the model was `asked`.
+        That is the decision about the accepted groups of the answer, if there are any, else a
+        fallback by rules. `asked`: whether the model was asked at all; only then the fallback names
+        it.
         """
         if problem.partial is not None:
             log_merges(problem.partial)
@@ -272,7 +276,7 @@ def left_open(
     model: str | None = None,
     usage: Usage | None = None,
 ) -> Decision:
-    """Return a decision that keeps the members as they are and leaves their question open.
+    """Return a decision that keeps the members as they are and leaves their question pending.
 
     `why`: the recorded reason. `model`: the model that was asked; None if none was.
     """

@@ -32,7 +32,7 @@ _SHARED = "groups of two pages share a memory: name it in one group, with one te
 
 @dataclass(frozen=True)
 class PageReader:
-    """A judge that reads pages, with limits on calls, seconds per question and concurrency."""
+    """The judge that reads pages, and its limits: calls, seconds for a question, concurrency."""
 
     judging: Judging
     calls: CallBudget
@@ -44,7 +44,7 @@ class PageReader:
 
 @dataclass(frozen=True)
 class ScopeContext:
-    """The functions and values through which the reading of one scope reaches the store."""
+    """The functions and values by which the reading of one scope's pages uses the store."""
 
     apart: Apart
     """Return the judge who keeps two of the given memories apart; None if there is none."""
@@ -69,7 +69,7 @@ class ScopeContext:
 
 @dataclass
 class _Page:
-    """A page that the model reads. If it stays open, the next run reads its texts again."""
+    """A page that the model reads. If it stays open, its texts are not recorded as read."""
 
     plan: PagePlan
     usage: Usage = field(default_factory=Usage)
@@ -84,7 +84,7 @@ class _Page:
 
 @dataclass(eq=False)
 class _NamedGroup:
-    """A group of memories that the model's answer about a page would merge."""
+    """A group of memories that the model would merge, from its answer about a page."""
 
     page: _Page
     part: Part
@@ -101,7 +101,8 @@ class _NamedGroup:
 class ScopeReading:
     """Has a model read the pages of one scope, several at a time, and applies its decisions.
 
-    The merged texts of pages that are read at the same time are checked together.
+    A page is one question about up to 48 memories. The merged texts of pages that are read at the
+    same time are checked together.
     """
 
     def __init__(
@@ -157,10 +158,10 @@ class ScopeReading:
     # --- asking ---
 
     async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_NamedGroup]:
-        """Ask about a page and return the groups of the answer.
+        """Ask about a page and return the groups of memories that the answer would merge.
 
         If the answer is cut off or cannot be used, ask about each half of the page instead. The
-        pages that were really asked about are appended to `pages`.
+        page, or the parts that were asked about instead, are appended to `pages`.
         """
         page = _Page(plan)
         members = self._context.oldest_first(plan.members)
@@ -190,9 +191,10 @@ class ScopeReading:
     async def _groups(
         self, page: _Page, question: Question, pages: list[_Page]
     ) -> list[_NamedGroup]:
-        """Ask one question about a page; return the groups of the answer, checked by the program.
+        """Ask one question about a page; return the groups of memories that the answer would merge.
 
-        Some may still need a second reading. The page is appended to `pages`.
+        They are checked by the program; some still need a second reading. The page is appended to
+        `pages`.
 
         Raises: ModelError.
         """
@@ -206,7 +208,7 @@ class ScopeReading:
         return [_NamedGroup(page, part) for part in parts]
 
     async def _asked(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
-        """Return the result of `ask`, within the limits of the reading.
+        """Call `ask` within the limits on calls, seconds and concurrency; return its result.
 
         Its cost is added to `usage`. If it fails, the reason is noted in `failure`.
 
@@ -225,7 +227,7 @@ class ScopeReading:
             self.usage += asking.usage
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Settle the doubtful merges of all pages by second readings; return the settled groups.
+        """Have doubtful merges read again, several in one call; return the settled groups.
 
         If a second reading fails, its groups are left out, and their pages stay open.
         """
@@ -249,10 +251,10 @@ class ScopeReading:
                 group.part = part
 
     async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask once more about the refused groups, with the reasons; return the groups to decide.
+        """Ask once more about refused groups, with the reasons; return all groups to be applied.
 
-        Members that are also in an accepted group are removed first. A group that has fewer than
-        two left is dropped. Groups that are refused for good are not asked about again.
+        Before that, members of accepted groups are removed from the refused ones, and groups with
+        fewer than two members are dropped. A group whose refusal is final is not asked about again.
         """
         accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
         settled: list[_NamedGroup] = []
@@ -276,10 +278,11 @@ class ScopeReading:
         return settled
 
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask once more about refused groups; return the groups of the new answer.
+        """Ask once more about refused groups, with the reasons; return the groups to be applied.
 
-        A refused group none of whose members is named again counts as different facts, for good. If
-        there is no usable answer, return the refused groups unchanged.
+        These are the groups of the new answer, and each refused group of which the answer names no
+        member: its refusal becomes final. If there is no usable answer, return the refused groups
+        unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())
@@ -307,7 +310,7 @@ class ScopeReading:
     async def _settle(self, group: _NamedGroup) -> None:
         """Apply the decision about one group: merge it, or keep its members if it was refused.
 
-        The question about a refused group stays open unless the refusal is final.
+        The question about a refused group stays pending unless the refusal is final.
         """
         page, part = group.page, group.part
         decision = self._reader.judging.join(part, self._context.similarity(group.members))
@@ -321,11 +324,11 @@ class ScopeReading:
             self._made.add(text_key(living.content))
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
-        """Record the texts of a page, and those merged from them, as read.
+        """Record the texts of a page, and all texts merged so far, as read.
 
-        Texts that a later page shows too are not recorded yet.
-
-        If one of its parts stays open, nothing is recorded, and the page is left for the next run.
+        Texts that a later page shows too are not recorded yet. `pages`: the parts in which the page
+        was read. If one of them stays open, nothing is recorded, and the page is left for the next
+        run.
         """
         if any(page.is_open for page in pages):
             self.left += 1
@@ -365,9 +368,10 @@ def _untangled(
 ) -> list[_NamedGroup]:
     """Combine groups that share members into one, which the model is asked about once more.
 
-    If one of them contains all the others, it alone is kept. If the combined group would have more
-    than `most` members, or two that must stay apart, the largest groups without common members are
-    kept instead; memories in none of these are read again. Refused groups are returned unchanged.
+    If one of them contains all the others, only this one is kept. If the combined group would have
+    more than `most` members, or two that must stay apart, the largest groups without common members
+    are kept instead; memories in none of these are read again. Refused groups are returned
+    unchanged.
     """
     kept = set(filter(_is_refused, groups))
     found = [group for group in groups if group not in kept]
@@ -392,9 +396,9 @@ def _untangled(
 
 
 def _largest_disjoint(largest_first: Sequence[_NamedGroup]) -> set[_NamedGroup]:
-    """Keep the largest groups that have no common members.
+    """Return the largest groups that have no common members.
 
-    Members of none of these are marked as unread on their pages.
+    Memories in none of these are marked as unread on their pages.
     """
     taken: set[str] = set()
     kept: set[_NamedGroup] = set()

@@ -101,7 +101,10 @@ FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
 
 
 def accepted_wrongly(answer: Rereading) -> int:
-    """Count the wrong merges of the trial that a model's answer accepts."""
+    """Count the wrong merges that a model accepted in its trial.
+
+    `answer`: its readings of the trial's merges, in order.
+    """
     return sum(
         reading is not None and reading.accepted and not faithful
         for reading, faithful in zip(answer.readings, FAITHFUL, strict=False)
@@ -127,10 +130,10 @@ class SecondReader:
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
     async def settle(self, parts: Sequence[Part], asking: Asking) -> tuple[Part, ...]:
-        """Return the parts in order, after each doubtful one has become believed or refused.
+        """Return the proposed merges in order, with each doubtful one now believed or refused.
 
-        A part is a proposed merge, with the result of its check. At most 16 may be doubtful: they
-        are read in one call. A merge that the answer does not mention is refused.
+        At most 16 may be doubtful: they are read in one call. A merge that the answer does not
+        mention is refused.
 
         Raises: ModelError.
         """
@@ -190,7 +193,10 @@ class SecondReader:
 
 
 def untrusted_readers(reader: Reader) -> list[str]:
-    """Return one sentence for each model that failed its trial, with the consequence, by name."""
+    """Return a sentence about each model that failed its trial, sorted by the model's name.
+
+    It says how many wrong merges the model accepted, and how its merged texts are checked instead.
+    """
     tried = reader.metas(_PREFIX)
     return [
         _described(key.removeprefix(_PREFIX), int(wrong))

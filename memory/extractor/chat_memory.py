@@ -72,7 +72,7 @@ class ChatMemory:
         """Store turns of the past in one transaction; return how many of them were stored before.
 
         Their memories are extracted later. A turn without an id is recognised by its position in
-        `turns`.
+        `turns`, its conversation and its text.
 
         Raises: LedgerError if they could not be stored: then none of them was.
         """
@@ -93,9 +93,9 @@ class ChatMemory:
     ) -> Memory:
         """Deduplicate and store one memory; return the live memory that now states it.
 
-        That is the new memory, an older one that already states it, or a merge of both. No model
-        rewrites `text` first. `at`: when it was recorded (default: now). `external_id`: your own
-        identifier for the memory.
+        That is the new memory, an older one that already states it, or a merge of both. `user`:
+        whom the memory belongs to. `at`: when it was recorded (default: now). `external_id`: your
+        own identifier for it.
 
         Raises: InputError if a value is not valid; LedgerError.
         """
@@ -123,13 +123,12 @@ class ChatMemory:
         k: int = 5,
         min_score: float | None = None,
     ) -> list[Recalled]:
-        """Return the `k` memories of a user that fit a text best, best first, each with a score.
+        """Return the `k` memories that answer `text` best, best first, each with its score.
 
-        With `everyone=True` and no user, the public memories of all users are searched.
-        `min_score`: leave out memories with a lower score.
+        Either the memories of `user` are searched or, with `everyone=True`, the public memories of
+        all users. `min_score`: leave out memories with a lower score.
 
-        Raises: InputError unless either `user` or `everyone=True` is given; EmbeddingError;
-        LedgerError.
+        Raises: InputError if neither or both are given; EmbeddingError; LedgerError.
         """
         self._check_open()
         if (user is None) is not everyone:
@@ -141,7 +140,8 @@ class ChatMemory:
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until everything heard so far is extracted, or the model fails.
 
-        Return the result of all extractions since the last call.
+        Return what was extracted since the last call. `on_progress` receives how many turns are
+        extracted, and how many there are.
 
         Raises: LedgerError.
         """

@@ -76,9 +76,9 @@ class MemoryExtractor:
         """Set up extraction into an open store.
 
         `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
-        `gap_s`: turns before and after a silence longer than these seconds never share a call.
-        `concurrency`: how many conversations `extract_and_store` extracts at once. `budget_s`:
-        seconds for one call, retries included.
+        `gap_s`: seconds; turns before and after a longer silence never share a call. `concurrency`:
+        how many conversations `extract_and_store` extracts at once. `budget_s`: seconds for one
+        call, retries included.
         """
         self._store = store
         self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
@@ -91,8 +91,9 @@ class MemoryExtractor:
         """Store turns, to be extracted later; return how many of them were stored before.
 
         A turn is recognised by its conversation and text, and by its id or else its position in
-        `turns`. If exactly one person has turns without a conversation, turns of the bot without a
-        conversation join these.
+        `turns`. The bot's turns without a conversation are put into the conversation of the only
+        person whose turns have none either; if there are several such persons, they stay as they
+        are.
 
         Raises: LedgerError.
         """
@@ -151,10 +152,9 @@ class MemoryExtractor:
         """Extract the waiting turns of a conversation; return None if another process is doing so.
 
         This stops when fewer than `turns_at_once` turns wait and the first has waited for less than
-        `wait_s` seconds. `on_chunk` receives the result of each call of the model. If one call is
+        `wait_s` seconds. `on_chunk` receives the result of each call of the model. If a call is
         refused or takes too long, the later turns are still tried. After two such calls in a row
-        this stops, and does not count them as failures of the turns, because the model may be at
-        fault.
+        this stops: the model may be at fault, so no failed attempt is counted for the turns.
         """
         work = TurnsRead()
         async with leased(self._store.ledger, conversation) as lease:
@@ -403,9 +403,9 @@ class BackgroundExtraction:
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns, where the bot's turns without a conversation join those of a person.
+    """Return the turns, with the bot's turns put into the conversation of the person they answer.
 
-    This is done only if exactly one person has turns without a conversation.
+    Only turns without a conversation are changed, and only if exactly one person has such turns.
     """
     people = {turn.speaker for turn in turns if _is_alone(turn) and not turn.is_bot}
     if len(people) != 1:
@@ -423,7 +423,7 @@ def _is_alone(turn: Turn) -> bool:
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:
-    """Return the turns before the first silence of more than `gap_s` seconds."""
+    """Return the turns up to the first gap of more than `gap_s` seconds between two of them."""
     part = list(kept[:1])
     for one in kept[1:]:
         if abs((one.turn.at - part[-1].turn.at).total_seconds()) > gap_s:

@@ -27,11 +27,11 @@ time, so that a restart of the database does not end it.
 async def leased(
     ledger: Ledger, conversation: str, seconds: float = LEASE_S
 ) -> AsyncIterator[Lease | None]:
-    """Hold a lease on a conversation while the block runs; yield None if it is leased already.
+    """Hold a lease on a conversation while the block runs; yield None if another process holds one.
 
     A thread renews the lease, which expires `seconds` after its last renewal.
 
-    Raises: LedgerError if the ledger could not be read or written.
+    Raises: LedgerError if the lease could not be claimed.
     """
     lease = Lease(conversation, secrets.token_hex(8))
     try:

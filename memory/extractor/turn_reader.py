@@ -84,10 +84,10 @@ class Shown:
         """Return whether a candidate copies a memory of another speaker that no turn mentions.
 
         So a turn that orders the model to repeat what it remembers cannot move a memory from one
-        user to another. The words that are in no turn decide: one such memory must contain all of
-        them, and they must be at least half of the candidate's words or include a digit. Names of
-        speakers do not count. Dates within two weeks of the turns count as spoken, because a model
-        writes them for "yesterday".
+        user to another. A candidate is a copy if one such memory contains all of its new words,
+        which are those that no turn contains, and if these are at least half of its words or
+        include a digit. Names of speakers do not count. Dates within two weeks of the turns are not
+        new: a model writes them in place of "yesterday".
         """
         others = [known for user, known in self._remembered_words if user != speaker]
         if not others:
@@ -133,7 +133,7 @@ class Shown:
 
 
 def _words_of_days(dates: Set[date]) -> frozenset[str]:
-    """Return the words of all dates within two weeks of `dates`: English, ISO and Japanese."""
+    """Return the words of all dates within two weeks of `dates`, in all supported languages."""
     days = {day + timedelta(n) for day in dates for n in range(-_DAYS_AROUND, _DAYS_AROUND + 1)}
     written = (
         f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
@@ -175,8 +175,8 @@ class TurnReader:
     ) -> None:
         """Set up reading for an open store.
 
-        `gap_s`: turns before a silence longer than these seconds are not shown as context.
-        `budget_s`: seconds for one call of the model.
+        `gap_s`: seconds; turns before a longer silence are not shown as context. `budget_s`:
+        seconds for one call of the model.
         """
         self._store = store
         self._deduplicator = deduplicator
@@ -187,8 +187,9 @@ class TurnReader:
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
         """Extract and store memories from turns of one conversation.
 
-        Without a usable answer, the two halves of the turns are read one by one. If the model fails
-        for a reason that is not in these turns, reading ends early, with the error in the result.
+        If there is no usable answer, the two halves of the turns are read one after the other. If
+        the model fails for a reason that has nothing to do with these turns, reading ends early;
+        `fault` of the result says why.
 
         Raises: LeaseLost.
         """
@@ -215,7 +216,7 @@ class TurnReader:
         return TurnsRead(summed(stored, asked))
 
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
-        """Count one failed attempt for each of these turns, about which the model gave no answer.
+        """Count one failed attempt for each turn, because the model gave no usable answer.
 
         Raises: LeaseLost.
         """
@@ -224,9 +225,10 @@ class TurnReader:
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
     ) -> TurnsRead:
-        """Read the halves of some turns; a failed call about all of them has cost `paid`.
+        """Read two halves of a chunk of turns; a failed call about the whole chunk has cost `paid`.
 
-        If only one half gets no answer, a failed attempt is counted for its turns.
+        If only one half gets no answer, a failed attempt is counted for its turns. If neither does,
+        none is counted, and the result has the error.
         """
         result = ExtractionResult(usage=paid)
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
@@ -247,11 +249,11 @@ class TurnReader:
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
-        """Return the candidates of each turn, by turn number; they are stored in the ledger first.
+        """Return the candidates of each turn, by turn number, after storing them in the ledger.
 
-        Return also what the model was shown, and a result with its cost and the number of
-        candidates over the limit. Turns with stored candidates are not read again. None stands for
-        a forgotten candidate.
+        Return also what the model was shown, and a result with the call's cost and the number of
+        candidates left out. The model reads only turns whose candidates are not stored yet. A
+        candidate that was forgotten in the meantime is None.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
@@ -269,11 +271,11 @@ class TurnReader:
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
 
     def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
-        """Return the candidate as it is stored, with ids of memories instead of their positions.
+        """Return the candidate as it is stored, with memory ids instead of positions in `shown`.
 
         Memories that it may not replace are left out: those of another user or scope, and those
         after the fifth. If the model named no turn, all are left out, because somebody else may
-        have said it.
+        have said it. `said`: the turns from which it comes.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -320,7 +322,10 @@ class TurnReader:
     # --- what a model is shown with them ---
 
     def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
-        """Return the turns just before `chunk`, oldest first, back to the last long silence."""
+        """Return the extracted turns just before `chunk`, oldest first, at most four.
+
+        They go back no further than the last long silence.
+        """
         first = chunk[0]
         with self._store.ledger.reading() as reader:
             before = reader.turns.extracted_before(first.turn.conversation, first.seq, _CONTEXT)
@@ -333,9 +338,10 @@ class TurnReader:
         return near
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
-        """Return public memories of the speakers that are nearest to what they say, oldest first.
+        """Return the speakers' public memories that are shown with the turns, oldest first.
 
-        The latest memories from this conversation are among them. Empty if the search fails.
+        These are the nearest to what the speakers say, and the latest from this conversation. Empty
+        if the search fails.
         """
         said: dict[str, list[str]] = {}
         for one in chunk:
@@ -467,7 +473,7 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
     """Return the positions of the turns that a model must read.
 
     In these, a person says more than a request to remember something, and no candidates are stored
-    yet.
+    for them yet.
     """
     return [
         position
@@ -506,8 +512,8 @@ def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns 
     """Return the turns that a candidate comes from; None if only the bot spoke them.
 
     The memory belongs to the user that the candidate names, if that user spoke one of its turns,
-    else to the speaker of its last turn. If the candidate names no turn, all turns in `asked`
-    count.
+    else to the speaker of its last turn. If the candidate names no turn, it may come from any in
+    `asked`, the turns that the model was asked about.
     """
     named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
     people = [one for one in named or asked if not one.turn.is_bot]
@@ -522,9 +528,11 @@ def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns 
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Return the accepted candidates with their turns, and how many are over the limit.
+    """Return the accepted candidates with their turns, and how many are left out.
 
-    The first candidates of all turns come first, so that one turn cannot crowd out the others.
+    If there are too many, each turn's first candidates are taken, then each turn's second ones, and
+    so on, so that one turn cannot crowd out the others. `asked`: the turns that the model was asked
+    about.
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:

@@ -73,9 +73,10 @@ class CallBudget:
         return max(0, self.most - self._spent)
 
     def take(self) -> bool:
-        """Count one more call; return False, and count nothing, if none is left.
+        """Count one more call before it is made; return False if none is left.
 
-        A reserved part that has none left takes one from the budget that it belongs to.
+        A budget that was reserved from another one then takes the call from there, if it has any
+        left.
         """
         if self.left < 1:
             if self._whole is None or not self._whole.take():
@@ -85,9 +86,9 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Correct the count after a question: it made `calls` calls, and `taken` were counted.
+        """Correct the count after a question: `taken` calls were counted, `calls` were made.
 
-        The calls of an offline judge are free.
+        They differ for an offline judge, for example, which makes no calls.
         """
         self._spent += calls - taken
 
@@ -98,14 +99,14 @@ class CallBudget:
         return CallBudget(reserved, self)
 
     def close(self) -> None:
-        """Return the unused calls to the budget from which they were reserved."""
+        """Return the unused calls to the budget from which this one was reserved."""
         assert self._whole is not None
         self._whole.settle(self.most, self._spent)
         self._whole.answered |= self.answered
 
 
 class HourlyCalls(CallBudget):
-    """A limit on the calls of a model within the last hour, by all who share this object."""
+    """A limit on the calls of a model within the last hour; all callers share the same object."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(most)
@@ -234,11 +235,11 @@ def estimated(
     is_read: bool = True,
     trial: Sequence[ProposedMerge] = (),
 ) -> Usage:
-    """Estimate what a run costs, at four characters per token.
+    """Estimate what a run costs, in calls and tokens, at four characters per token.
 
-    `asked`: the questions about pairs and small groups. `batches`: the pages, in groups that are
-    read at the same time. `is_read`: whether merged texts get a second reading. `trial`: merges
-    that an untried model must read first; empty if there are none.
+    `asked`: the questions about pairs and small groups. `batches`: the pages, which are questions
+    about many memories; each batch is read at the same time. `is_read`: whether merged texts get a
+    second reading. `trial`: merges that an untried model must read first; empty if there are none.
     """
     costs = [_of_pair(question) for question in asked]
     on_pages = [cost for pages in batches for cost in _of_pages(pages, is_read)]
@@ -259,7 +260,7 @@ def _of_pair(question: Question) -> _Cost:
 
 
 def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the costs of reading these pages, of the second reading, and of asking again."""
+    """Yield the costs of reading pages, of their second reading, and of asking about refusals."""
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()
     characters = sum(len(member.content) for member in members)

@@ -90,7 +90,10 @@ class MiniLMEmbedder:
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"
 
     def __init__(self, load: Callable[[], Callable[[list[str]], Any]]) -> None:
-        """Set the function `load`, which returns Chroma's embedding function at the first use."""
+        """Set the function that loads the model; it is called at the first use.
+
+        `load`: returns Chroma's embedding function.
+        """
         self._load = load
         self._function: Callable[[list[str]], Any] | None = None
 
@@ -110,9 +113,9 @@ class MiniLMEmbedder:
 
 
 def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
-    """Return the rows scaled to length 1, one for each text.
+    """Return the rows of `raw`, shape (n, dim), scaled to length 1; row i belongs to text i.
 
-    A row without a direction (zero, infinite or NaN) becomes a random one derived from its text.
+    A row that is zero or not finite becomes a random unit vector derived from its text.
 
     Raises: EmbeddingError if there is not one row for each text.
     """

@@ -33,7 +33,7 @@ _MAX_OUTPUT_TOKENS = 8_192
 
 
 class GeminiModel(RemoteModel):
-    """Gemini as a language model, called by generateContent."""
+    """Gemini as a language model, called through its method generateContent."""
 
     holds_to_schemas = True
 
@@ -95,7 +95,7 @@ class GeminiModel(RemoteModel):
 
 
 class GeminiEmbedder(RemoteEmbedder):
-    """Gemini as an embedder, called by batchEmbedContents.
+    """Gemini as an embedder, called through its method batchEmbedContents.
 
     Stored texts and search queries are embedded for the same task, sentence similarity. The model
     `gemini-embedding-001` takes the task as a parameter, later models as a prefix of the text.
@@ -160,7 +160,7 @@ def _called(model: str, setting: str) -> Called:
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the error of this package for an exception of the SDK."""
+    """Return the error of this package that corresponds to an exception of the SDK."""
     if isinstance(exc, errors.APIError):
         pause = _retry_after_s(exc)
         return called.refused(exc.code, exc.status or "", exc.message or "", pause)

@@ -148,7 +148,7 @@ class OwnEmbedder:
     """Wraps an embedder of your own; an exception becomes an EmbeddingError that names it."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Wrap `embedder`.
+        """Wrap `embedder`, after a check that it has all that is needed.
 
         Raises: ConfigError if it lacks a required attribute.
         """
@@ -157,7 +157,7 @@ class OwnEmbedder:
         self.fingerprint = embedder.fingerprint
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors that your embedder gives for the texts.
+        """Return the vectors that your embedder makes: unit vectors, shape (len(texts), dim).
 
         Raises: EmbeddingError.
         """
@@ -175,11 +175,11 @@ def _named(exc: BaseException) -> str:
 
 
 def _page_size(model: object) -> int:
-    """Return the greatest number of memories that a page for this model may show.
+    """Return the model's `page_size`: the greatest number of memories that one question may show.
 
-    A model without `page_size` gets 0: it is shown no pages and is not asked for second readings.
+    A model without it gets 0: it reads no pages of memories, and gets no second readings.
 
-    Raises: ConfigError if it is not an integer from 0.
+    Raises: ConfigError if it is not a whole number, 0 or more.
     """
     size = getattr(model, "page_size", 0)
     if not isinstance(size, int) or size < 0:

@@ -74,7 +74,7 @@ class OpenAIServer:
     def is_openai(self) -> bool:
         """Return whether this is OpenAI's own server.
 
-        The SDK's environment variables are only meant for OpenAI's own server.
+        The SDK takes settings from environment variables, which are only meant for that server.
         """
         return self.host == urlsplit(OPENAI).hostname
 
@@ -96,10 +96,10 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """Return the options of each request, which follows no redirects.
+        """Return the options of each request. No redirect is followed.
 
-        Without a key, no authorization is sent. Headers from the environment, such as the account,
-        are sent to OpenAI only.
+        Without a key, no authorization header is sent. Headers that the SDK takes from the
+        environment, such as the account, are sent to OpenAI's own server only.
         """
         left_out = [] if self.key else ["Authorization"]
         if not self.is_openai:
@@ -147,7 +147,7 @@ class _Embeddings(BaseModel):
 
 
 class OpenAIModel(RemoteModel):
-    """A language model on a server that speaks OpenAI's protocol, called by chat/completions."""
+    """A language model on a server that speaks OpenAI's protocol (chat/completions)."""
 
     holds_to_schemas = False  # some servers ignore them without a word
 
@@ -193,9 +193,10 @@ class OpenAIModel(RemoteModel):
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _gave_way(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Return whether the server refused an option of `body`; if so, leave it out from now on.
+        """Drop the option that a server refused; return whether there was one to drop.
 
-        `structure`: how the request asked for JSON.
+        `exc`: the failure. `structure`: how the request asked for JSON. `body`: the request.
+        Options are the form of the JSON and the temperature.
         """
         if not isinstance(exc, openai.APIStatusError):
             return False
@@ -213,7 +214,7 @@ class OpenAIModel(RemoteModel):
         return True
 
     def _said(self, response: object) -> RawAnswer:
-        """Return the text and the cost of a response.
+        """Return the text and the cost of a response, and why it cannot be used, if so.
 
         Raises: ModelAnswerError if it is not a chat completion.
         """
@@ -296,7 +297,7 @@ class OpenAIEmbedder(RemoteEmbedder):
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the error of this package for an exception of the SDK."""
+    """Return the error of this package that corresponds to an exception of the SDK."""
     if isinstance(exc, openai.APITimeoutError):
         return called.broken(TimeoutError())
     if isinstance(exc, openai.APIConnectionError):

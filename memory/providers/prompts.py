@@ -167,15 +167,15 @@ JSON schema:"""
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return the instructions with the schema of the answer added.
+    """Return the instructions `system`, with the JSON schema of the answer added to them.
 
-    For servers that may not enforce a schema.
+    This is for servers that may not enforce a schema.
     """
     return f"{system}\n\n{FORMAT}\n{json.dumps(schema)}"
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return the question, as JSON, with the reason why the last answer to it could not be used."""
+    """Return a question in JSON, with the reason why its last answer could not be used."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
@@ -215,7 +215,10 @@ def page_question(question: Question) -> str:
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """Return what is shown of each memory, grouped by the day on which it was recorded."""
+    """Group what a question shows of each memory by the day on which the memory was recorded.
+
+    `memories`: each memory with what is shown of it, oldest first.
+    """
     days: dict[str, list[object]] = {}
     for member, shown in memories:
         days.setdefault(f"{member.timestamp:%Y-%m-%d}", []).append(shown)
@@ -352,12 +355,12 @@ class FoundAll(_Strict):
 
 
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
-    """Return the groups of members in a judge's answer, as positions from 0.
+    """Parse a judge's answer: groups of memories that state the same fact, as positions from 0.
 
     Plain text counts as the merged text of all members, unless the question is a page. `usage`: the
     cost of the answer.
 
-    Raises: ModelAnswerError.
+    Raises: ModelAnswerError if the answer cannot be parsed.
     """
     everyone = tuple(range(len(question.members)))
     bare = _without_thoughts(text)
@@ -375,12 +378,12 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """Return a reading for each merge of a second reading, in order; None for a missing one.
+    """Parse a second reading; return a reading for each merge, in order, None for a missing one.
 
-    Two readings of the same merge are added up. `merges`: the number of merges. `usage`: the cost
-    of the answer.
+    If the answer has two readings of a merge, both count. `merges`: the number of merges. `usage`:
+    the cost of the answer.
 
-    Raises: ModelAnswerError.
+    Raises: ModelAnswerError if the answer cannot be parsed.
     """
     found: dict[int, MergeReading] = {}
     for read in _parsed(_without_thoughts(text), ReadMerges).merges:
@@ -394,11 +397,11 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """Return the candidates in an answer, with turns and memories as positions from 0.
+    """Parse an answer with candidates, which name turns and memories as positions from 0.
 
     The caller must check whether these positions exist. `usage`: the cost of the answer.
 
-    Raises: ModelAnswerError.
+    Raises: ModelAnswerError if the answer cannot be parsed.
     """
     found = _parsed(_without_thoughts(text), FoundAll).memories
     try:
@@ -440,7 +443,7 @@ def _without_thoughts(text: str) -> str:
 def _parsed(text: str, schema: type[Answer]) -> Answer:
     """Parse an answer by its schema; ignore words and a code fence around the JSON.
 
-    Raises: ModelAnswerError.
+    Raises: ModelAnswerError if the answer does not match the schema.
     """
     inside = re.search(r"\{.*\}", text, re.DOTALL)
     try:

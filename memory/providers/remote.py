@@ -63,7 +63,7 @@ Read = TypeVar("Read")
 def retry_policy(config: LLMConfig) -> dict[str, Any]:
     """Return arguments for tenacity: when to stop, how long to wait and which errors to retry.
 
-    The head of this module describes the policy.
+    The docstring of this module describes the policy.
     """
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
@@ -96,7 +96,7 @@ class Called:
     """The server and model that are called; its methods turn failures into errors of this package.
 
     `setting`: name of the setting that chooses the model. `key`: name of the environment variable
-    that holds the API key. Messages name both.
+    that holds the API key. Error messages name both.
     """
 
     server: str
@@ -107,9 +107,10 @@ class Called:
     def refused(
         self, status: int, name: str, message: str, retry_after_s: float | None
     ) -> ModelError:
-        """Return the error for an HTTP status; `name` is the status in the server's words.
+        """Return the error for an HTTP status that reports a failure.
 
-        `retry_after_s`: the pause that the server asks for; None if it asks for none.
+        `name`: the server's name for the status. `message`: what the server says about it.
+        `retry_after_s`: the pause that the server asks for, in seconds; None if it asks for none.
         """
         answered = f"{self.server} answered {status} {name}".rstrip()
         if status in _TRY_AGAIN or status >= 500:
@@ -123,7 +124,7 @@ class Called:
         return ModelRefused(f"{answered}: {next(iter(message.splitlines()), '')}")
 
     def broken(self, exc: Exception) -> ModelError:
-        """Return the error for an exception that was raised instead of a response of the server."""
+        """Return the error for an exception that came instead of an answer, such as a time-out."""
         if isinstance(exc, TimeoutError) or "Timeout" in type(exc).__name__:
             return ModelTooSlow(f"{self.server} did not answer in time", "see llm.timeout_s")
         if isinstance(exc, json.JSONDecodeError):
@@ -146,7 +147,10 @@ class Called:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the pause in seconds that a server's headers ask for; None for no pause or a date."""
+    """Return the pause in seconds that the header Retry-After asks for.
+
+    None if there is no such header, or if it holds a date.
+    """
     named = headers.get("Retry-After") or headers.get("retry-after") or ""
     return float(named) if re.fullmatch(r"\d+(\.\d+)?", named) else None
 
@@ -254,11 +258,11 @@ class RemoteModel(ABC):
         return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
 
     async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
-        """Send the prompt, and return what `read` makes of the answer's text and cost.
+        """Send the prompt and return the answer, parsed by `read` from its text and cost.
 
         If the server does not enforce schemas, the model may correct an unreadable answer once.
 
-        Raises: ModelError, which holds the cost too.
+        Raises: ModelError, which also holds the cost of all tries.
         """
         account = _Account()
         try:
