@@ -1,4 +1,4 @@
-"""All errors, as a tree. Each class stands for one reaction of the caller.
+"""All errors, as a tree. There is one class for each thing that a caller would do differently.
 
 MemoryPipelineError
 ├── ConfigError             the configuration is wrong: correct the setting that it names
@@ -49,9 +49,9 @@ class ConfigError(MemoryPipelineError):
     """A setting is unknown, of the wrong type or out of range."""
 
     def __init__(self, source: str, key: str, problem: str, remedy: str = "") -> None:
-        """`source`: where the setting was read, such as `config.yaml:7` or an environment variable.
+        """`source` says where the setting was read, such as `config.yaml:7`; `key` is its name.
 
-        `key`: the setting's name.
+        `problem` says what is wrong with it, and `remedy` what to do (empty if there is no advice).
         """
         super().__init__(problem, remedy)
         self.source = source
@@ -65,7 +65,8 @@ class ConfigError(MemoryPipelineError):
 class InputError(MemoryPipelineError):
     """A file, a value or another input cannot be used.
 
-    `source` names it, and `line` is the line number if it is a file.
+    `source` is the path of the file, or a name for the value or input. `line` is the line number in
+    the file, or None.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class InputError(MemoryPipelineError):
 
 
 class WrongArgument(InputError):
-    """An argument of a command is wrong or does not fit the other arguments; nothing was read."""
+    """An argument of a command is wrong or does not fit the other arguments. No input was read."""
 
 
 class LedgerError(MemoryPipelineError):
@@ -99,7 +100,7 @@ class LedgerDamaged(LedgerError):
 class LedgerOutdated(LedgerError):
     """An earlier version wrote the ledger, and the current operation does not upgrade it.
 
-    `stored` is the version of the ledger's schema.
+    `stored` is the schema version of the ledger, such as "7".
     """
 
     def __init__(self, name: str, stored: str, current: str) -> None:
@@ -126,9 +127,9 @@ class EmbedderMismatch(LedgerError):
 
 
 class LeaseLost(MemoryPipelineError):
-    """Another process has taken over the extraction of a conversation.
+    """Another process has started to extract memories from the same conversation.
 
-    This process must not store anything more from it.
+    The process that gets this error must store nothing more from that conversation.
     """
 
     def __init__(self, conversation: str) -> None:
@@ -145,7 +146,10 @@ class MemoryNotFound(MemoryPipelineError):
 
 
 class StillStatedBy(MemoryPipelineError):
-    """A retired memory cannot be forgotten alone, because a live memory contains what it said."""
+    """A retired memory cannot be forgotten alone, because a live memory contains what it said.
+
+    `successor_id` is the id of the live memory.
+    """
 
     def __init__(self, memory_id: str, successor_id: str) -> None:
         super().__init__(
@@ -156,12 +160,15 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision or a run cannot be undone."""
+    """A decision, or a run (all decisions of one batch or import), cannot be undone."""
 
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
     ) -> None:
-        """`target` is the number of a decision or the name of a run."""
+        """`target` is the number of a decision or the name of a run.
+
+        `problem` says why it cannot be undone, and `remedy` what to do.
+        """
         what = f"decision {target}" if isinstance(target, int) else f"run {target!r}"
         super().__init__(f"{what} cannot be undone: {problem}", remedy)
         self.target = target
@@ -172,17 +179,18 @@ class EmbeddingError(MemoryPipelineError):
 
 
 class IndexFault(MemoryPipelineError):
-    """The vector index cannot answer; the caller searches exactly instead."""
+    """The vector index failed. The caller then compares with all vectors in the ledger instead."""
 
 
 class ForeignIndex(IndexFault):
-    """The vector index was filled from another ledger."""
+    """The vector index was filled from another ledger, so it must not be changed."""
 
 
 class ModelError(MemoryPipelineError):
     """The language model failed, or its answer is not usable; `problem` is the reason.
 
-    The attributes count the calls and tokens that were paid for, as far as they are known.
+    `calls`, `input_tokens` and `output_tokens` count what the failed question cost, as far as the
+    costs are known.
     """
 
     calls = 0
@@ -200,11 +208,11 @@ class ModelUnavailable(ModelError):
 
 
 class ModelNotAsked(ModelUnavailable):
-    """The model was not asked, because earlier calls failed or no calls are left."""
+    """The model was not asked: several earlier calls had failed, or no calls or time were left."""
 
 
 class CallsSpent(ModelNotAsked):
-    """The run has used all the calls it may make; a later run asks the question."""
+    """The run has made all the model calls that it may make. A later run can ask the question."""
 
 
 class ModelTooSlow(ModelUnavailable):
@@ -216,7 +224,7 @@ class ModelRefused(ModelError):
 
 
 class ModelAnswerError(ModelError):
-    """The answer is blocked, cut off, empty or malformed.
+    """The model's answer is blocked, cut off, empty or malformed.
 
     `may_pass` says whether the same question may succeed if it is asked again.
     """

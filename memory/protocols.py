@@ -64,18 +64,20 @@ class LanguageModel(Protocol):
         """
 
     async def judge(self, question: Question) -> Verdict:
-        """Group the question's members that state the same fact, and give one text for each group.
+        """Group the memories in a question that state the same fact.
 
-        Members in no group stay as they are.
+        For each group, the verdict gives one text that replaces the group's memories. Memories that
+        are in no group stay as they are.
 
         Raises: ModelError, which names the reason.
         """
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Return, for each merge, what its text loses from its members and what it adds to them.
+        """Compare each proposed text with the memories that it would replace.
 
-        There are at most 16 merges. Their memories belong to one scope, or to the speakers of the
-        turns of one extraction.
+        Return, for each merge, the statements that its text leaves out and those that it adds.
+        There are at most 16 merges. Their memories belong to one scope, or to the speakers of turns
+        that are extracted together.
 
         Raises: ModelError, which names the reason.
         """
@@ -89,10 +91,10 @@ class LanguageModel(Protocol):
     ) -> Extraction:
         """Return the facts in `turns` that are worth remembering; turns are ordered oldest first.
 
-        The bot's own turns only give context. `context`: turns said just before, which are
-        extracted already. `remembered`: stored memories that the model may repeat, update or
-        extend. A candidate may name such memories of its own user by position, and then gives one
-        text for all of them.
+        The bot's own turns only give context. `context`: turns said just before `turns`, whose
+        facts are extracted already. `remembered`: stored memories that may concern the same facts.
+        If a new fact repeats, updates or extends such memories of its user, it names their
+        positions in `remembered`, and may give one text that states all of them.
 
         Raises: ModelError, which names the reason.
         """
@@ -136,9 +138,10 @@ class VectorIndex(Protocol):
 
     @property
     def id(self) -> str:
-        """Return an identifier of the present content; "" if the index does not exist yet.
+        """Return an identifier of the index that only `clear` changes; "" if it does not exist yet.
 
-        After `clear`, the identifier must be a new one.
+        The store records under this identifier how far the index has followed the ledger. After
+        `clear`, it must be one that was never used before.
         """
 
     @property
@@ -150,19 +153,19 @@ class VectorIndex(Protocol):
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Store unit vectors, shape (n, dim), under these n ids; replace those stored before."""
+        """Store unit vectors, shape (n, dim), under n ids; replace earlier vectors of these ids."""
 
     def remove(self, ids: Sequence[str]) -> None:
         """Delete the vectors of these ids; ignore unknown ids."""
 
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
-        """Return about `k` pairs of id and cosine: the nearest vectors, the nearest first."""
+        """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first."""
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
         """Yield the whole content in batches: n ids and their vectors, shape (n, dim)."""
 
     def clear(self) -> None:
-        """Delete all vectors, also from disk. Vectors put later may have another dimension."""
+        """Delete all vectors, also from disk. Vectors stored later may have another dimension."""
 
     def close(self) -> None:
         """Close the index, so that its files are complete. May be called twice."""

@@ -26,11 +26,11 @@ _OWN = 0o600
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path to write to. If the block succeeds, that file replaces the one at `path`.
+    """Yield a temporary path to write to. If the block succeeds, that file replaces `path`.
 
-    If the block fails, the old file stays. After the block, the new file is safely on disk. The
-    next call deletes the unfinished file of a killed process. Only one process may write to a path
-    at a time.
+    If the block fails, the old file stays. After the block, the new file is safely on disk. If the
+    process is killed, its unfinished file stays until the next call for the same `path`. Only one
+    process may write to a path at a time.
 
     Raises: OSError.
     """
@@ -48,10 +48,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def clear_parts(path: Path) -> None:
-    """Delete unfinished files that killed processes left behind (see `replacing`).
+    """Delete the temporary files that processes left when they were killed while writing `path`.
 
-    The file name of `path` may be a glob pattern. Call it only if no process is writing these
-    files.
+    `replacing` makes such files. The file name of `path` may be a glob pattern. Call this function
+    only if no process is writing these files.
 
     Raises: OSError.
     """
@@ -61,10 +61,11 @@ def clear_parts(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing_alone(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, as `replacing` does, while holding a lock.
+    """Lock `path` against other writers, and yield a temporary path to write to.
 
-    So several processes may write the same file, one after the other, even if that takes long. The
-    unfinished files that killed processes left in the same folder are deleted first.
+    If the block succeeds, the temporary file replaces `path`; if the block fails, the old file
+    stays. Processes that write the same file wait for each other, without a time limit. Unfinished
+    files that killed processes left in the same folder are deleted first.
 
     Raises: OSError.
     """
@@ -81,7 +82,7 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 def clear_abandoned(folder: Path) -> None:
     """Delete unfinished files and locks that killed processes left in a folder.
 
-    They were made by `replacing_alone`; files of running processes stay.
+    `replacing_alone` makes such files. Files that a running process is still writing stay.
     """
     for lock in folder.glob(f".*{_WRITING}"):
         held = own_lock(lock, 0)
@@ -95,7 +96,7 @@ def clear_abandoned(folder: Path) -> None:
 def temporary_folder() -> Iterator[Path]:
     """Yield a new temporary folder, and delete it after the block.
 
-    If the process is killed, the next call of any process deletes the folder.
+    If the process is killed, the folder stays until any process calls this function.
     """
     clear_temporary_folders()
     folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
@@ -135,9 +136,10 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
-    """Return a file lock that any thread may release; only the file's owner can open the file.
+    """Return a lock on the lock file `path`, not acquired yet, which any thread may release.
 
-    A negative timeout waits without end.
+    Only the owner of the lock file can open it. Acquiring the lock waits `timeout_s` seconds, or
+    without end if that is negative.
     """
     return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
@@ -188,7 +190,10 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 
 
 def all_set_aside(path: Path, kind: str) -> list[Path]:
-    """Return the paths that `set_aside` made for this path and kind, also of companion files."""
+    """Return the existing files `NAME.KIND-...` next to `path`: those that `set_aside` renamed.
+
+    Their companion files, such as `NAME.KIND-1-wal`, are included.
+    """
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
 
 

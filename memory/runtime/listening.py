@@ -37,9 +37,9 @@ MAX_BODY_BYTES = 4_000_000
 _SHUTDOWN_S = 10
 """Seconds that a stopping server waits for unfinished answers."""
 _BACKLOG = 100
-"""Connections that asyncio accepts at once.
+"""The most connections that asyncio accepts in one step.
 
-If file descriptors run out, asyncio logs an error for each of them.
+If file descriptors run out, asyncio logs an error for each of these connections.
 """
 _LOG_EVERY_S = 60.0
 _NOT_ALLOWED = 1008
@@ -48,15 +48,16 @@ _NOT_ALLOWED = 1008
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one client, after which its connection is closed, and of all connections."""
+    """The limits that an HTTP server sets for its clients."""
 
     header_s: float = 10.0
-    """Seconds to send the header."""
+    """Seconds in which a client must send the header of a request."""
     body_s: float = 30.0
-    """Seconds to send the body."""
+    """Seconds in which a client must send the body of a request."""
     header_bytes: int = 16_384
+    """The greatest size of a request's header."""
     connections: int = 256
-    """The greatest number of connections at once, of all clients."""
+    """The greatest number of open connections, of all clients together."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,10 @@ class Gate:
 async def serve_until(
     stop: asyncio.Event, app: ASGIApp, listening: socket.socket, limits: Limits = Limits()
 ) -> None:
-    """Serve `app` on the socket until `stop` is set; unfinished answers get ten more seconds."""
+    """Serve `app`, an ASGI application, on a listening socket until `stop` is set.
+
+    After that, unfinished answers get ten more seconds.
+    """
     connections = min(limits.connections, _open_files() // 4)
     settings = uvicorn.Config(
         app,
@@ -228,13 +232,14 @@ def _open_files() -> int:
 
 
 class _Protocol(H11Protocol):
-    """A client's connection, closed if the client sends too slowly.
+    """The HTTP connection of one client, which is closed if the client sends too slowly.
 
-    A new connection above the limit closes the oldest one whose request is unfinished.
+    If a new connection exceeds the greatest number of open connections, the oldest connection with
+    an unfinished request is closed.
     """
 
     _state: object = None
-    """The state of the client, as h11 names it, for which the timer runs."""
+    """The client's state in h11, such as SEND_BODY, when the timer was last restarted."""
     _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, limits: Limits, most: int, **uvicorns: Any) -> None:
@@ -289,9 +294,10 @@ class _Protocol(H11Protocol):
 
 
 class _OneLineAMinute(logging.Filter):
-    """A log filter that passes one warning about clients a minute, and all other records.
+    """A log filter that passes at most one line about clients a minute, and all other lines.
 
-    The next line that passes says how many were dropped before it.
+    Lines about clients are warnings, and errors of accepting a connection. A line that passes says
+    how many such lines were dropped before it.
     """
 
     def __init__(self) -> None:

@@ -55,14 +55,15 @@ class Watched:
 
 
 _watched: WeakSet[Watched] = WeakSet()
-"""All open stores: OpenTelemetry has one gauge for all of them together."""
+"""The stores whose backlogs are reported, as one sum: a gauge exists once in a process."""
 _watching = threading.Lock()
 
 
 def watch(read: Callable[[], Backlog]) -> Watched:
-    """Report a store's backlog, which `read` returns, until `stop` is called on the result.
+    """Report a store's backlog in the metrics until `stop` is called on the result.
 
-    The caller must keep the result: without a reference to it, reporting ends.
+    `read` returns the current backlog. The caller must keep the result: without a reference to it,
+    reporting ends.
     """
     watched = Watched(read)
     with _watching:
@@ -104,15 +105,19 @@ _meter.create_observable_gauge(
 
 
 def decided(kind: str, *, pending: bool, by: str) -> None:
-    """Count a decision. `by` is the name of the model that decided, or of whoever else did."""
+    """Count a decision in the metrics.
+
+    `kind`: its action, such as `merge`. `pending`: whether a model is still to be asked. `by`: the
+    name of the model that decided, "person", or "policy" for the rules.
+    """
     _decisions.add(1, {"kind": kind, "pending": pending, "by": by})
 
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
-    """Open a span with these attributes, and yield it.
+    """Open a tracing span named `memory_dedup.NAME` with these attributes, and yield it.
 
-    Of an exception only the type is recorded, because its message may quote texts.
+    If the block raises an exception, only its type is recorded, since its message may quote texts.
     """
     with _tracer.start_as_current_span(
         f"{_NAME}.{name}",
@@ -131,7 +136,8 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
 async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Answer:
     """Await and return a model's answer; record its duration and tokens, or the error.
 
-    `question` is the kind of question, which names the span.
+    `model`: the model's name. `question`: the kind of question, such as `judge`, which becomes part
+    of the span's name.
     """
     named: dict[str, Value] = {"model": model, "question": question}
     usage, started_s = Usage(calls=1), time.perf_counter()

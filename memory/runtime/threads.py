@@ -15,15 +15,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Of = TypeVar("Of")
 Progress = Callable[[int, int], None]
-"""A callback that receives how much is done and how much there is in all."""
+"""A callback that is called with two numbers: how many items are done, and how many there are."""
 _STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a blocking call in a thread and return its result.
 
-    A thread cannot be stopped: if the task is cancelled, it ends only after the thread has. So the
-    caller can then safely close the store or write the same again.
+    A thread cannot be stopped. If the calling task is cancelled, this function waits until the call
+    has ended, and only then raises CancelledError. So no thread still uses what the caller closes.
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
@@ -39,9 +39,10 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Run a call, in a thread if the texts that it reads are long.
+    """Return the result of `call`, and run it in a thread if the texts that it reads are long.
 
-    `texts` are only measured; the call receives `args` and `kwargs`.
+    `texts` are only measured, and the call receives only `args` and `kwargs`. Texts are long if
+    they have more than 2,000 characters together.
     """
     if sum(map(len, texts)) <= _SHORT:
         return call(*args, **kwargs)
@@ -60,7 +61,8 @@ async def side_by_side(
 ) -> None:
     """Await `call(item)` for every item, at most `at_once` at a time.
 
-    The first failure cancels the other calls and is raised.
+    The first failure cancels the other calls and is raised. `on_progress` is called after each item
+    with the number of items done and the number of all items.
     """
     left = iter(items)
     done = 0
@@ -83,9 +85,9 @@ async def side_by_side(
 
 
 class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
-    """One value for each event loop, since a caller may run several loops in several threads.
+    """A mapping from event loop to value, since a process may run several loops in its threads.
 
-    For objects that work only in the loop in which they were made, such as semaphores.
+    It is for objects that work only in the loop in which they were made, such as semaphores.
     """
 
     def mine(self, make: Callable[[], Of]) -> Of:
@@ -96,10 +98,10 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
         return self[loop]
 
     async def made_aside(self, make: Callable[[], Of]) -> Of:
-        """Return the running loop's value; at first use `make` runs in a thread.
+        """Return the running loop's value; at first use, `make` creates it in another thread.
 
-        For values that are slow to make: reading certificates or importing code would block the
-        loop.
+        This is for values that are slow to make, for example because `make` reads certificates or
+        imports code, which would block the loop.
         """
         loop = asyncio.get_running_loop()
         return self.get(loop) or self.setdefault(loop, await in_thread(make))
@@ -163,7 +165,10 @@ def terminate_as_interrupt() -> Callable[[], bool]:
 
 
 def end_quietly() -> None:
-    """Let another Ctrl-C end the process without a traceback; call it when everything is closed."""
+    """Let the next Ctrl-C end the process without a traceback.
+
+    Call this function only after everything is closed.
+    """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
