@@ -300,7 +300,7 @@ class Batch:
         """Settle the groups of a round: apply replacements, then ask questions concurrently."""
         free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]
-        one_more = _counted(on_progress, len(groups))
+        one_more = _step_counter(on_progress, len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
@@ -373,7 +373,7 @@ class Batch:
         """
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
-        one_more = _counted(on_progress, sum(map(len, scopes)))
+        one_more = _step_counter(on_progress, sum(map(len, scopes)))
         reader = PageReader(
             self._judging,
             self._calls,
@@ -432,7 +432,7 @@ class Batch:
         return {(scope, low, high) for scope, low, high in pairs}
 
 
-def _counted(tell: Progress | None, count: int) -> Callable[..., None]:
+def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
     """Return a function that counts finished steps, and reports the number to `tell`.
 
     It takes the number of steps (default: 1). `count`: the number of all steps, for `tell`.

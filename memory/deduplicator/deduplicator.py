@@ -290,7 +290,7 @@ class MemoryDeduplicator:
                 paid = effort.lost if not settled else Usage()
                 settled.append(Outcome(found.memory, Action.KNOWN, "it arrived before", paid))
                 continue
-            new = found if before is None else self._seen(found, before)
+            new = found if before is None else self._with_pending(found, before)
             if new is None:
                 break
             decided = await self._decide_one(new, incoming, effort, alone=not settled)
@@ -348,7 +348,7 @@ class MemoryDeduplicator:
         condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
 
-    def _seen(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
+    def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
         """Return `new` with the matches it will have once the decisions in `before` are applied.
 
         Return None if only a new search of the store can tell.

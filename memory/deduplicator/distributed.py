@@ -84,7 +84,7 @@ class DistributedExecutor:
             for block, pairs in zip(run, answer, strict=True):
                 found[block.search].append((block, pairs))
             compared.done(sum(block.part.comparisons(block.across) for block in run))
-        return (_put_together(one, parts) for one, parts in zip(searches, found, strict=True))
+        return (_combined(one, parts) for one, parts in zip(searches, found, strict=True))
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
         parts = [groups[start : start + _GROUPS] for start in range(0, len(groups), _GROUPS)]
@@ -147,28 +147,28 @@ def _found_in(
     return [block.part.find(vectors, block.across, threads) for block in run]
 
 
-def _answer(future: Future[T] | None, here: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return the result of a task; if the task failed, call `here` in this process instead."""
+def _answer(
+    future: Future[T] | None, fallback: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Return the result of a task; if the task failed, call `fallback` in this process instead."""
     try:
         if future is not None:
             return future.result()
     except Exception as exc:  # whatever a worker dies of
         logger.warning("a worker's task failed (%s): it is done here", type(exc).__name__)
-    return here(*args, **kwargs)
+    return fallback(*args, **kwargs)
 
 
-def _put_together(
-    search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
-) -> CandidatePairs:
+def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]) -> CandidatePairs:
     """Combine the results of a search's blocks into the result of the search."""
-    upper = joined(_moved(block, found.upper) for block, found in parts)
-    near = joined(_moved(block, found.nearest) for block, found in parts)
+    upper = joined(_renumbered(block, found.upper) for block, found in parts)
+    near = joined(_renumbered(block, found.nearest) for block, found in parts)
     counts = np.sum([found.counts for _, found in parts], axis=0)
     nearest = nearest_of(near, len(search.keys), search.neighbours)
     return CandidatePairs(in_order(upper), nearest, counts)
 
 
-def _moved(block: _Block, pairs: Pairs) -> Pairs:
+def _renumbered(block: _Block, pairs: Pairs) -> Pairs:
     """Return the pairs of a block with the row numbers of the whole search."""
     if block.across is None:
         return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)

@@ -210,9 +210,9 @@ class Judging:
         settled: list[Part] = []
         for n in range(0, len(parts), MOST_READ):
             settled += await self.reader.settle(parts[n : n + MOST_READ], asking)
-        return [await self._own(question, verdict, settled) for question in questions]
+        return [await self._decide_group(question, verdict, settled) for question in questions]
 
-    async def _own(
+    async def _decide_group(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | None:
         """Decide about one group of a page. `parts`: all groups in the model's answer, checked.

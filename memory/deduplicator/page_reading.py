@@ -148,7 +148,7 @@ class ScopeReading:
         )
         groups = [group for found in await asyncio.gather(*read) for group in found]
         most = min(MOST_IN_GROUP, self._reader.judging.model.page_size)
-        groups = await self._checked(_untangled(groups, self._context, most))
+        groups = await self._checked(_without_overlaps(groups, self._context, most))
         for group in await self._ask_again(groups):
             await self._settle(group)
         for plan, its in zip(plans, pages, strict=True):
@@ -199,7 +199,7 @@ class ScopeReading:
         Raises: ModelError.
         """
         judge = self._reader.judging.model.judge
-        verdict: Verdict = await self._asked(lambda asking: asking.ask(judge, question))
+        verdict: Verdict = await self._within_limits(lambda asking: asking.ask(judge, question))
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
         apart = self._context.apart
         parts = await in_thread_if_long(texts, page_parts, question, verdict, apart)
@@ -207,7 +207,7 @@ class ScopeReading:
         pages.append(page)
         return [_NamedGroup(page, part) for part in parts]
 
-    async def _asked(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
+    async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         """Call `ask` within the limits on calls, seconds and concurrency; return its result.
 
         Its cost is added to `usage`. If it fails, the reason is noted in `failure`.
@@ -239,7 +239,7 @@ class ScopeReading:
     async def _check(self, groups: Sequence[_NamedGroup]) -> None:
         parts = [group.part for group in groups]
         try:
-            settled = await self._asked(
+            settled = await self._within_limits(
                 lambda asking: self._reader.judging.reader.settle(parts, asking)
             )
         except ModelError as exc:
@@ -363,7 +363,7 @@ def _is_refused(group: _NamedGroup) -> bool:
     return group.part.belief is Belief.REFUSED
 
 
-def _untangled(
+def _without_overlaps(
     groups: Sequence[_NamedGroup], context: ScopeContext, most: int
 ) -> list[_NamedGroup]:
     """Combine groups that share members into one, which the model is asked about once more.

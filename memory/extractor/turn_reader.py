@@ -508,7 +508,7 @@ def _asked(turn: Turn) -> list[KeptCandidate]:
     ]
 
 
-def _said_by(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
+def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
     """Return the turns that a candidate comes from; None if only the bot spoke them.
 
     The memory belongs to the user that the candidate names, if that user spoke one of its turns,
@@ -536,7 +536,7 @@ def _limited(
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
-        if (said := _said_by(candidate, asked)) is not None:
+        if (said := _source_turns(candidate, asked)) is not None:
             by_turn.setdefault(said.anchor.seq, []).append((said, candidate))
     in_turn = chain.from_iterable(zip_longest(*by_turn.values()))
     found = [one for one in in_turn if one is not None]

@@ -171,10 +171,10 @@ class OpenAIModel(RemoteModel):
                     "/chat/completions", cast_to=object, body=body, options=self._server.request
                 )
             except Exception as exc:  # the SDK, its HTTP library and json each raise their own
-                if self._gave_way(exc, structure, body):
+                if self._drop_refused(exc, structure, body):
                     continue
                 raise _mapped(exc, self.called) from exc
-            return self._said(response)
+            return self._raw_answer(response)
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
         form = None
@@ -192,7 +192,7 @@ class OpenAIModel(RemoteModel):
         }
         return body | self._temperature | ({"response_format": form} if form else {})
 
-    def _gave_way(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
+    def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
         """Drop the option that a server refused; return whether there was one to drop.
 
         `exc`: the failure. `structure`: how the request asked for JSON. `body`: the request.
@@ -213,7 +213,7 @@ class OpenAIModel(RemoteModel):
             self._structure = weaker
         return True
 
-    def _said(self, response: object) -> RawAnswer:
+    def _raw_answer(self, response: object) -> RawAnswer:
         """Return the text and the cost of a response, and why it cannot be used, if so.
 
         Raises: ModelAnswerError if it is not a chat completion.
