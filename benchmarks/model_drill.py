@@ -1,11 +1,12 @@
-"""Writes while the language model fails in every way it can: is anything lost or unexplained?
+"""Write while the language model fails in every possible way: is anything lost or unexplained?
 
     python -m benchmarks.model_drill [--writes N] [--seed N] [--json]
 
-The real google-genai client, wired as in production, asks a server on loopback that speaks
-Gemini's wire format and whose answers are drawn: right, or one of `FAULTS`; now and then it is
-down for a while, so that the circuit breaker opens. Eight people tell near-copies of facts (cosine
-0.92: the judge is asked), all at the same time. Time-outs, pauses and budgets are short.
+The real google-genai client, configured as in production, asks a local server that speaks Gemini's
+wire format. Each of its answers is drawn at random: right, or one of `FAULTS`. Now and then the
+server is down for a while, so that the circuit breaker opens. Eight people write near-copies of
+facts at the same time; their cosine is 0.92, so that the judge is asked. Time-outs, pauses and
+budgets are short.
 """
 
 from __future__ import annotations
@@ -54,34 +55,34 @@ from tests.readings import answered
 PEOPLE = "Mia Jonas Aya Omar Ines Tom Lena Raj".split()
 THINGS = [a + b for a in "ba de ki lo nu".split() for b in "lan mor rin sek tup".split()]
 DETAILS = "big old red loud".split()
-"""In the order in which every text names them."""
+"""The details that a text may name, in the order in which it names them."""
 TIMEOUT_S = 0.2
 _TO_A_FACT = 10
-"""How often a fact is told in near-copies."""
+"""The number of near-copies of each fact."""
 _SHARE_OF_FAULTS = 0.4
 _OUTAGE_EVERY = 400
-"""Requests, the first after half as many."""
+"""The number of requests between two outages; the first comes after half as many."""
 _OUTAGE_S = 1.0
-"""Enough to open the breaker, and to fail a trial or two."""
+"""The duration of an outage: enough to open the breaker and to fail a trial call or two."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a drill found; `lost` and `unexplained` are to be 0."""
+    """The results of a drill; `lost` and `unexplained` have to be 0."""
 
     writes: int
     asked: int
-    """Requests that reached the server."""
+    """The number of requests that reached the server."""
     faults: dict[str, int]
     pending: int
     lost: int
     unexplained: int
     reasons: dict[str, int]
-    """Why questions stayed open, as the ledger tells."""
+    """The reasons for which questions stayed open, as the ledger has them, with their counts."""
     undecided: int
-    """Of the pending questions, those about memories that all live still."""
+    """The number of pending questions whose memories are all still live."""
     undecided_after: int | None
-    """The same after a batch on a model that works again."""
+    """The same number after a batch with a model that works again; None if there was no batch."""
     lost_after: int | None
     seconds: float
 
@@ -107,9 +108,9 @@ def main() -> None:
 
 
 def drill(writes: int, seed: int, folder: Path, *, settle: bool = False) -> Report:
-    """Tell so many texts while the model fails, then look at the ledger.
+    """Write `writes` texts while the model fails, and then check the ledger.
 
-    `settle` runs a batch afterwards, on a model that works again.
+    With `settle`, a batch with a model that works again runs afterwards.
     """
     weather, told = Weather(random.Random(seed)), near_copies(writes, random.Random(seed))
     ledger = Ledger.create(f"sqlite:///{folder / 'ledger.db'}")
@@ -162,7 +163,10 @@ def impatient(url: str) -> Config:
 
 
 def near_copies(writes: int, draw: random.Random) -> list[Memory]:
-    """Near-copies in time order: the same thing with another number is another fact."""
+    """Return near-copies of facts in time order.
+
+    Texts with the same thing and another number are different facts.
+    """
     facts = THINGS[: max(1, min(len(THINGS), writes // len(PEOPLE) // _TO_A_FACT))]
     return [
         Memory(
@@ -184,7 +188,10 @@ def text_of(user: str, number: str, details: set[str], thing: str) -> str:
 
 
 class Embedder:
-    """Texts about one thing at cosine 0.92 to each other, about different things at most 0.08."""
+    """An embedder whose vectors have cosine 0.92 for texts about the same thing.
+
+    For texts about different things, the cosine is 0.08 at most.
+    """
 
     fingerprint = "drill-64"
 
@@ -198,7 +205,7 @@ class Embedder:
 
 
 async def write_all(store: MemoryStore, config: Config, told: Sequence[Memory]) -> Witness:
-    """Everybody at once, each person's memories in order."""
+    """Write the memories of all people concurrently, those of one person in order."""
     async with aclosing(build_model(config)) as model:
         witness = Witness(model)
         deduplicator = build_deduplicator(store, config, witness)
@@ -208,7 +215,7 @@ async def write_all(store: MemoryStore, config: Config, told: Sequence[Memory]) 
 
 
 async def clean_up(store: MemoryStore, url: str) -> None:
-    """A batch with as much patience as by default."""
+    """Run a batch with the default time-outs and retries, on the model at `url`."""
     config = Config(llm=LLMConfig(base_url=url), api_key=SecretStr("loopback"))
     async with aclosing(build_model(config)) as model:
         await build_deduplicator(store, config, model).deduplicate_all()
@@ -218,7 +225,10 @@ async def clean_up(store: MemoryStore, url: str) -> None:
 
 
 def right_answer(question: dict[str, Any]) -> str:
-    """Those with the same number and thing are one, with the details of all; an honest reading."""
+    """Return the right answer to a question of the judge or of a second reading.
+
+    Texts with the same number and thing are merged into one with the details of all.
+    """
     if "merges" in question:
         return answered(question, {})
     groups: dict[tuple[str, str], list[list[str]]] = {}
@@ -238,7 +248,7 @@ def right_answer(question: dict[str, Any]) -> str:
 
 
 def _shown(question: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Number and text of each memory, of a pair or of a page."""
+    """Yield the number and the text of each memory that a question shows, a pair or a page."""
     memories = question.get("memories", ())
     if isinstance(memories, dict):  # a page, by day
         memories = [{"number": n, "content": text} for day in memories.values() for n, text in day]
@@ -267,11 +277,11 @@ FAULTS: dict[str, Callable[[str], Answer]] = DOWN | {
     "empty": lambda _right: said(""),
     "invented": lambda _right: said('{"groups": [{"members": [1, 2], "text": "Pip sails."}]}'),
 }
-"""By kind, what is answered in the place of the right answer."""
+"""By the kind of fault, the function that turns the right answer into the faulty one."""
 
 
 class Weather:
-    """Draws each answer. Requests come from several threads."""
+    """Draws the answer to each request, right or faulty. It is thread-safe."""
 
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
@@ -307,7 +317,10 @@ class Weather:
 
 @dataclass
 class Witness:
-    """The model, and how each question to it ended: by its members, empty where it was answered."""
+    """Wraps the model and records how each question ended.
+
+    `ended` has, by the ids of a question's members, its error; an empty text if it was answered.
+    """
 
     model: LanguageModel
     ended: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -352,7 +365,10 @@ class Witness:
 
 
 def lost(store: MemoryStore, told: Sequence[Memory]) -> list[str]:
-    """Texts that no live memory stands for and states, or whose memory a search does not find."""
+    """Return the texts that are lost.
+
+    A text is lost if no live successor of its memory states it, or if a search does not find that.
+    """
     return [memory.content for memory in told if not _kept(store, memory)]
 
 
@@ -368,12 +384,15 @@ def _kept(store: MemoryStore, memory: Memory) -> bool:
 
 
 def _states(known: Memory, told: Memory) -> bool:
-    """In this drill's language a text states another one where it has all of its words."""
+    """Return whether one text states all of another; in this drill it must have all its words."""
     return set(told.content.rstrip(".").split()) <= set(known.content.rstrip(".").split())
 
 
 def unexplained(store: MemoryStore, witness: Witness) -> list[tuple[str, ...]]:
-    """Questions whose end the ledger does not tell: what was decided, and why it stayed open."""
+    """Return the questions, as the ids of their members, that the ledger does not explain.
+
+    For each, it must have a decision with a reason, which names the fault if the model failed.
+    """
     told: dict[tuple[str, ...], list[DecisionRecord]] = {}
     for decision in store.history():
         told.setdefault(decision.members, []).append(decision)
@@ -396,12 +415,12 @@ def open_questions(store: MemoryStore) -> list[DecisionRecord]:
 
 
 def undecided(store: MemoryStore) -> list[DecisionRecord]:
-    """Open questions whose members all live still: no later decision has overtaken them."""
+    """Return the open questions whose members are all live, so that they still need an answer."""
     return [one for one in open_questions(store) if all(map(store.get, one.members))]
 
 
 def kind_of(reason: str) -> str:
-    """A reason without what differs from one time to the next."""
+    """Return the constant part of a reason, without details that differ from case to case."""
     return reason.partition(";")[0].partition(":")[0]
 
 

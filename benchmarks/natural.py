@@ -1,23 +1,26 @@
-"""The whole pipeline over memories that a language model extracted: what is asked, found, lost.
+"""Run the whole pipeline over memories that a language model extracted: questions, finds, losses.
 
     python -m benchmarks.natural --natural FILE --memories FILE
         [--groups FILE [--reader a|b] [--one-scope]] [--json]
     python -m benchmarks.natural --sentences FILE [--language ja] [--json]
 
 `--memories`: JSON Lines in time order with `id`, `user`, `content`, `timestamp`. `--natural`: some
-of the pairs of one user, `a` and `b`, with a `label`: same, merge, apart. `--groups`: which of the
-memories (`id`) two readers put together, page by page. The model is scripted: it joins what the
-chosen reader joined (without `--groups`, what is labelled same or merge), leaves apart what it
-never saw together, writes texts that state all their members, but for one in ten, and reads
-honestly. One by one in time order, and as a batch, which is run once more. `found` is the share of
-pairs that are one memory in the end; a fact is lost where no live memory has its words or stands
-for them. Tokens are characters / 4 of what a server would be sent and would answer.
+pairs of memories of one user, `a` and `b`, with a `label`: same, merge, apart. `--groups`: which
+memories (`id`) each of two human readers put into one group, page by page.
 
-`--one-scope`: all memories in one scope, and the share of the pairs that both readers join which
-share a page, beside the pages a memory, in one pass and in a thorough one.
+The model is scripted. It joins what the chosen reader joined (without `--groups`, the pairs
+labelled same or merge), and no other pairs. Nine in ten of its merged texts state all their
+members; the second reading finds the others. The memories are written one by one in time order, and
+then in another store as a batch, which is run twice. `found` is the share of pairs that are one
+memory in the end. A fact is lost if no live memory states it. Tokens are estimated as characters
+divided by 4, of what a server would be sent and would answer.
+
+`--one-scope`: put all memories into one scope. Reported are the share of the pairs joined by both
+readers that appear on the same page, and the number of pages per memory, for one pass and for a
+thorough one.
 
 `--sentences`: JSON Lines with `a`, `b`, `lang`, `label`: 3,000 sentences of one language in one
-store, with the offline judge; a fact is what pairs labelled `duplicate` tie together.
+store, with the offline judge. Sentences that pairs labelled `duplicate` connect are one fact.
 """
 
 from __future__ import annotations
@@ -59,27 +62,27 @@ from memory.text import normalise
 
 WAYS = ("one by one", "batch")
 ENOUGH = 1_000_000
-"""Calls: here nothing is left for the next run."""
+"""A number of model calls that is never reached, so that one run asks everything."""
 Pair = tuple[str, str, str]
-"""Whose, and two normalised texts."""
+"""The user, and two normalised texts in alphabetical order."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was asked, and what became of the pairs that somebody has read."""
+    """The figures of a filled store: what was asked, and what became of the labelled pairs."""
 
     memories: int
     same_found: float
-    """Share of the pairs labelled same."""
+    """The share of the pairs labelled same that are one memory in the end."""
     merge_found: float
     grouped_found: float
-    """Share of the pairs that the model joins wherever it sees them."""
+    """That share of the pairs which the model joins whenever it sees them."""
     calls_each: float
     tokens_each: float
     apart_joined: int
     facts_lost: int
     corrupted_applied: int
-    """Merged texts that leave a member out, and live."""
+    """The number of live memories whose merged text leaves a member out."""
     questions: int
     pages: int
     second_readings_per_100_merges: float
@@ -90,7 +93,11 @@ class Found:
 
 @dataclass(frozen=True)
 class OnPages:
-    """How pages of one scope of all memories would show the pairs that both readers join."""
+    """The figures of the pages that one scope with all memories would have.
+
+    `shared` is the share of the pairs joined by both readers that are on the same page.
+    `pages_each` and `shown_each` are pages, and memories shown, per memory.
+    """
 
     shared: float
     pairs: int
@@ -100,7 +107,7 @@ class OnPages:
 
 @dataclass(frozen=True)
 class Crowd:
-    """What one language's sentences cost, and whether the offline judge glued any."""
+    """The questions about one language's sentences, and the wrong merges of the offline judge."""
 
     how: str
     sentences: int
@@ -110,16 +117,16 @@ class Crowd:
     questions_each: float
     apart_joined: int
     longest: int
-    """Characters of the longest memory."""
+    """The number of characters of the longest memory."""
     questions_of_a_second_batch: int
     seconds: float
 
 
 class ByReading(OfflineModel):
-    """Says what a reader said of each pair; of what nobody read together, that it is apart.
+    """A scripted model that joins the pairs that a human reader joined, and no others.
 
-    A merged text is that of the newest member, with a word for each other text that it states; one
-    in ten leaves a member out, until it is told so. It reads as honestly as it knows.
+    A merged text is that of the newest member with a word added; `stated_by` tells which texts it
+    states. One in ten leaves a member out at first. The second reading finds all of these.
     """
 
     name = "by a reading"
@@ -128,14 +135,14 @@ class ByReading(OfflineModel):
     def __init__(self, joined: Set[Pair]) -> None:
         self._joined = joined
         self._states: dict[str, frozenset[str]] = {}
-        """The texts that a merged one states."""
+        """The texts that each merged text states."""
         self._written = 0
         self.corrupted: set[str] = set()
         self.pages = 0
         self.readings = 0
         self.merges_read = 0
         self.shown: list[tuple[str, tuple[tuple[str, ...], ...]]] = []
-        """Of each question whose memories, and of each member the texts it was made from."""
+        """For each question, its user, and the texts from which each of its members was made."""
 
     async def judge(self, question: Question) -> Verdict:
         members, user = question.members, question.members[0].user or ""
@@ -155,7 +162,10 @@ class ByReading(OfflineModel):
         return Verdict(parts=parts, usage=self._usage(question, parts))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Lists the members whose texts are left out; passes its trial."""
+        """Read merges a second time, and list the members whose texts are left out.
+
+        It also passes the test that a model has to pass before its readings count.
+        """
         if tuple(merges) == TRIAL:
             found = [MergeReading(lost=() if faithful else ("it",)) for faithful in FAITHFUL]
             return Rereading(readings=tuple(found), usage=Usage(calls=1))
@@ -166,7 +176,7 @@ class ByReading(OfflineModel):
         return Rereading(readings=tuple(map(self._read, merges)), usage=usage)
 
     def stated_by(self, content: str) -> frozenset[str]:
-        """The texts that it states: itself, or those that it was made from."""
+        """Return the texts that `content` states: itself, or those from which it was merged."""
         text = normalise(content)
         return self._states.get(text, frozenset([text]))
 
@@ -176,7 +186,7 @@ class ByReading(OfflineModel):
         return MergeReading(lost=tuple(sorted(sources - stated)))
 
     def _text(self, members: Sequence[Memory], question: Question) -> str:
-        """Nobody is merged by a text that it does not write itself."""
+        """Return the text into which the members are merged."""
         self._written += 1
         *older, newest = (self.stated_by(member.content) for member in members)
         left_out = older[:1] if self._written % 10 == 0 and not question.objection else []
@@ -189,7 +199,7 @@ class ByReading(OfflineModel):
         return text
 
     def _usage(self, question: Question, parts: Sequence[MergeGroup]) -> Usage:
-        """As a server would count it, four characters a token."""
+        """Return the usage of an answer, with one token for four characters."""
         ask = page_question if question.is_page else judge_question
         told = PAGE if question.is_page else JUDGE
         members = [question.members[n] for part in parts for n in part.members]
@@ -202,7 +212,7 @@ def _tokens(sent: int, said: int) -> Usage:
 
 
 class Counting(OfflineModel):
-    """The offline judge, and how often it was asked."""
+    """The offline judge, which counts its questions."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -265,9 +275,10 @@ def _config(folder: str) -> Config:
 def natural(
     memories: Sequence[Row], pairs: Sequence[Row], how: str, joined: Set[Pair] | None = None
 ) -> Found:
-    """Fill a store one by one or as a batch; the clock covers the filling only.
+    """Fill a store as `how` says, one by one or as a batch, and return its figures.
 
-    `joined` are the pairs that the model joins; None: those labelled same or merge.
+    `joined` are the pairs that the model joins; None means those labelled same or merge. `seconds`
+    covers the filling only.
     """
     labels = {
         (row["user"], *_ordered(normalise(row["a"]), normalise(row["b"]))): str(row["label"])
@@ -309,7 +320,7 @@ def natural(
 
 
 def joined_by(memories: Sequence[Row], groups: Sequence[Row], reader: str) -> set[Pair]:
-    """The pairs that a reader put into one group."""
+    """Return the pairs of memories that a reader put into one group."""
     told = {row["id"]: row for row in memories}
     return {
         (told[a]["user"], *_ordered(normalise(told[a]["content"]), normalise(told[b]["content"])))
@@ -321,7 +332,7 @@ def joined_by(memories: Sequence[Row], groups: Sequence[Row], reader: str) -> se
 
 
 def one_scope(memories: Sequence[Row], groups: Sequence[Row]) -> dict[str, OnPages]:
-    """All memories as if they were of one user, one pass and a thorough one."""
+    """Return the figures of one pass and of a thorough one, with all memories given to one user."""
     both = joined_by(memories, groups, "a") & joined_by(memories, groups, "b")
     pairs = {pair[1:] for pair in both}
     with tempfile.TemporaryDirectory() as folder, open_store(_config(folder)) as store:
@@ -354,7 +365,7 @@ def _ordered(a: str, b: str) -> tuple[str, str]:
 
 
 def _ends(store: MemoryStore, told: Sequence[Memory]) -> dict[tuple[str, str], set[str]]:
-    """Who lives for each text of a user today."""
+    """Return the ids of the live memories that stand for each text, by user and normalised text."""
     with store.ledger.reading() as reader:
         alive = reader.memories.living_ids(memory.id for memory in told)
     ends: dict[tuple[str, str], set[str]] = {}
@@ -376,7 +387,10 @@ def _share(labels: Mapping[Pair, str], found: Set[Pair], wanted: str) -> float:
 
 
 def _lost(store: MemoryStore, told: Sequence[Memory], model: ByReading) -> int:
-    """Memories that no live one of their user states; a rule retires only what another states."""
+    """Return how many memories no live memory of their user states.
+
+    A memory that was retired without a model counts as stated by the one that replaced it.
+    """
     stated: dict[str, set[str]] = {}
     for memory in store.memories():
         stated.setdefault(memory.user or "", set()).update(model.stated_by(memory.content))
@@ -391,7 +405,7 @@ def _lost(store: MemoryStore, told: Sequence[Memory], model: ByReading) -> int:
 
 
 def _covered(store: MemoryStore) -> dict[str, str]:
-    """For each text that was retired without a model, the one that states it."""
+    """Return, for each text that was retired without a model, the text that replaced it."""
     found: dict[str, str] = {}
     with store.ledger.reading() as reader:
         for record in store.history():

@@ -1,13 +1,14 @@
-"""Other people's stores: all rows in or named, written back, and taken back after a kill.
+"""Import other programs' stores, write changes back to them, and undo that after a kill.
 
     python -m benchmarks.other_stores --rows 20000           # a Chroma collection of four layouts
     python -m benchmarks.other_stores --mem0 2000            # mem0 itself; pip install mem0ai
     python -m benchmarks.other_stores --kills 50 [--seed 1]
     python -m benchmarks.other_stores --steps 50000 [STORE ...]   # store_steps.py says which
 
-A kill drill writes back to a copy of a collection of 2,400 rows (1,200 to delete, 100 to update),
-is killed at a random moment after the undo file was synced, and takes back what was written.
-`lost`: runs after which any row, value or bit of a vector was not as before.
+After an import, each row must be a memory or be named in an error. A kill drill writes back to a
+copy of a collection of 2,400 rows (1,200 to delete, 100 to update), is killed at a random moment
+after the undo file was written, and is then undone. `lost` counts the runs after which any row,
+value or bit of a vector differed from before.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def kills(folder: Path, count: int, chance: random.Random) -> None:
 
 
 def prepare(folder: Path) -> dict[str, Any]:
-    """A collection, and a store that was imported from it and cleaned."""
+    """Make a collection, and a store that was imported from it and cleaned up."""
     texts = [f"The user keeps box {n} in room {n % 7}." for n in range(ROWS)]
     with closing(client_at(folder / "whole")) as client:
         made = client.create_collection(NAME, embedding_function=None)
@@ -190,7 +191,7 @@ def pairs(known: list[Memory], start: int, end: int) -> Iterator[tuple[Memory, M
 
 
 def unkilled(folder: Path) -> float:
-    """How long the writing alone takes."""
+    """Return how many seconds a write-back takes after its undo file, if it is not killed."""
     place, undo = fresh(folder)
     run = subprocess.Popen(command(place, folder / "data", undo), stdout=subprocess.PIPE)
     assert run.stdout is not None
@@ -201,7 +202,7 @@ def unkilled(folder: Path) -> float:
 
 
 def fresh(folder: Path) -> tuple[Path, Path]:
-    """A copy of the collection under a name of its own, and where its undo file goes."""
+    """Return the folder of a new copy of the collection, and the path for its undo file."""
     place = Path(tempfile.mkdtemp(dir=folder)) / "theirs"
     shutil.copytree(folder / "whole", place)
     return place, place.with_name("undo.jsonl")
@@ -213,7 +214,7 @@ def command(place: Path, data: Path, undo: Path) -> list[str]:
 
 
 def back(place: Path, data: Path, undo: Path) -> None:
-    """What is killed: says a word once the undo file is there."""
+    """Carry out the write-back that is killed; print a word once the undo file exists."""
 
     def report_start(done: int, _whole: int) -> None:
         if done == 0:
@@ -229,7 +230,7 @@ def back(place: Path, data: Path, undo: Path) -> None:
 
 
 def held(place: Path) -> dict[str, Any]:
-    """Every row, its vector to the bit."""
+    """Return every row of the collection, with the exact bytes of its vector."""
     with closing(client_at(place)) as client:
         collection = client.get_collection(NAME, embedding_function=None)
         page = collection.get(include=["metadatas", "embeddings"])

@@ -1,13 +1,15 @@
-"""What pages cost: to grow them for a large store, and to read what is new in one.
+"""Measure what pages cost: forming them for a large store, and reading what is new in a store.
 
     python -m benchmarks.paging --grow 100000 [--json]
     python -m benchmarks.paging --late 100 --of 10000 [--json]
 
-Made-up memories of one user. `--grow`: a dry run for a model that reads pages; the clock covers all
-of `deduplicate_all(dry_run=True)`, that of its pairs the search inside it, so that `times` is what
-growing pages costs beside the pair search alone. `--late`: a batch over the store, then a second
-one after so many new memories; `neighbours_shown` is how many of the ten nearest of a new memory
-were on a page with it, on average. The model groups nothing.
+A page is a group of similar memories that a model reads in one call. All memories are made up and
+of one user, and the model merges nothing.
+
+`--grow` times a dry run, all of `deduplicate_all(dry_run=True)`, and the search for pairs inside
+it; `times` is the ratio of the two. `--late` runs a batch over the store, adds that many new
+memories, and runs a second batch. `neighbours_shown` is how many of the ten nearest memories of a
+new one were on a page with it, on average.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ from memory.text import text_key
 
 NEAREST = 10
 ENOUGH = 1_000_000
-"""Calls: nothing is left for the next run."""
+"""A number of model calls that is never reached, so that one run reads everything."""
 
 
 @dataclass(frozen=True)
 class Grown:
-    """What a dry run with pages took."""
+    """The time and memory of a dry run with pages; `times` is its time / the pair search's."""
 
     memories: int
     pages: int
@@ -52,7 +54,7 @@ class Grown:
 
 @dataclass(frozen=True)
 class Late:
-    """What a batch reads when few memories are new."""
+    """What a batch over a store reads if few of its memories are new."""
 
     memories: int
     new: int
@@ -65,7 +67,7 @@ class Late:
 
 
 class Reader(OfflineModel):
-    """Reads pages, and groups nothing."""
+    """A model that reads pages, merges nothing, and records what it was shown."""
 
     name = "reads and groups nothing"
     page_size = 48
@@ -117,7 +119,10 @@ def grow(count: int) -> Grown:
 
 
 def late(new: int, count: int) -> Late:
-    """Fill and read a store, then add and read some more; each is spread over the others."""
+    """Run a batch over `count` memories, add `new` ones, and measure the next batch.
+
+    The new memories are spread evenly over all made-up ones.
+    """
     every = list(memories(count + new, users=1))
     step = len(every) // new
     arriving = every[step - 1 :: step][:new]
@@ -156,7 +161,7 @@ def _neighbours_shown(
     names: set[str],
     pages: Sequence[Sequence[str]],
 ) -> list[int]:
-    """Of each new memory that lives, how many of its nearest were on a page with it."""
+    """Return, for each live new memory, how many of its nearest memories were on a page with it."""
     found = []
     for n, one in enumerate(live):
         if one.id in names:

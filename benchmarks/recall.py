@@ -1,17 +1,20 @@
-"""What recall finds, and how long it takes: words and vectors together beside the cosine alone.
+"""Compare recall by words and vectors together with recall by the cosine alone: finds and time.
 
     python -m benchmarks.recall --memories locomo_memories.jsonl --questions locomo_qa.jsonl
     python -m benchmarks.recall --japanese benchmarks/japanese.jsonl
     python -m benchmarks.recall --first-person benchmarks/first_person.jsonl [--half kept]
     python -m benchmarks.recall --latency 50000 [--users 1000]
 
-`--memories`: JSON Lines with `conversation`, `content`, `evidence`; `--questions`: with
-`conversation`, `question`, `evidence`. A conversation is one user; recall@k is the share of a
-question's evidence, of what any memory holds, in the first k memories. `--japanese`: `user`,
-`content`, and of some a `question` that it answers. `--first-person`: `fact` and `question`, all of
-one `half` by one user, who asks. `--latency`: made-up memories; both stores are asked in turn after
-one question each that reads the vectors; the clock covers embedding and search. MiniLM is left out
-where the package of `benchmarks/minilm.py` is not installed.
+All files are JSON Lines. `--memories` has `conversation`, `content`, `evidence`; `--questions` has
+`conversation`, `question`, `evidence`. Each conversation is one user. recall@k is the share of a
+question's evidence that is found in the first k memories; evidence that no memory holds does not
+count. `--japanese` has `user`, `content`, and for some rows a `question` that the content answers.
+`--first-person` has `fact`, `question` and `half`; the facts of a half belong to one user, who asks
+the questions.
+
+`--latency` times recall of made-up memories in two stores, asked in turn. Each is asked one
+question before, which loads its vectors. The clock covers embedding and search. MiniLM is left out
+if the package of `benchmarks/minilm.py` is not installed.
 """
 
 from __future__ import annotations
@@ -38,12 +41,12 @@ from memory.store import MemoryStore
 
 ASKED = 200
 Ask = Callable[[str, str, int], list[Memory]]
-"""A user and a question: the k best memories."""
+"""Takes a user, a question and k; returns the k best memories."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Shares of the questions, or of their evidence."""
+    """What recall finds: shares of the questions, or of their evidence, in the first k memories."""
 
     embedder: str
     by: str
@@ -56,7 +59,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Took:
-    """Milliseconds of one recall."""
+    """The time of one recall in milliseconds: median and 95th percentile."""
 
     by: str
     memories: int
@@ -91,7 +94,10 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """A user's question, and what answers it: any memory that holds a part of it."""
+    """A user's question, and its answers.
+
+    A memory that holds one of `answers` answers a part of the question.
+    """
 
     user: str
     question: str
@@ -99,7 +105,7 @@ class Asked:
 
 
 def evidence(memories: Path, questions: Path) -> Iterator[Found]:
-    """Shares of the evidence of each question."""
+    """Yield, for each way of recall, the share of the questions' evidence that it finds."""
     told = read_rows(memories)
     held: dict[str, set[str]] = defaultdict(set)
     for row in told:
@@ -124,14 +130,20 @@ def japanese(rows: Sequence[Row]) -> Iterator[Found]:
 
 
 def first_person(rows: Sequence[Row]) -> Iterator[Found]:
-    """Facts of one user, whose name is the first word of one of them."""
+    """Yield how often recall finds the fact that answers a question.
+
+    All facts belong to one user, who asks the questions.
+    """
     user = {"seen": "Mia", "kept": "Tom"}[rows[0]["half"]]
     asked = [Asked(user, row["question"], frozenset([row["fact"]])) for row in rows]
     yield from found((user, row["fact"], [row["fact"]]) for row in rows)(asked)
 
 
 def found(told: Iterable[tuple[str, str, Sequence[str]]]) -> Callable[..., Iterator[Found]]:
-    """Each embedder by the cosine and by both, on the same memories."""
+    """Return a function that asks questions, with each embedder, by the cosine and by both ways.
+
+    `told` has the memories: user, text, and what the memory holds.
+    """
     memories = list(told)
 
     def ask(asked: Sequence[Asked]) -> Iterator[Found]:
@@ -157,7 +169,7 @@ def opened(embedder: Embedder, *, hybrid: bool) -> Iterator[MemoryStore]:
 def stored(
     store: MemoryStore, memories: Sequence[tuple[str, str, Sequence[str]]]
 ) -> dict[str, frozenset[str]]:
-    """What each memory holds, by its id."""
+    """Store the memories, and return what each of them holds, by its id."""
     new = [store.new_memory(content, user=user) for user, content, _ in memories]
     store.add_batch(new)
     return {one.id: frozenset(holds) for one, (_, _, holds) in zip(new, memories, strict=True)}
@@ -173,7 +185,7 @@ def shares_of(store: MemoryStore, holds: dict[str, frozenset[str]], one: Asked) 
 
 
 def latency(count: int, users: int) -> list[Took]:
-    """Questions are the texts of other memories than those stored."""
+    """Measure recall in stores of `count` memories, with texts of other memories as questions."""
     told = list(made_up.memories(count + ASKED, users, seed=5))
     with tempfile.TemporaryDirectory(prefix="recall-") as folder:
         url = f"sqlite:///{folder}/ledger.db"

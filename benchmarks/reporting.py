@@ -1,12 +1,12 @@
-"""What a report of a large audit costs: beside the audit, and on the disk.
+"""Measure what the report of a large audit costs: CPU time, and size on disk.
 
     python -m benchmarks.reporting [--groups 20000] [--rounds 3] [--json] [--keep FOLDER]
 
-A store is filled with invented memories so that an audit finds about so many groups: people with
-four facts of unlike kinds each, every fact told two or three times, as a copy, with an addition,
-or with another number. The audit and the audit with `--report FILE.html` run in turn, each as the
-command in a process of its own; seconds are of CPU, from a process's start to its end, and the
-ratio is of their medians.
+A store is filled with invented memories so that an audit finds about `--groups` groups. Each person
+has four facts of different kinds. Each fact is stated two or three times: as a copy, with an
+addition, or with another number. An audit without and one with `--report FILE.html` run in turn,
+each as a command in its own process. Seconds are CPU seconds from the start of a process to its
+end; the ratio is that of their medians.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = (
     ("work", "{who} repairs {a} machines for a company in {b} with {n} colleagues"),
     ("food", "{who} cooks {a} soup from a recipe of {b} for {n} guests"),
 )
-"""What is told of each person; unlike enough that two kinds never meet."""
+"""The kinds of facts about a person, so different that an audit never groups two kinds."""
 ADDITION = " near the old harbour"
 WORDS = "amber birch coral delta ember fjord grape hazel ivory jade kelp linen maple nutmeg".split()
 NAMES = "Anna Bela Cleo Dora Emil Fynn Gita Hugo Ines Jona Kian Lena Mika Nora Odin Pia".split()
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measure(folder: Path, groups: int, rounds: int) -> dict[str, Any]:
-    """Seconds of the audit without and with a report, and what the report weighs."""
+    """Return the CPU seconds of audits without and with a report, and the size of the report."""
     config = Config(memory=MemoryConfig(data_dir=str(folder)), llm=LLMConfig(provider="offline"))
     with open_store(config) as store:
         if not store.counts().live:
@@ -77,7 +77,7 @@ def measure(folder: Path, groups: int, rounds: int) -> dict[str, Any]:
 
 
 def seconds(folder: Path, *command: str) -> float:
-    """How much CPU a command takes from its start to its end."""
+    """Return the CPU seconds that a command takes from its start to its end."""
     environment = os.environ | {"MEMORY_DATA_DIR": str(folder), "MEMORY_LLM_PROVIDER": "offline"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
@@ -89,7 +89,7 @@ def seconds(folder: Path, *command: str) -> float:
 
 
 def memories(groups: int) -> Iterator[Memory]:
-    """Each fact two or three times; the same ones whenever they are made."""
+    """Yield memories that state each fact two or three times, with the same texts at every call."""
     rng = random.Random(15)
     at = utc_now()
     for group in range(groups):

@@ -1,17 +1,18 @@
-"""Which pairs reach the judge first: embedders and ideas compared by the questions they cost.
+"""Compare embedders by the questions that they cost: do the pairs worth merging come first?
 
     python -m benchmarks.retrieval --natural FILE --memories FILE [--json]
     python -m benchmarks.retrieval --sentences FILE [--language ja] [--json]
 
-`--memories`: JSON Lines with `user` and `content`. `--natural`: some of the pairs of one user, `a`
-and `b`, with a `label`: same, merge, apart. A question is any pair of one user in the whole of the
-memories, labelled or not, the highest score first; printed is the share of `same`, and of `same`
-and `merge`, among the first q questions per memory; then the same by half, drawn by the hash of the
-two texts. Then every pair from 0.90 on its embedder's scale. MiniLM is left out where the package
-of `benchmarks/minilm.py` is not installed.
+`--memories`: JSON Lines with `user` and `content`. `--natural`: some pairs of memories of one user,
+`a` and `b`, with a `label`: same, merge, apart. Every pair of one user's memories is a question,
+labelled or not; questions with the highest score come first. Printed is which share of the pairs
+labelled `same`, and of those labelled `same` or `merge`, is among the first q questions per memory.
+It is also printed for two halves of the pairs, drawn by the hash of their texts, and for all pairs
+from similarity 0.90 on. MiniLM is left out if the package of `benchmarks/minilm.py` is not
+installed.
 
-`--sentences`: JSON Lines with `a`, `b`, `lang`: 3,000 sentences of one language in one store, drawn
-by their hashes, and how many questions a sentence they cost.
+`--sentences`: JSON Lines with `a`, `b`, `lang`. 3,000 sentences of one language, drawn by their
+hashes, are in one store; printed is how many questions they cost per sentence.
 """
 
 from __future__ import annotations
@@ -45,20 +46,20 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Pool:
-    """All pairs of one user, and what is known of some of them."""
+    """All pairs of memories of one user each, and the labels of some of them."""
 
     told: Sequence[str]
     i: Ints
     j: Ints
     labels: Mapping[int, str]
-    """By the pair's place."""
+    """The known labels, by the position of the pair."""
     half: Flags
-    """Of each pair whether it is of the second half, by the hash of its two texts."""
+    """For each pair (n,), whether the hash of its two texts puts it into the second half."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the first questions of one ranking find."""
+    """What the first questions of a ranking find; `by` names the ranking."""
 
     by: str
     questions_each: float
@@ -70,17 +71,20 @@ class Found:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the sentences of one language in one store cost."""
+    """The questions that the sentences of one language in one store cost."""
 
     embedder: str
     language: str
     sentences: int
     pairs_each: float
-    """Pairs between the thresholds, for each sentence."""
+    """The number of pairs between the two thresholds, per sentence."""
     nearest_each: float
-    """Those among the nearest of one of the two."""
+    """The number of such pairs in which one is among the nearest of the other, per sentence."""
     asked_one_by_one: float
-    """The share of sentences whose nearest earlier one is a question: at write time one each."""
+    """The share of sentences that cause a question if they are written one by one.
+
+    That is so if the pair with the nearest earlier sentence lies between the thresholds.
+    """
 
 
 def main() -> None:
@@ -108,7 +112,10 @@ def main() -> None:
 
 
 def natural(memories: Sequence[Row], pairs: Sequence[Row]) -> Iterator[Found]:
-    """Each embedder's ranking, and what is at or above the lower threshold."""
+    """Yield what the first questions of each embedder's ranking find.
+
+    The last figures of an embedder are those of all pairs from the lower threshold on.
+    """
     pool = pool_of(memories, pairs)
     for name, embedder in embedders().items():
         alike = _alike(pool, embedder)
@@ -147,7 +154,7 @@ def _alike(pool: Pool, embedder: Embedder) -> Floats:
 
 
 def _least(ranking: Floats, questions_each: float, memories: int) -> float:
-    """The score of the last question that is still asked."""
+    """Return the score of the last question that is asked, with `questions_each` per memory."""
     return float(np.sort(ranking)[-max(1, int(questions_each * memories))])
 
 
@@ -180,7 +187,10 @@ def _share(pool: Pool, asked: Flags, wanted: set[str], second: bool | None = Non
 
 
 def crowd(rows: Sequence[Row], language: str) -> Asked:
-    """Between the thresholds: from the upper one on the guard decides, and the judge seldom."""
+    """Count the questions about one language's sentences: pairs between the two thresholds.
+
+    From the upper threshold on, the guard decides most pairs without a question.
+    """
     drawn = drawn_sentences(rows, language)
     embedder = WordLlamaEmbedder()
     scale = scale_of(embedder.fingerprint)
@@ -198,14 +208,14 @@ def crowd(rows: Sequence[Row], language: str) -> Asked:
 
 
 def drawn_sentences(rows: Sequence[Row], language: str) -> list[str]:
-    """Some of a language's sentences, by their hashes."""
+    """Return up to `SENTENCES` different sentences of a language, drawn by their hashes."""
     texts = {normalise(row[side]) for row in rows if row["lang"] == language for side in ("a", "b")}
     return sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())[:SENTENCES]
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Pairs that would be asked about, `i < j`, the most similar first."""
+    """The pairs that would be asked about, as positions of two texts, the most similar first."""
 
     i: Ints
     j: Ints
@@ -222,7 +232,10 @@ def _questions(texts: Sequence[str], embedder: Embedder, scale: Scale) -> Questi
 
 
 def _ranks(of: Ints, to: Ints) -> Ints:
-    """The how-manieth question of `of[n]` the n-th one is, in either place."""
+    """Return, for each question n, how many earlier questions have the text `of[n]` on either side.
+
+    Question n is about the texts `of[n]` and `to[n]`. All arrays have shape (n,).
+    """
     seen: dict[int, int] = defaultdict(int)
     ranks = np.empty(len(of), np.int64)
     for n, (one, other) in enumerate(zip(of.tolist(), to.tolist(), strict=True)):

@@ -1,16 +1,18 @@
-"""What large stores cost: one scope of 300,000 memories, and 10,000 users with a million.
+"""Measure large stores: one scope of 300,000 memories, or a million memories of 10,000 users.
 
     python -m benchmarks.scale --fill FOLDER [--memories 300000] [--users 1]    once
     python -m benchmarks.scale --in FOLDER --fill-index                         once
     python -m benchmarks.scale --in FOLDER [--vectors-mb 512] [--json]
 
-A store is filled with made-up memories as `import --raw` does; with `--made-up-vectors` the vectors
-are random around 2,000 centres instead of WordLlama's, so that a million takes minutes. `--in`
-measures, all in one process: `opened` (the store), the first recall and the first write, and then
-recalls and writes in turn. A write is `check_and_merge` with the offline model, a recall
-`store.search` for a user; both embed their text. `resident` is the process's peak. With fewer
-`--vectors-mb` than the vectors take, Chroma answers: `--fill-index` fills it first, not timed; its
-process is not in `resident`. `found` is the share of the exact five nearest among its own.
+`--fill` fills a store with made-up memories as `import --raw` does. With `--made-up-vectors`, the
+vectors are random around 2,000 centres and not WordLlama's, so that a million takes minutes.
+
+`--in` measures in one process: how long the store takes to open (`opened`), the first recall and
+the first write, and then recalls and writes in turn. A write is `check_and_merge` with the offline
+model, a recall is `store.search` for one user; both embed their text. `resident` is the process's
+peak memory. If the vectors take more than `--vectors-mb`, Chroma answers; `--fill-index` fills it
+before, which is not timed, and its process is not counted in `resident`. `found` is the share of
+the exact five nearest memories that Chroma returns.
 """
 
 from __future__ import annotations
@@ -41,17 +43,17 @@ from memory.search import SearchRouter
 from memory.store import MemoryStore, utc_now
 
 TURNS = 200
-"""Recalls, and as many writes, in turn."""
+"""The number of recalls that are measured, and of writes."""
 USERS = 500
-"""Users who are asked about where there are many."""
+"""The most users whose memories are recalled and written."""
 COMPARED = 100
-"""Queries whose answers are compared with the exact ones."""
+"""The number of queries whose answers are compared with the exact ones."""
 CENTRES = 2_000
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Milliseconds, but for the sizes and the share."""
+    """The figures of a store; times are in milliseconds."""
 
     memories: int
     users: int
@@ -68,7 +70,7 @@ class Figures:
 
 
 class MadeUpEmbedder:
-    """Unit vectors around a few centres, drawn by the text; they mean nothing."""
+    """An embedder for speed only: random unit vectors around centres, drawn by the text."""
 
     def __init__(self) -> None:
         own = WordLlamaEmbedder()
@@ -85,7 +87,7 @@ class MadeUpEmbedder:
 
 
 def fill(folder: Path, count: int, users: int, *, made_up: bool) -> None:
-    """A new store of so many memories."""
+    """Make a store of `count` memories in the folder, with random vectors if `made_up`."""
     embedder, some = MadeUpEmbedder() if made_up else None, list[Memory]()
     with open_store(config_of(folder), embedder) as store:
         for memory in memories(count, users):
@@ -97,13 +99,13 @@ def fill(folder: Path, count: int, users: int, *, made_up: bool) -> None:
 
 
 def fill_index(config: Config) -> None:
-    """Copy all vectors into the index."""
+    """Copy all vectors of the store into the index."""
     with open_store(config) as store:
         store.index.rebuild()
 
 
 def measure(folder: Path, vectors_mb: int) -> Figures:
-    """All figures of a store, in this process."""
+    """Measure all figures of a store, in this process."""
     config = config_of(folder)
     search = SearchConfig(vectors_mb=vectors_mb)
     config = config.model_copy(
@@ -150,7 +152,7 @@ def measure(folder: Path, vectors_mb: int) -> Figures:
 
 
 def _found(store: MemoryStore, user: str, drawn: random.Random) -> float:
-    """Of the exact five nearest of some texts, the share that the index names."""
+    """Return the share of the exact five nearest memories of some texts that the index names."""
     scope = Scope.of_user(user)
     vectors = [store.embeddings.query(sentence(drawn)) for _ in range(COMPARED)]
     queries = [Query(vector, scope, 5) for vector in vectors]

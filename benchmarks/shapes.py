@@ -1,13 +1,15 @@
-"""How long texts of any shape keep what reads them: comparison, keys, extraction.
+"""Measure how long comparison, normalisation and extraction take for long texts of any shape.
 
     python -m benchmarks.shapes [--characters 500 1000 2000 4000 100000] [--only compare] [--json]
 
-Each shape is a unit (a passive, a superscript, a Spanish clause, an emoji ...) that is repeated to
-a length, and each has several partners: the same, its clauses turned around, one word more at the
-end, at the start or in the middle, one word another. Every pair is compared in both directions
-and verified; every text is normalised, parsed and read by the offline model.
-The clock covers one call on texts that were never read before, on one core; a call that takes
-longer than `--limit` seconds is stopped and shown as slower. Texts are made up.
+A shape is a unit (a passive, a superscript, a Spanish clause, an emoji ...) that is repeated until
+the text has a certain length. Each text is compared with several variants of it: with its clauses
+in another order, with a word added at the end, at the start or in the middle, with another word,
+and so on. Each pair is compared in both directions and verified; each text is normalised, parsed
+and read by the offline model.
+
+The clock covers one call, on one core, with texts that were never read before. A call that takes
+longer than `--limit` seconds is stopped and shown as slower. All texts are made up.
 """
 
 from __future__ import annotations
@@ -270,7 +272,7 @@ MORE: Mapping[str, Callable[[int], str]] = {
 
 
 def text_of(shape: str, characters: int) -> str:
-    """The shape as a text of about so many characters."""
+    """Return a text of this shape with about `characters` characters."""
     if shape in MORE:
         return MORE[shape](characters)
     unit = SHAPES[shape]
@@ -278,7 +280,7 @@ def text_of(shape: str, characters: int) -> str:
 
 
 def partners(text: str) -> Iterator[tuple[str, str]]:
-    """The texts that one is compared with, each with what was done to it."""
+    """Yield the name of each change of the text, and the changed text."""
     half = len(text) // 2
     middle = text.find(" ", half) + 1 or half
     yield "more at the end", text + " tabby"
@@ -293,7 +295,7 @@ def partners(text: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Timing:
-    """One call that was timed; `stopped` where it took longer than the limit."""
+    """The time of one call; `stopped` is whether it took longer than the limit."""
 
     what: str
     shape: str
@@ -304,11 +306,11 @@ class Timing:
 
 
 class _TooLong(BaseException):
-    """Raised in a call that exceeds the limit; no `except Exception` holds it."""
+    """Raised in a call that exceeds the limit; no `except Exception` catches it."""
 
 
 def timed(call: Callable[[], object], limit: float) -> tuple[float, bool]:
-    """Seconds of CPU of a call, and whether it was stopped."""
+    """Return the CPU seconds of a call, and whether it was stopped after `limit` seconds."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise _TooLong
@@ -337,13 +339,13 @@ _CACHES = [
 
 
 def forget() -> None:
-    """Empty the caches, so that every text is read anew; the dictionary stays loaded."""
+    """Empty the caches of parsed texts; the dictionary stays loaded."""
     for cache in _CACHES:
         cache.cache_clear()
 
 
 def alone(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What reads one text."""
+    """Yield each function that reads one text: its name, and a call of it without arguments."""
     yield "normalise", partial(normalise, text)
     yield "text_key", partial(text_key, text)
     yield "identity", partial(identity, text)
@@ -359,7 +361,7 @@ def alone(text: str) -> Iterator[tuple[str, Callable[[], object]]]:
 
 
 def together(a: str, b: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What reads two."""
+    """Yield each function that reads two texts: its name, and a call of it without arguments."""
     yield "compare", partial(compare, a, b)
     yield "compare", partial(compare, b, a)
     yield "shared", partial(shared, a, b)
@@ -374,7 +376,7 @@ def together(a: str, b: str) -> Iterator[tuple[str, Callable[[], object]]]:
 def measure(
     characters: int, only: Sequence[str], shapes: Sequence[str], limit: float
 ) -> Iterator[Timing]:
-    """Every call on every shape at one length."""
+    """Time every call on every shape, with texts of one length."""
     for shape in shapes:
         gc.collect()
         text = text_of(shape, characters)

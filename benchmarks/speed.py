@@ -1,4 +1,4 @@
-"""How fast the parts are, beside what others would use in their place.
+"""Measure the speed of single parts, and of other programs that could take their place.
 
     python -m benchmarks.speed --pairs 93640 --texts FILE... [--rounds 3] [--json]
     python -m benchmarks.speed --import 20000 [--database URL] [--json]
@@ -7,22 +7,25 @@
     python -m benchmarks.speed --batch 100000 [--texts FILE...] [--json]
     python -m benchmarks.speed --start [--json]
 
-`--texts`: JSON Lines; every string under `a`, `b`, `content` or `text` is a sentence. Where there
-are fewer different ones than wanted, the rest are made of the first half of one and the second half
-of another; the report says how many. WordLlama embeds them, outside the clock.
+`--texts`: JSON Lines; every string under `a`, `b`, `content` or `text` is a sentence. If there are
+too few different ones, further texts are made of the first half of one and the second half of
+another; the report says how many. WordLlama embeds them before the clock starts.
 
-`--pairs`: every pair at cosine >= 0.90, by the plain product in tiles of 2,048 rows with a scan and
-no second look in float64; by SemHash, which is approximate (its index of the same vectors, and the
-query that its deduplication makes); and by FAISS's flat range search. And the batch's one pass (the
-pairs at 0.95, the 5 nearest of each row from 0.70 on, and how many pairs there are at 0.98, 0.95
-and 0.70), whose ratio is to the same plain product. Recall compares up to 2,000 rows, drawn by
-chance, with all others in float64. SemHash and FAISS need `pip install semhash faiss-cpu`; else
-they are left out. The clock covers from the vectors to the pairs; `cpu` is the time of all threads,
-which says more where others use the machine too. Each figure is the least of the rounds, which take
-turns.
+`--pairs` finds every pair with a cosine of at least 0.90 in several ways. The baseline is the plain
+matrix product in tiles of 2,048 rows, with a scan and no check in float64. It is compared with
+SemHash, which is approximate (its index of the same vectors, and the query that its deduplication
+makes), with FAISS's flat range search, and with this program's single pass for a batch. The pass
+finds the pairs at 0.95, the 5 nearest of each row from 0.70 on, and the number of pairs at 0.98,
+0.95 and 0.70. Recall compares up to 2,000 random rows with all others in float64. SemHash and FAISS
+need `pip install semhash faiss-cpu`, and are left out if they are not installed.
 
-The others need no texts: see `benchmarks/importing.py`, `benchmarks/upkeeping.py`,
-`benchmarks/writing.py` and, for `--batch` and `--start`, `benchmarks/batching.py`.
+The clock runs from the vectors to the pairs. `cpu` is the time of all threads, which is the better
+figure if other programs use the machine too. Each figure is the shortest of the rounds; the ways
+take turns within a round.
+
+The other options need no texts. They are described in `benchmarks/importing.py`,
+`benchmarks/upkeeping.py`, `benchmarks/writing.py` and, for `--batch` and `--start`,
+`benchmarks/batching.py`.
 """
 
 from __future__ import annotations
@@ -59,12 +62,12 @@ TILE = 2_048
 SAMPLE = 2_000
 
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Rows i and j of each pair, `i < j`."""
+"""The positions i and j of each pair's vectors, two arrays (n,), with `i < j`."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How to find the pairs at a threshold, and the module that it needs."""
+    """One way to find pairs from a threshold on, and the module that it needs."""
 
     find: Callable[[Vectors], Found]
     module: str = "numpy"
@@ -73,7 +76,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Figure:
-    """One way's least times over the rounds."""
+    """The shortest times of one way over the rounds, and what it found."""
 
     name: str
     seconds: float
@@ -115,7 +118,7 @@ def main() -> None:
 
 
 def print_bulk(args: argparse.Namespace) -> None:
-    """What the others than `--pairs` measure, a line each or as JSON."""
+    """Run the measurements other than `--pairs`; print a line for each, or JSON."""
     if args.imported is not None:
         found: Sequence[object] = importing.measure(args.imported, args.database)
     elif args.kept is not None:
@@ -136,14 +139,14 @@ def print_bulk(args: argparse.Namespace) -> None:
 
 
 def sentences(files: Iterable[Path]) -> list[str]:
-    """All different sentences, as the embedder gets them."""
+    """Return all different sentences of the files, normalised as for the embedder."""
     lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
     fields = (json.loads(line).get(key) for line in lines for key in ("a", "b", "content", "text"))
     return list(dict.fromkeys(normalise(text) for text in fields if isinstance(text, str)))
 
 
 def enough(texts: Sequence[str], wanted: int) -> tuple[list[str], int]:
-    """As many different texts as wanted, in an order drawn by chance; how many are real."""
+    """Return `wanted` different texts in random order, and how many of them are real sentences."""
     drawn = random.Random(5)
     kept = dict.fromkeys(drawn.sample(texts, min(wanted, len(texts))))
     real = len(kept)
@@ -156,7 +159,7 @@ def enough(texts: Sequence[str], wanted: int) -> tuple[list[str], int]:
 
 
 def embedded(texts: Sequence[str]) -> Vectors:
-    """A part at a time, so that the peak of memory is that of finding pairs."""
+    """Return the vectors (n, dim) of texts, which are embedded in parts to save memory."""
     embedder = WordLlamaEmbedder()
     vectors: Vectors = np.empty((len(texts), 256), np.float32)
     for start in range(0, len(texts), 10_000):
@@ -186,7 +189,10 @@ def measure(vectors: Vectors, found_by: dict[str, Way], rounds: int) -> list[Fig
 
 
 def sample(vectors: Vectors) -> tuple[npt.NDArray[np.int64], dict[tuple[int, int], float]]:
-    """Some rows, and all their pairs from 0.90 on with the cosine, in float64."""
+    """Return the positions of some vectors, and all their pairs with a cosine of 0.90 or more.
+
+    The cosines, by pair (i, j), are computed in float64.
+    """
     some = np.sort(np.random.default_rng(6).permutation(len(vectors))[:SAMPLE])
     wide = vectors[some].astype(np.float64)
     wide /= np.linalg.norm(wide, axis=1, keepdims=True)
@@ -209,7 +215,7 @@ def recall(
     j: npt.NDArray[np.int64],
     threshold: float,
 ) -> float:
-    """The share of the sample's pairs that was found."""
+    """Return the share of the sample's pairs that was found."""
     of_sample = np.isin(i, rows) | np.isin(j, rows)
     found = set(zip(i[of_sample].tolist(), j[of_sample].tolist(), strict=True))
     wanted = {pair for pair, cosine in truth.items() if cosine >= threshold}
@@ -254,7 +260,7 @@ def faiss_flat(vectors: Vectors) -> Found:
 
 
 def once(near: Iterable[tuple[int, npt.NDArray[Any]]]) -> Found:
-    """Each pair of a row and its neighbours, whichever of the two named it."""
+    """Return each pair of a vector and one of its neighbours once, even if each has the other."""
     parts = [(np.full(len(others), i), np.asarray(others, np.int64)) for i, others in near]
     rows = np.concatenate([row for row, _ in parts])
     others = np.concatenate([other for _, other in parts])

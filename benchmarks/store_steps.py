@@ -1,12 +1,12 @@
-"""Each step from somebody's store and back: seconds and resident memory, store by store.
+"""Measure each step of an import from another program's store and of the write-back to it.
 
     pip install mem0ai langchain-postgres langgraph-checkpoint-postgres langgraph-checkpoint-sqlite
     python -m benchmarks.other_stores --steps 50000 [chroma qdrant sqlite postgres mem0 ... jsonl]
 
-Rows are made up (`made_up.py`): 500 users, one row in ten repeats another of its user. Each step is
-a command of its own, from its start to its end, without a key. Resident memory is the peak of the
-command and of every process that it starts, read 20 times a second; the store's server, if it has
-one, is not counted.
+Rows are made up (`made_up.py`), for 500 users; one row in ten repeats another one of its user. Each
+step is a command, timed from its start to its end, without an API key. Resident memory is the peak
+of the command with all processes that it starts, read 20 times per second. A database server is not
+counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _EMBEDDER = ("--embedder", "tests.frameworks.word_server:WordEmbedder")
 
 
 def steps(folder: Path, stores: Sequence[str], count: int) -> list[dict[str, object]]:
-    """A table: a row for each store, its steps with seconds and MB."""
+    """Measure the named stores, or all if none is named.
+
+    Return a row for each store, with the seconds and MB of its steps.
+    """
     unknown = set(stores) - STORES.keys()
     if unknown:
         raise SystemExit(f"error: {', '.join(sorted(unknown))}: no such store")
@@ -59,7 +62,7 @@ def measured(folder: Path, name: str, count: int) -> dict[str, object]:
 
 
 def step(folder: Path, *command: str) -> str:
-    """Its seconds, and the most that it and its children held at once."""
+    """Run a command; return as text its seconds, and the peak memory of it and its children."""
     started = time.perf_counter()
     keyless = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     run = subprocess.Popen(
@@ -80,7 +83,7 @@ def step(folder: Path, *command: str) -> str:
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process and of all that it has started; 0 where it has ended."""
+    """Return the resident bytes of a process and of all its descendants; 0 if it has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -213,7 +216,7 @@ def database() -> Iterator[str]:
 
 @contextmanager
 def pgvector_mem0(_folder: Path, rows: Iterator[Memory]) -> Iterator[Options]:
-    """By mem0's own provider."""
+    """Make a pgvector store with mem0's own code."""
     from mem0.vector_stores.pgvector import PGVector
 
     with database() as address:
@@ -232,7 +235,7 @@ def pgvector_mem0(_folder: Path, rows: Iterator[Memory]) -> Iterator[Options]:
 
 @contextmanager
 def pgvector_langchain(_folder: Path, rows: Iterator[Memory]) -> Iterator[Options]:
-    """By langchain-postgres' PGVectorStore."""
+    """Make a pgvector store with langchain-postgres' PGVectorStore."""
     from langchain_postgres import PGEngine, PGVectorStore
 
     from tests.frameworks.word_server import WordEmbeddings

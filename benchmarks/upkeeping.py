@@ -1,9 +1,10 @@
-"""How long what an owner does now and then keeps others from writing.
+"""Measure how long maintenance keeps others from writing.
 
-A store of made-up memories (`benchmarks/made_up.py`) of 50 users. Its vectors are made after an
-embedder that failed, then once more by another one, and a batch with the offline model cleans it;
-another store takes memories of which each is linked to three others, as `import --raw` stores them.
-`held` is the time that a transaction kept other writers waiting, its commit included.
+The store has made-up memories (`benchmarks/made_up.py`) of 50 users. Vectors that are missing since
+an embedder failed are made; then all vectors are made again with another embedder; then a batch
+with the offline model cleans the store. Another store imports memories as `import --raw` does, each
+with links to three others. `held` is the time for which a transaction kept other writers waiting,
+its commit included.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from memory.upkeep import reembed
 
 @dataclass(frozen=True)
 class Kept:
-    """What a piece of work took, and how long its transactions held others up."""
+    """The time that a task took, and how long its transactions kept others from writing."""
 
     work: str
     memories: int
@@ -42,7 +43,7 @@ class Kept:
 
 
 class Failing(TimedEmbedder):
-    """WordLlama, for whom every text is too much until it is mended."""
+    """The embedder WordLlama, which fails at every text as long as `broken` is set."""
 
     broken = True
 
@@ -78,7 +79,7 @@ def add(store: MemoryStore, told: Iterable[Memory]) -> None:
 
 
 def linked(told: Sequence[Memory]) -> list[Memory]:
-    """Each to three others, earlier or later ones."""
+    """Return the memories, each with links to up to three others, drawn at random."""
     drawn = random.Random(3)
     return [
         one.model_copy(

@@ -1,12 +1,13 @@
-"""What one write costs, beside plain Chroma's query and add of the same vector.
+"""Compare the time of one write with plain Chroma's query and add of the same vector.
 
-A store of made-up memories, its index copied. In turn: a new memory goes through `check_and_merge`
-with the offline model (embedded, looked up, compared, decided, committed to disk), and its vector,
-made before, through `collection.query` for the five nearest and `collection.add` of a collection
-that holds the same vectors. Both are in one process, ours in one event loop as in a bot; the clock
-covers one write of either. The first series begins with the
-process's first write, and so reads a user's vectors at the first write for that user; the second
-follows it.
+The store has made-up memories, and its index has been filled. Two kinds of writes take turns. A new
+memory goes through `check_and_merge` with the offline model: it is embedded, looked up, compared,
+decided on and committed to disk. Its vector, made before, goes through `collection.query` for the
+five nearest and `collection.add`, in a Chroma collection with the same vectors.
+
+Both run in one process, our writes in one event loop as in a bot; the clock covers one write. The
+first series begins with the process's first write, so the first write for each user also loads that
+user's vectors. The second series follows it.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ PAGE = 1_000
 
 @dataclass(frozen=True)
 class Written:
-    """Milliseconds of one write, ours and plain Chroma's."""
+    """The time of one write in milliseconds, of ours and of plain Chroma's."""
 
     memories: int
     users: int
     after: int
-    """How many writes the process had made before these."""
+    """The number of writes that the process had made before these."""
     p50_ms: float
     p95_ms: float
     plain_p50_ms: float
@@ -50,7 +51,7 @@ class Written:
 
 
 def measure_all(count: int) -> list[Written]:
-    """For a store of one user, and for one of `MANY`."""
+    """Measure writes to a store of one user, and to one of `MANY` users."""
     found = []
     for users in (1, MANY):
         with tempfile.TemporaryDirectory(prefix="writing-") as folder:
@@ -59,7 +60,7 @@ def measure_all(count: int) -> list[Written]:
 
 
 def measure(folder: Path, count: int, users: int, writes: int = WRITES) -> list[Written]:
-    """Both in turn, `writes` times in each of two series."""
+    """Measure both kinds of writes in turn, `writes` times in each of two series."""
     told = list(memories(count + 2 * writes, users, seed=3))
     config = config_of(folder / "store")
     with open_store(config) as store:
@@ -98,7 +99,10 @@ def _vectors(store: MemoryStore, told: list[Memory]) -> Vectors:
 
 
 def _plain(folder: Path, told: list[Memory], vectors: Vectors, count: int) -> Callable[[int], None]:
-    """Query and add of one vector, on a collection of the first `count`."""
+    """Return a function that queries and adds one vector in plain Chroma.
+
+    Its collection holds the first `count` vectors.
+    """
     folder.mkdir()
     client: Any = persistent_client(folder)
     collection = client.create_collection(
