@@ -74,7 +74,7 @@ class AuditReport:
     left_out: tuple[InputError, ...] = ()
     """The problem of each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """A line for each other thing that was not read, and for advice."""
+    """Messages about other data that was not read, and advice; one line each."""
 
 
 @dataclass(frozen=True)
@@ -389,10 +389,10 @@ def write_back(
 ) -> WriteBackReport:
     """Write the cleaned memories back to the store they came from, if `approve` accepts the plan.
 
-    Rows of absorbed memories are deleted, and rows of merged ones updated, but only rows that have
-    not changed since the import. Their old state is saved in the undo file (default:
-    `COLLECTION.undo-N.jsonl` in the working directory). `across`, `embedder`: as for `compare`.
-    `on_progress` receives how many rows are written, and how many there are.
+    Rows that another row now stands for are deleted, and rows with a merged text are updated, but
+    only if they have not changed since the import. Their old state is saved in the undo file
+    (default: `COLLECTION.undo-N.jsonl` in the working directory). `across`, `embedder`: as for
+    `compare`. `on_progress` receives how many rows are written, and how many there are.
 
     Raises: ConfigError, InputError, LedgerError.
     """

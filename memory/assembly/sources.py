@@ -110,7 +110,7 @@ class Brought:
     left_out: tuple[InputError, ...] = ()
     """The problem of each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """A line for each other thing that was not read, and for advice."""
+    """Messages about other data that was not read, and advice; one line each."""
     collection_id: str | None = None
     """The lasting identifier of the collection; None if it cannot be written back to."""
     reading: Reading | None = None
@@ -120,9 +120,10 @@ class Brought:
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of a store or a file.
 
-    A note advises on the scope if users have memories of several agents, which might be merged.
+    If users have memories of several agents, which might be merged, a note in the result gives
+    advice.
 
-    Raises: InputError.
+    Raises: InputError if the source cannot be read.
     """
     brought = _read(source)
     several = users_of_several_agents(brought.memories)

@@ -40,8 +40,8 @@ def build_deduplicator(
 ) -> MemoryDeduplicator:
     """Build a deduplicator for an open store.
 
-    `model` may be your own object: whatever it raises counts as a failed call. `executor`: where a
-    batch searches for pairs and plans groups; None: in this process.
+    `model` may be your own object: an exception that it raises counts as a failed call. `executor`:
+    an executor on which a batch searches for pairs and plans groups; None: this process does.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """

@@ -88,7 +88,9 @@ class BatchSettings:
     None: the model is only asked about pairs and small groups.
     """
     on_compared: Progress | None = None
-    """Called during the search for pairs, in another thread: texts compared so far, and all texts.
+    """Called in another thread, during the search for pairs.
+
+    It receives how many texts are compared, and how many there are.
     """
 
 

@@ -65,9 +65,9 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""How often the model may be asked about one new memory, if other writes keep coming first."""
+"""How often the model may be asked about one new memory, if other writes interfere."""
 _MOST_DECISIONS = 50
-"""How often one new memory may be decided about; the last decision is applied unconditionally."""
+"""How often one new memory may be decided about; the last decision stores it in any case."""
 _OFF = "deduplication is off"
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"

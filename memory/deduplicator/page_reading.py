@@ -122,7 +122,7 @@ class ScopeReading:
         self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()
         self.failure = ""
-        """Why the last failed call failed; empty if none has."""
+        """The reason for the last failure of a call; empty if none has failed."""
         self.left = 0
         """Number of pages left for the next run."""
 

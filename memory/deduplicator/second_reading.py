@@ -1,8 +1,8 @@
-"""Have a model read merged texts again if the program cannot check them, many in one call.
+"""Have a model compare merged texts with their memories if the program cannot check them.
 
-A model is trusted with this after a trial of eight merges, whose result is kept in the ledger. Four
-are faithful, though reworded. Four have an error that is easy to miss: a changed value, a wrong
-person, a newer fact left out, or an invention.
+Such a second reading handles many merges in one call. A model is trusted with it after a trial of
+eight merges, whose result is kept in the ledger. Four are faithful, though reworded. Four have an
+error that is easy to miss: a changed value, a wrong person, a newer fact left out, an invention.
 """
 
 from __future__ import annotations
@@ -118,9 +118,10 @@ _PREFIX = f"second_reading:{TRIAL_VERSION}:"
 
 
 class SecondReader:
-    """Decides whether doubtful merges are believed or refused, by a second reading of the model.
+    """Decides whether doubtful merges, which the program could not check, are believed or refused.
 
-    If the model is not trusted with this, the program compares the words instead.
+    In a second reading, the model compares each merged text with its memories. If the model is not
+    trusted with this, the program compares the words instead.
     """
 
     def __init__(self, store: MemoryStore, model: LanguageModel) -> None:

@@ -109,7 +109,7 @@ class Shown:
 
     @property
     def texts(self) -> list[str]:
-        """Return all texts that `uncopied` reads."""
+        """Return the texts of all turns and memories that were shown."""
         return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
 
     @property
@@ -150,9 +150,12 @@ class SourceTurns:
     """The turns from which a model extracted a candidate."""
 
     anchor: PendingTurn
-    """The last of these turns that the memory's user spoke; the memory takes its name and time."""
+    """The last of these turns spoken by the memory's user.
+
+    It gives the memory its external id and its time.
+    """
     names: tuple[str, ...] = ()
-    """Names of these turns, without those of the bot; empty if there is only one turn."""
+    """Identifiers of these turns, without those of the bot; empty if there is only one turn."""
     is_guess: bool = False
     """Whether the model named none of the turns shown; the candidate may then replace no memory."""
 
@@ -455,8 +458,9 @@ def _unstated(
 ) -> list[Extracted]:
     """Return the new memories that no recalled memory states already.
 
-    What somebody asked to remember is always returned. Only recalled memories of the same user, or
-    of no user, count.
+    `every`: candidates and their memories. `recalled`: memories that the bot had recalled for the
+    turns; only those of the same user, or of no user, count. What somebody asked to remember is
+    always returned.
     """
     return [
         new

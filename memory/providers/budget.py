@@ -215,7 +215,7 @@ _PER_READING = 40
 _SCHEMA = 800
 """Characters of the JSON schema that is sent with each question."""
 _GROUPED = 0.4
-"""The share of a page's memories that an answer puts into groups, as two readers found."""
+"""The share of a page's memories that an answer puts into groups, measured with two readers."""
 _MEMBERS = 2.4
 """The mean number of memories in a group."""
 _SHORTER = 0.7

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_RETRY_AFTER_S = 3_600.0
-"""Longest pause that a server may ask for; it is tried after this time even if it asks for more."""
+"""Longest pause in seconds before a server is tried again, even if it asks for more."""
 _OPERATIONS: dict[type, str] = {
     Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
 }  # fmt: skip
@@ -54,7 +54,7 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class WrappedModel(ABC):
-    """A language model that passes each question on to another one.
+    """The base class of language models that pass each question on to another model.
 
     Its methods raise ModelError.
     """
