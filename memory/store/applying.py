@@ -57,7 +57,7 @@ class Unconditional:
 
 @dataclass(frozen=True)
 class UnlessRepeated:
-    """The condition that no other live memory in scope has the new memory's text.
+    """The condition that no other live memory in the scope has the same text as the new memory.
 
     Memories in `Decision.candidates` do not count.
     """
@@ -65,29 +65,43 @@ class UnlessRepeated:
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """The condition that no stored member has changed since `revision`, except for its links."""
+    """The condition that no stored member of the decision has changed, except for its links.
+
+    `revision` is the ledger's revision at which the members were read.
+    """
 
     revision: int
 
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """WhileUnchanged, and that no judge in `bound_by` has called the merged texts distinct."""
+    """The condition that no stored member has changed, and no texts to be merged are distinct.
+
+    Texts are distinct if a judge in `bound_by`, or a person, called them so. `revision` is the
+    ledger's revision at which the members were read.
+    """
 
     bound_by: tuple[Judge, ...] = JUDGES
 
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """WhileMergeable, and that no person has answered the same question already."""
+    """The condition that the members can still be merged, and no person has answered the question.
+
+    That is: no stored member has changed, no judge in `bound_by` and no person has called texts
+    that would be merged distinct, and no person has already given the answer that the decision
+    gives.
+    """
 
 
 @dataclass(frozen=True)
 class WhileNearest(WhileMergeable):
-    """WhileMergeable, and that no similar memory was stored since the decision was prepared.
+    """The condition that the members can still be merged, and no other similar memory was stored.
 
-    A memory counts if it was written after `revision` and has the new memory's text or a similarity
-    of at least `min_similarity`. Memories in `Decision.candidates` do not count.
+    That is: no stored member has changed, and no judge in `bound_by` and no person has called texts
+    that would be merged distinct. Besides, no memory was written after `revision` that has the new
+    memory's text or a similarity of at least `min_similarity` to it. Memories in
+    `Decision.candidates` do not count.
     """
 
     min_similarity: float = 1.0
@@ -96,7 +110,7 @@ class WhileNearest(WhileMergeable):
 Condition = Unconditional | UnlessRepeated | WhileUnchanged
 """What must still hold when a decision is applied.
 
-A memory that is already stored is never stored a second time, whatever the condition.
+Whatever the condition, a memory that is stored already is not stored a second time.
 """
 
 
@@ -122,7 +136,7 @@ class Decided:
     def undone_from(self) -> list[str]:
         """The ids of the members whose present state must be recorded for undo.
 
-        Empty if the decision changes no memory and is not a person's.
+        Empty if the decision changes no memory and was not made by a person.
         """
         decision = self.decision
         changes = decision.survivors or decision.judge == PERSON
@@ -145,7 +159,10 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the texts that decisions create, such as merged ones; return them by memory id."""
+        """Embed the texts that decisions create, such as merged ones.
+
+        Return the created memories with their vectors, by memory id.
+        """
         made = []
         for one in decided:
             if one.decision.survivors:
@@ -161,12 +178,16 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None = None,
     ) -> list[Applied | Conflict]:
-        """Check and apply decisions in order, each completely or not at all.
+        """Apply decisions in order, each completely, or not at all if its condition fails.
 
-        `made` is what `vectors_of_made` returned for them. New memories were decided as if those
-        before them were stored. So they are applied only up to the first conflict, and only one of
-        them if anything was written since they were prepared. Decisions about stored memories alone
-        are all tried. Return the results of those that were tried: the first ones, at least one.
+        Each decision about a new memory assumes that the decisions before it are applied. So these
+        decisions are tried only up to the first Conflict, and only one of them if anything was
+        written after they were prepared. Decisions about stored memories alone are all tried.
+        Return an Applied or a Conflict for each decision that was tried: the first decisions, at
+        least one.
+
+        `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
+        is the name of the batch or import that the decisions are recorded under.
         """
         answers: list[Conflict | None] = []
         revision, written = writer.revision(), writer.transaction.has_written
@@ -193,11 +214,12 @@ class Applier:
     ) -> list[Applied]:
         """Apply decisions in order, without checking their conditions.
 
-        None of their new memories may be stored already. `made` is what `vectors_of_made` returned,
-        and `run` the name of the run to record them under.
+        None of their new memories may be stored already. `made` holds the memories that the
+        decisions create, with their vectors, by memory id. `run` is the name of the batch or import
+        that the decisions are recorded under.
         """
         parts = [decided] if len(decided) == 1 else _independent_parts(writer, decided)
-        numbers = [number for some in parts for number in self._write(writer, some, made, run)]
+        numbers = [number for part in parts for number in self._write(writer, part, made, run)]
         moved = [
             one.newest.id
             for one in decided
@@ -212,9 +234,9 @@ class Applier:
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
-        """Return why the decision must not be applied any more; "" if it may be.
+        """Return why the decision must not be applied any more; "" if it may be applied.
 
-        `latest`: nothing was written since the decision was prepared.
+        `latest` says that nothing was written after the decision was prepared.
         """
         if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
             return "it arrived meanwhile"
@@ -223,7 +245,10 @@ class Applier:
     def _broken_conditions(
         self, writer: Writer, one: Decided, condition: Condition, latest: bool
     ) -> Iterator[str]:
-        """Check each part of a condition; yield why it does not hold any more, or "" if it does."""
+        """Check each part of a condition; yield why the part no longer holds, or "" if it does.
+
+        `latest` says that nothing was written after the decision was prepared.
+        """
         if isinstance(condition, UnlessRepeated):
             yield self._repeated(writer, one, 0)
         if isinstance(condition, WhileUnchanged) and not latest:
@@ -237,9 +262,10 @@ class Applier:
             yield self._newcomer(writer, one, condition)
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Return which member must not be replaced by its survivor, and why; "" if none.
+        """Return which two memories the decision must not join, as a message; "" if there are none.
 
-        A judge in `bound_by`, or a person, called their texts distinct.
+        Memories must not be joined if a judge in `bound_by`, or a person, called their texts
+        distinct.
         """
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
@@ -260,7 +286,7 @@ class Applier:
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
-        """Return what a person has already decided about these members; "" if nothing."""
+        """Return what a person has already decided about the decision's members; "" if nothing."""
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
         apart = self._kept_apart(writer, decision.members)
@@ -273,7 +299,7 @@ class Applier:
         return "a person keeps them all apart already" if whole else ""
 
     def _kept_apart(self, writer: Writer, members: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-        """Return the pairs of these memories that a person called distinct."""
+        """Return the pairs of these memories whose texts a person called distinct."""
         keys = [text_key(one.content) for one in members]
         places = [(self._scope_of(one), key) for one, key in zip(members, keys, strict=True)]
         distinct = writer.distinct.of_all(places, ("person",))
@@ -284,7 +310,11 @@ class Applier:
         ]
 
     def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
-        """Return which similar memory was stored since the decision was prepared; "" if none."""
+        """Return a message that names a similar memory stored meanwhile; "" if there is none.
+
+        "Meanwhile" means after `condition.revision`; "similar" means that the similarity to the new
+        memory is at least `condition.min_similarity`.
+        """
         if one.arrival is None or one.arrival.vector is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -302,7 +332,11 @@ class Applier:
         return f"{nearest.memory.id} came"
 
     def _repeated(self, writer: Writer, one: Decided, since: int) -> str:
-        """Return which memory, written since a revision, has the new memory's text; "" if none."""
+        """Return a message that names a live memory with the new memory's text; "" if none.
+
+        Only memories written after the ledger's revision `since` count. Memories in
+        `Decision.candidates` do not count.
+        """
         if one.arrival is None:
             return ""
         scope, key = self._place(one.arrival)
@@ -321,42 +355,45 @@ class Applier:
     def _write(
         self,
         writer: Writer,
-        some: Sequence[Decided],
+        decided: Sequence[Decided],
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[int]:
-        """Write decisions that do not affect each other; return their numbers in the ledger."""
-        survivors = [(one, survivor) for one in some for survivor in one.decision.survivors]
-        if new := [memory for one in some for memory in _stored_by(one)]:
+        """Write decisions that do not affect each other; return their numbers in the ledger.
+
+        `made` holds the memories that the decisions create, with their vectors, by memory id.
+        """
+        survivors = [(one, survivor) for one in decided for survivor in one.decision.survivors]
+        if new := [memory for one in decided for memory in _stored_by(one)]:
             writer.memories.insert_all(new)
         embedded = [made[one.memory.id] for _, one in survivors if one.memory.id in made]
-        embedded += [one.arrival for one in some if one.arrival is not None]
+        embedded += [one.arrival for one in decided if one.arrival is not None]
         vectors = {
             text_key(one.memory.content): one.vector for one in embedded if one.vector is not None
         }
         if vectors:
             self._cache.keep(writer, vectors)
-        by_person = any(one.decision.model == PERSON for one in some)
-        images = [NOTHING_BEFORE] * len(some)
+        by_person = any(one.decision.model == PERSON for one in decided)
+        images = [NOTHING_BEFORE] * len(decided)
         if survivors or by_person:
-            images = writer.memories.images([one.undone_from for one in some])
+            images = writer.memories.images([one.undone_from for one in decided])
         if survivors:
             _let_live(writer, survivors)
-        if distinct := [one.decision for one in some if one.decision.distinct]:
+        if distinct := [one.decision for one in decided if one.decision.distinct]:
             self._mark_distinct(writer, distinct)
-        recorded = [(one.decision, before) for one, before in zip(some, images, strict=True)]
+        recorded = [(one.decision, before) for one, before in zip(decided, images, strict=True)]
         if by_person:
             recorded = [
                 (one, self._record_verdicts_of_person(writer, one, before))
                 for one, before in recorded
             ]
-        for one in some:
+        for one in decided:
             if one.decision.pending and one.decision.model not in (None, PERSON):
                 self._count_failure(writer, one)
         numbers = writer.decisions.record_all(recorded, self._clock(), run)
         answered = [
             (one.names, number)
-            for one, number in zip(some, numbers, strict=True)
+            for one, number in zip(decided, numbers, strict=True)
             if not one.decision.pending and (one.arrival is None or len(one.decision.members) > 1)
         ]
         if answered:
@@ -364,9 +401,9 @@ class Applier:
         return numbers
 
     def _mark_distinct(self, writer: Writer, decisions: Iterable[Decision]) -> None:
-        """Record the pairs of texts that models judged distinct.
+        """Record the pairs of texts that decisions call distinct, except decisions of a person.
 
-        A person's pairs are recorded elsewhere, with the state that undo restores.
+        `_record_verdicts_of_person` records a person's verdicts, because undo must restore them.
         """
         pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for one in decisions:
@@ -376,10 +413,10 @@ class Applier:
             writer.distinct.mark_all(some, judge)
 
     def _record_verdicts_of_person(self, writer: Writer, decision: Decision, before: str) -> str:
-        """Record the pairs of texts that a person judged distinct, if a person made this decision.
+        """Record the pairs of texts that a decision calls distinct, if a person made the decision.
 
-        `before` is the state that undo restores, as JSON. Return it with the earlier verdicts on
-        these pairs added.
+        `before` is the state that undo restores, as JSON. Return it, with the earlier verdicts on
+        these pairs added if a person made the decision.
         """
         if decision.model != PERSON:
             return before
@@ -399,10 +436,10 @@ class Applier:
         ]
 
     def _count_failure(self, writer: Writer, one: Decided) -> None:
-        """Record that a model failed to judge each pair of the members.
+        """Record that a model failed to judge each pair of the decision's members.
 
-        If one of them is a new memory, the next batch may ask again at once, else only after a
-        pause.
+        If one of the members is new, the next batch may ask about the pairs without a pause;
+        otherwise the first pause is BATCH_PAUSE.
         """
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
         now, model = self._clock(), one.decision.model
@@ -413,9 +450,9 @@ class Applier:
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Split decisions, in order, into parts in which none changes a memory that another is about.
+    """Split decisions, in order, into parts in which no decision changes another one's memories.
 
-    A decision that only stores a memory changes no other memory, even if it has links.
+    A decision that only stores a memory changes no other memory, even if the new memory has links.
     """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
@@ -437,14 +474,17 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
 
 
 def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
-    """Return the live successor of each of these memories, or the memory itself, by id."""
+    """Return, by id, the live successor of each memory, or the memory itself if it is live.
+
+    Ids of memories without a live successor are left out.
+    """
     ends = reader.memories.living_ids(ids)
     rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
     return {name: rows[end].memory for name, end in ends.items()}
 
 
 def _stored_by(one: Decided) -> Iterator[Memory]:
-    """Yield the memories that a decision adds: a new one, merged ones, and former texts."""
+    """Yield the memories that a decision adds to the ledger: new, merged, and with former texts."""
     if one.arrival is not None:
         yield one.arrival.memory
     for survivor in one.decision.survivors:
@@ -455,7 +495,10 @@ def _stored_by(one: Decided) -> Iterator[Memory]:
 
 
 def _changed(writer: Writer, one: Decided) -> str:
-    """Return which stored member has changed since the decision was made; "" if none."""
+    """Return a message that names a stored member that has changed; "" if none has.
+
+    A member has changed if it differs from the decision's copy of it, except for its links.
+    """
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
     rows = writer.memories.rows([member.id for member in stored])
@@ -480,7 +523,7 @@ def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> 
 
 
 class Probe(NamedTuple):
-    """A text, and its vector, that stored memories are compared with."""
+    """A text and its vector, with which stored memories are compared."""
 
     text: str
     vector: Vector
@@ -489,7 +532,8 @@ class Probe(NamedTuple):
 def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
     """Return the memories of these rows with their similarity to `probe`, most similar first.
 
-    Of equally similar memories, the newest comes first. Rows without a vector are left out.
+    `scale` turns cosines into similarities. Of equally similar memories, the newest comes first.
+    Rows without a vector are left out.
     """
     candidates = list(rows)
     known = reader.vectors.of(row.text_key for row in candidates) if candidates else {}
@@ -499,9 +543,10 @@ def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> l
 def ranked_by(
     known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
 ) -> list[SearchResult]:
-    """Do the same as `ranked`, with vectors that were read before.
+    """Return the memories of these rows with their similarity to `probe`, most similar first.
 
-    `known` holds these vectors by text key.
+    `known` holds their vectors by text key; rows whose vector is not in it are left out. `scale`
+    turns cosines into similarities. Of equally similar memories, the newest comes first.
     """
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:

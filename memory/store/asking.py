@@ -1,4 +1,4 @@
-"""Which pairs of texts and which pages a model need not be asked about."""
+"""Finds the pairs of texts that a model need not be asked about, and the texts it has read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class Insistence(Enum):
-    """How soon a model is asked again about a pair of texts.
+    """When a model is asked again about pairs of texts that it failed to judge, or has judged.
 
-    WHEN_DUE: after a pause, which grows with each failure. NOW: at once, unless the model failed at
-    the pair too often. AGAIN: about every pair, except those that a person called distinct.
+    WHEN_DUE: failed pairs are asked about again after a pause, which grows with each failure, until
+    the model has failed too often. NOW: the same, but without the pause. AGAIN: all pairs are asked
+    about again, even after too many failures or if the model has called the texts distinct; only
+    the verdicts of a person still count.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -25,41 +27,49 @@ class Insistence(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """A model that will be asked about pairs of texts, and how soon it is asked again."""
+    """The model that is asked about pairs of texts, by its name, and when it is asked again."""
 
     model: str
     insistence: Insistence = Insistence.WHEN_DUE
     thorough: bool = False
-    """Whether only texts that the model has read thoroughly count as read."""
+    """Whether a text counts as read only if the model saw it with all its nearest neighbours."""
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The kinds of judge whose verdicts are final: the model is not asked about those pairs.
+        """The kinds of judge whose verdicts the model is bound by.
 
-        A verdict of the offline judge is final only for the offline judge itself.
+        The model is not asked about pairs of texts that such a judge called distinct. A verdict of
+        the offline judge binds only the offline judge itself.
         """
         if self.insistence is Insistence.AGAIN:
             return ("person",)
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
     def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs of texts that judges in `bound_by` called distinct.
+        """Return the pairs of texts that were called distinct by a judge in `bound_by`.
 
-        `fields` are the fields of scopes today. A person's verdict from before a change of these
-        fields still counts.
+        `fields` are the fields that scopes consist of now. A person's verdict counts even if scopes
+        had other fields when it was given.
         """
         return reader.distinct.all(self.bound_by) | _distinct_in_other_scopes(reader, fields)
 
     def kept_apart(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs of texts that a person called distinct; `fields` as for `distinct`."""
+        """Return the pairs of texts that a person called distinct.
+
+        `fields` are the fields that scopes consist of now. A verdict counts even if scopes had
+        other fields when it was given.
+        """
         return reader.distinct.all(("person",)) | _distinct_in_other_scopes(reader, fields)
 
     def read(self, reader: Reader) -> set[ScopedText]:
-        """Return the texts that the model has read on pages."""
+        """Return the texts that the model has read on pages (questions about many memories)."""
         return reader.readings.all(self.model, thorough=self.thorough)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
-        """Return the pairs that the model failed to judge and is not asked about at time `now`."""
+        """Return the pairs that the model failed to judge and should not be asked about at `now`.
+
+        `insistence` decides which pairs of texts these are; with AGAIN, there are none.
+        """
         if self.insistence is Insistence.WHEN_DUE:
             return reader.attempts.waiting(self.model, now)
         if self.insistence is Insistence.NOW:
@@ -68,10 +78,11 @@ class Asker:
 
 
 def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-    """Return the pairs that a person called distinct while scopes had other fields than today.
+    """Return the pairs of texts that a person called distinct when scopes had other fields.
 
-    Each pair is returned for every scope of today that holds one of its texts, unless that scope
-    contradicts the earlier one in the value of a field.
+    `fields` are the fields that scopes consist of now. Each pair is returned once for every present
+    scope with a live memory that has one of the two texts, unless a field has different values in
+    the present and the earlier scope.
     """
     names = {*fields, "is_private"}
     distinct: dict[str, list[tuple[Scope, TextPair]]] = {}
@@ -90,4 +101,4 @@ def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) ->
 
 
 NOBODY = Asker(model="")
-"""Asks no model. What a person or a model called distinct still counts as distinct."""
+"""The asker of callers that ask no model. Verdicts of a person or a model still count."""

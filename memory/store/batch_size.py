@@ -11,9 +11,9 @@ from typing import TypeVar
 from memory.ledger import Ledger, Writer
 
 _LONG_S = 0.03
-"""If a transaction took longer than this, the next one is smaller."""
+"""If a transaction takes longer than this many seconds, the next one is smaller."""
 _SHORT_S = 0.015
-"""If a transaction took less time than this, the next one may be larger."""
+"""If a transaction takes less than this many seconds, the next one may be larger."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,8 @@ class AdaptiveBatchSize:
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
         """Yield all items in order, in parts of the current size.
 
-        The size may change after each part, so write a part before requesting the next.
+        The size may change after each part, so the caller should write a part before requesting the
+        next.
         """
         start = 0
         while start < len(items):
@@ -47,8 +48,8 @@ class AdaptiveBatchSize:
     def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
         """Open a transaction that writes `count` rows, and adapt the size to how long it takes.
 
-        Garbage collection is put off until its end, because a collection can take a tenth of a
-        second while other writers wait.
+        Garbage collection is disabled until the transaction ends, because a collection can take a
+        tenth of a second while other writers wait.
 
         Raises: LedgerError.
         """

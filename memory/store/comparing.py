@@ -1,4 +1,4 @@
-"""Compares a new memory with stored ones that a model named, or a query with stored vectors."""
+"""Compares new memories with stored ones that a model named, and a query with stored texts."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from memory.text import clean, text_key
 
 @dataclass(frozen=True)
 class Named:
-    """A new memory and the stored memories that a model named as repeated or updated by it.
+    """A new memory, and the stored memories that it repeats or updates according to a model.
 
-    `members` holds the new one and the stored ones, oldest first.
+    `members` holds the new memory and the stored ones, oldest first.
     """
 
     members: tuple[Memory, ...]
     similarity: float | None
-    """The lowest similarity of the new memory to a stored one; None without vectors."""
+    """The lowest similarity of the new memory to a stored one; None if no vectors are known."""
     keeper: Judge | None
-    """The kind of judge who called two members, or texts merged into them, distinct; or None."""
+    """The kind of judge who called two members distinct; None if there is no such verdict.
+
+    A verdict about texts that were merged into the members counts too.
+    """
 
 
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """Look up the stored memories that each new memory names, as the model that extracted it said.
+    """Look up the stored memories that new memories repeat or update, as their extraction says.
 
-    Return one item for each, in order, and the ledger's revision. An item is a string, which gives
-    the reason, if the named memories cannot be merged with the new one. If several new memories
-    name the same stored one, only the first may be merged with it.
+    `new` holds each new memory as the model extracted it and with its vector. Return a pair: one
+    item for each new memory, in order, and the ledger's revision. An item is a Named or, if the
+    memories cannot be merged, a string with the reason. If several new memories name the same
+    stored one, only the first may be merged with it.
     """
     taken: set[str] = set()
     found: list[Named | str] = []
@@ -54,7 +58,8 @@ def _found(
 ) -> Named | str:
     """Return a new memory with the stored ones it names, or the reason why they cannot be merged.
 
-    `taken` holds the ids of the memories that earlier new memories name.
+    `said` names the stored memories, and `new` holds the new memory and its vector. `taken` holds
+    the ids of stored memories that other new memories were already found to replace.
     """
     rows = reader.memories.rows([one.id for one in said.named])
     for one in said.named:
@@ -77,9 +82,10 @@ def _found(
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
-    """Return the kind of judge who called two members, or texts merged into them, distinct.
+    """Return the kind of judge who called two members distinct in `scope`; None if nobody did.
 
-    None if nobody did. A person's verdict is returned rather than a model's.
+    Verdicts about texts that were merged into the members count too; verdicts of the offline judge
+    do not. If both a person and a model gave such a verdict, return "person".
     """
     stand_for = [
         {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
@@ -106,9 +112,10 @@ def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Return whether a new memory is similar to every retired text that a stored one stands for.
+    """Return whether a new memory is similar to every retired memory that a stored one replaced.
 
-    It must have at least `min_similarity` to each. True if the new memory has no vector.
+    `memory_id` is the stored memory. Each similarity must be at least `min_similarity`. Return True
+    if the new memory has no vector.
     """
     if new.vector is None:
         return True
@@ -121,10 +128,10 @@ def is_like_all_of(
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the cosine of each memory's vector with that of a query, by the memory's name.
+    """Return the cosines between the vector of a query and the vectors of stored texts, by name.
 
-    `text_keys` gives the key of each memory's text by the same names. Memories without a vector are
-    left out. The result is empty if the query is.
+    `text_keys` maps names, which the caller chooses, to the keys of the texts. Names whose text has
+    no vector are left out. The result is empty if the query is empty.
 
     Raises: EmbeddingError.
     """

@@ -1,4 +1,4 @@
-"""Embeds texts, and never again a text whose vector is in the ledger."""
+"""Embeds texts, except those whose vectors are in the ledger already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memory.text import normalise, text_key
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 1_000
-"""The number of texts in one call of the embedder."""
+"""The maximum number of texts in one call of the embedder."""
 _EMBEDDER = "embedder"
 """Metadata key in the ledger for the fingerprint of the embedder that made its vectors."""
 _ZERO = 1e-6
@@ -27,7 +27,7 @@ _UNIT = 1e-3
 
 
 class EmbeddingCache:
-    """An embedder, with the ledger as the cache of its vectors."""
+    """An embedder that uses the vectors in the ledger as a cache. It is used for one ledger."""
 
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger
@@ -36,7 +36,7 @@ class EmbeddingCache:
         """The dimension of the embedder's vectors; None until it is known."""
 
     def check(self, reader: Reader) -> bool:
-        """Check that the ledger's vectors come from this embedder; return whether it has any.
+        """Check that the ledger's vectors come from this embedder; return whether there are any.
 
         Raises: EmbedderMismatch if they come from another embedder.
         """
@@ -48,7 +48,9 @@ class EmbeddingCache:
         return stored is not None
 
     def query(self, *wordings: str) -> Vector:
-        """Return the unit vector of a question: the mean over its `wordings`. It is not stored.
+        """Return the unit vector of a question: the mean over its `wordings`, scaled to length 1.
+
+        The vector is not stored.
 
         Raises: EmbeddingError.
         """
@@ -76,7 +78,8 @@ class EmbeddingCache:
     ) -> list[Embedded]:
         """Return the memories, in order, with their vectors; embed only texts not in `known`.
 
-        `known` holds vectors by text key. If the embedder fails, the missing vectors are None.
+        `known` holds vectors by text key; None stands for a vector that could not be computed. If
+        the embedder fails, a warning is logged and the missing vectors are None.
         """
         keys = [text_key(memory.content) for memory in memories]
         missing = {
@@ -94,7 +97,7 @@ class EmbeddingCache:
         ]
 
     def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors, given by text key, and on the first call the embedder's fingerprint.
+        """Store vectors by text key and, with the first ones, the embedder's fingerprint.
 
         Raises: EmbedderMismatch if the ledger holds vectors of another embedder.
         """
@@ -103,7 +106,9 @@ class EmbeddingCache:
         writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
-        """Embed the texts that have no vector, and store the vectors; return their number.
+        """Embed the texts in the ledger that have no vector, and store the vectors.
+
+        Return the number of these texts.
 
         Raises: EmbeddingError.
         """
@@ -120,7 +125,7 @@ class EmbeddingCache:
         return len(texts)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:
-        """Return the unit vectors of these texts (n, dim), after normalising the texts.
+        """Normalise texts and embed them; return the unit vectors in order, shape (n, dim).
 
         Raises: EmbeddingError.
         """
@@ -133,9 +138,10 @@ class EmbeddingCache:
 
 
 def checked(raw: object, count: int, dim: int | None, name: str) -> Vectors:
-    """Return an embedder's output as unit vectors (count, dim), after checking it.
+    """Check what an embedder returned, and return it as unit vectors of shape (`count`, dim).
 
-    `dim` is None if the dimension is not known yet. `name` is the embedder's, for error messages.
+    `raw` is the embedder's result for `count` texts. `dim` is None if the dimension is not known
+    yet. `name` is the embedder's name for error messages.
 
     Raises: EmbeddingError if the shape is wrong, or a vector is zero or not finite.
     """

@@ -1,4 +1,4 @@
-"""Erases memories for good, from the ledger at once, then from the index and the database's log."""
+"""Erases memories for good: first from the ledger, then from index and database log."""
 
 from __future__ import annotations
 
@@ -27,37 +27,41 @@ from memory.text import clean
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
-"""How often `erase` tries. Only the last try compares changed turns inside its transaction."""
+"""How often `erase` tries, because turns may change while it compares them.
+
+The last try compares the changed turns inside its transaction, where nothing else can change them.
+"""
 _UNSCRUBBED = "unscrubbed"
-"""Metadata key, set while an index or the log may still hold something of a forgotten memory."""
+"""Metadata key in the ledger, set while an index or the log may still hold forgotten memories."""
 
 
 @dataclass(frozen=True)
 class Forgotten:
     """A memory that was erased, as it was before.
 
-    `erased` is False while a search index, the database's log or a copy of the ledger may still
-    hold it.
+    `erased` is False if a search index, the database's log or a copy of the ledger may still hold
+    it.
     """
 
     memory: Memory
     erased: bool
     origins: tuple[Memory, ...] = ()
-    """The memories that it was made from, which were erased too."""
+    """The retired memories that it replaced. They were erased too."""
     set_aside: tuple[str, ...] = ()
-    """Copies of the ledger that a restore or an upgrade left. A person must delete them."""
+    """Paths of ledger copies that a restore or an upgrade left. A person must delete them."""
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
-    """Erase a memory and all memories it was made from; return both as they were.
+    """Erase a memory and all retired memories that it replaced; return it, and the retired ones.
 
-    `at` is the time to record. Their ids stay as tombstones. Erased are their texts, metadata,
-    vectors, links and distinct pairs, turns that wait, stored items with their text, and what
-    decisions recorded of them. A vector or a distinct pair stays if another memory has the same
-    text. All indexes are marked as stale, because an index may have copied an earlier state of the
-    memory.
+    `at` is the time to record. Of these memories, only tombstones with their ids stay. Their texts,
+    metadata, vectors, links and verdicts are erased, and so are stored items with their text and
+    what waiting turns and recorded decisions contain of them. A vector or a verdict stays if
+    another memory has the same text. All search indexes are marked as stale, because an index may
+    have copied an earlier state of the memories.
 
-    Raises: MemoryNotFound, StillStatedBy, LedgerError.
+    Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
+    LedgerError.
     """
     stated = Stated()
     for attempt in range(1, _ATTEMPTS + 1):
@@ -76,9 +80,11 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    """Return the rows to erase, and their memories: the one with this id first, then its origins.
+    """Return the ledger's rows to erase, and their memories: the one with this id is the first.
 
-    Origins are the memories that it was made from.
+    The others are its origins: the retired memories that it replaced.
+
+    Raises: MemoryNotFound, StillStatedBy.
     """
     memory = _living(reader, memory_id)
     rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
@@ -88,7 +94,11 @@ def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memor
 
 @dataclass(frozen=True)
 class ForgottenUser:
-    """What was erased with a user. `erased` and `set_aside` mean the same as in `Forgotten`."""
+    """The result of erasing everything about a user.
+
+    `erased` is False if a search index, the database's log or a copy of the ledger may still hold
+    something. `set_aside` has the paths of ledger copies that a person must delete.
+    """
 
     memories: int
     """The number of the user's memories that were live."""
@@ -101,9 +111,10 @@ def forget_user(
 ) -> ForgottenUser:
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
-    `at` is the time to record. Each transaction erases `at_once` memories and those that they were
-    made from. After a crash between two of them, call it again to erase the rest. Return how many
-    live memories there were, and whether all copies are erased too.
+    `index` is cleaned too. `at` is the time to record. Each transaction erases `at_once` memories
+    and the memories that they replaced. If the process crashes between two transactions, call this
+    function again to erase the rest. Return how many of the memories were live, and whether all
+    copies are erased too.
 
     Raises: LedgerError.
     """
@@ -123,7 +134,11 @@ def forget_user(
 
 
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
-    """Erase up to `most` memories of a user; return how many were live, None if none was left."""
+    """Erase up to `most` memories of a user, and the retired memories that they replaced.
+
+    Return how many of the user's memories were live; None if none was left. `at` is the time to
+    record.
+    """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
         if not rows:
@@ -136,14 +151,17 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
 
 
 def _forget_said_by(writer: Writer, user: str) -> None:
-    """Erase a user's turns and episodes, and mark index and log as not scrubbed."""
+    """Erase a user's turns and episodes; record that index and log must still be scrubbed."""
     forget_turns_of(writer, user)
     writer.episodes.forget_user(user)
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
 
 
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
-    """Erase memories, live or retired, and what was recorded about them; record it as done `at`."""
+    """Erase memories, live or retired, and what the ledger recorded about them.
+
+    `at` is the time to record for this.
+    """
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
     writer.items.forget(ids)
@@ -164,7 +182,10 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
-    """Erase the reasons of these decisions everywhere: they may quote forgotten memories."""
+    """Erase the reasons that models gave for decisions, because they may quote forgotten memories.
+
+    `scrubbed` are these decisions. Verdicts and other decisions lose the same reasons.
+    """
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}
     if not reasons:
@@ -186,7 +207,7 @@ def _living(reader: Reader, memory_id: str) -> Memory:
 
 
 def scrub(ledger: Ledger, index: SearchRouter) -> bool:
-    """Erase what the index and the database's log hold of forgotten memories.
+    """Erase what the search index and the database's log hold of forgotten memories.
 
     Return whether nothing of them is left in either.
     """

@@ -20,14 +20,13 @@ _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.I
 
 
 class Moved(Exception):
-    """Raised if a turn or a memory has changed since `Stated` compared them."""
+    """Raised if a turn or a memory has changed after `Stated` compared them."""
 
 
 class Stated:
     """A cache of comparisons: which texts state which memories.
 
-    Comparing takes long, so it is done before the transaction that erases, which only looks results
-    up.
+    Comparing takes long. So it is done before the erasing transaction, which only looks up results.
     """
 
     def __init__(self) -> None:
@@ -36,7 +35,10 @@ class Stated:
         """If true, a comparison that is not in the cache raises `Moved` instead of being made."""
 
     def left_of(self, turn: Turn, memories: Sequence[Memory]) -> str:
-        """Return a turn's text without the sentences that state one of its speaker's memories."""
+        """Return a turn's text without the sentences that state one of the memories.
+
+        `memories` are memories of the turn's speaker.
+        """
         key = (turn.text, turn.speaker, turn.at, *(one.content for one in memories))
         text: str = self._of(key, lambda: _without(turn, memories))
         return text
@@ -56,7 +58,12 @@ class Stated:
 
 @dataclass(frozen=True)
 class _Change:
-    """What remains of a waiting turn. If `turn` is None, it will not be extracted any more."""
+    """The new state of the waiting turn with the number `seq`.
+
+    If `turn` is None, the turn will not be extracted any more. `candidates` are the facts that a
+    model found in it, with None for each erased one; if `candidates` itself is None, they do not
+    change.
+    """
 
     seq: int
     turn: Turn | None
@@ -69,7 +76,7 @@ class ForgottenTurns:
 
     changes: Sequence[_Change]
     conversations: Collection[str]
-    """Conversations whose extracted turns lose their texts and whose extraction starts again."""
+    """Conversations whose extracted turns lose their texts, and whose extraction starts again."""
 
     def write(self, writer: Writer) -> None:
         for one in self.changes:
@@ -85,17 +92,17 @@ class ForgottenTurns:
 
 
 def forget_turns_of(writer: Writer, user: str) -> None:
-    """Erase a user's turns, the bot's answers, and candidates about the user in others' turns.
+    """Erase the turns of a user that wait for extraction, and the bot's answers to this user.
 
-    These are turns that wait for extraction. All extracted turns lose their texts, and extractions
-    that are under way start again.
+    Candidates (facts that a model found) about the user in other people's waiting turns are erased
+    too. All extracted turns lose their texts, and extractions that are under way start again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()
     names = {(one.turn.conversation, one.name) for one in every if one.turn.speaker == user}
     for waiting in every:
         answered = waiting.turn.is_bot and (
-            waiting.turn.conversation in theirs or _answers_anybody(waiting.turn)
+            waiting.turn.conversation in theirs or _may_answer_anyone(waiting.turn)
         )
         if waiting.turn.speaker == user or answered:
             writer.turns.drop(waiting.seq)
@@ -115,14 +122,15 @@ def forget_turns_of(writer: Writer, user: str) -> None:
 
 
 class TurnsToForget:
-    """Finds what must be removed from waiting turns when the memories `gone` are forgotten.
+    """Finds what must be removed from turns that wait for extraction when memories are forgotten.
 
-    From a person's turn it removes the sentences and candidates that state a memory of that person;
-    a turn that such a memory was made from is not extracted again. A candidate that would replace
-    one of the memories, or a memory that is no longer live, loses its merged text. A turn of the
-    bot is removed if it recalled or quotes one of the memories, or belongs to a conversation that
-    one came from. Extracted turns of these conversations lose their texts, and their extraction
-    starts again.
+    `gone` are the forgotten memories. A person's turn loses the sentences and the candidates (facts
+    that a model found) that state a memory of that person; a turn that such a memory was made from
+    is not extracted again. A candidate that would replace a forgotten memory, or a memory that is
+    no longer live, loses its merged text. A turn of the bot is removed if it recalled or quotes a
+    forgotten memory, or if a forgotten memory came from its conversation. Turns of these
+    conversations that were extracted before lose their texts, and extractions under way there start
+    again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
@@ -147,9 +155,9 @@ class TurnsToForget:
         self._conversations = heard | self._sources
 
     def found(self, stated: Stated) -> ForgottenTurns:
-        """Compare each turn with the memories, and return the changes.
+        """Compare each waiting turn with the forgotten memories, and return the changes.
 
-        Needs no open transaction.
+        `stated` caches the comparisons. The caller needs no open transaction.
         """
         changes = [change for one in self._waiting if (change := self._change(one, stated))]
         return ForgottenTurns(changes, self._conversations)
@@ -161,7 +169,7 @@ class TurnsToForget:
         return change
 
     def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Return the change of a person's turn; None if it states no memory of that person."""
+        """Return the change of a person's turn; None if nothing changes."""
         turn, memories = waiting.turn, self._memories.get(waiting.turn.speaker, [])
         is_source = memories and not self._turns.isdisjoint(self._names(waiting))
         text = "" if is_source else stated.left_of(turn, memories)
@@ -177,10 +185,11 @@ class TurnsToForget:
         text: str,
         stated: Stated,
     ) -> _Change | None:
-        """Return the change of a turn that a model has read; None if nothing changes.
+        """Return the change of a turn in which a model found facts; None if nothing changes.
 
-        `found` are its candidates, and `text` is what remains of its text. An erased candidate
-        becomes None, so that the others keep their positions.
+        `found` are these facts, `memories` the forgotten memories of the speaker, and `text` is
+        what remains of the turn's text. An erased fact becomes None, so that the others keep their
+        positions.
         """
         left = [
             _without_named(one, self._unnamed)
@@ -200,9 +209,9 @@ class TurnsToForget:
         return _Change(waiting.seq, turn, left)
 
     def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Return a change that erases a turn of the bot if it may quote one of the memories."""
+        """Return a change that erases the bot's turn if it may repeat a forgotten memory."""
         turn = waiting.turn
-        heard = turn.conversation in self._conversations or _answers_anybody(turn)
+        heard = turn.conversation in self._conversations or _may_answer_anyone(turn)
         quotes = heard and any(
             stated.states_any(one, memories)
             for one in sentences(turn.text)
@@ -214,7 +223,7 @@ class TurnsToForget:
         return None
 
     def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
-        """Return the turn's conversation and name, and those that it had before an upgrade."""
+        """Return the turn's (conversation, name), and the one that it had before an upgrade."""
         turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
         if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
             names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
@@ -225,16 +234,16 @@ def _reworded(turn: Turn, text: str) -> Turn | None:
     return turn.model_copy(update={"text": text}) if text else None
 
 
-def _answers_anybody(turn: Turn) -> bool:
-    """Return whether this is a turn of the bot outside of any conversation.
+def _may_answer_anyone(turn: Turn) -> bool:
+    """Return whether the bot said this turn outside of any conversation.
 
-    Nobody knows then whom it answered.
+    Such a turn may have answered any user.
     """
     return turn.is_bot and turn.conversation == turn.speaker
 
 
 def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
-    """Yield the conversation and the name of each turn that a memory was made from."""
+    """Yield the (conversation, name) of each turn that a memory was made from."""
     conversation, others = memory.metadata.get("conversation"), memory.metadata.get("turns")
     for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
         if isinstance(conversation, str) and isinstance(name, str):
@@ -242,9 +251,9 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
 
 
 def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
-    """Return the ids of memories that candidates name and that are not live.
+    """Return the ids of memories that waiting candidates would replace and that are not live.
 
-    They may have had the words of a forgotten memory.
+    Their merged texts may contain the words of a forgotten memory.
     """
     found = [one for turn in waiting for one in turn.candidates or () if one is not None]
     named = {one.id for candidate in found for one in candidate.named}
@@ -253,14 +262,14 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
-    """Return the candidate without merged text and named memories if it names one of `gone`."""
+    """Return the candidate; if it names an id in `gone`, without `named` and `merged`."""
     if gone.isdisjoint(one.id for one in candidate.named):
         return candidate
     return candidate.model_copy(update={"named": (), "merged": ""})
 
 
 def _without(turn: Turn, memories: Sequence[Memory]) -> str:
-    """Return a turn's text without the sentences that state one of its speaker's memories."""
+    """Return a turn's text without the sentences that state one of the speaker's memories."""
     if not memories:
         return turn.text
     left, end, cut = list[str](), 0, False
@@ -275,7 +284,7 @@ def _without(turn: Turn, memories: Sequence[Memory]) -> str:
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """Return what somebody said, whole and by clauses, in the first and in the third person."""
+    """Return what a speaker said at a time, whole and by clauses, in first and in third person."""
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
     told = [retold(one, speaker, at) for one in clauses if one]
     stated = (one.text for one in statements(said, speaker, at))

@@ -14,19 +14,20 @@ from memory.store.applying import Probe, ranked
 from memory.text import search_terms
 
 SHORTLIST = 50
-"""How many memories words and vectors each select if the user's vectors are not loaded."""
+"""If a user's vectors are not in RAM: how many memories words and vectors each select."""
 SPARE = 10
 """How many memories beyond `k` are compared exactly, because the first scores are rounded."""
 _OF_A_PART = 4
-"""Factor for selecting more memories by words if the scope is only a part of a user's memories."""
+"""If the scope is only a part of a user's memories, words select this many times as many."""
 _SAMPLE = 256
-"""How many memories are used to estimate the spread of the cosine if vectors are not loaded."""
+"""If vectors are not in RAM: from how many memories the spread of the cosine is estimated."""
 
 
 def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
-    """Return BM25 scores of a scope's memories for the words of a text.
+    """Return the BM25 scores of memories for the words of a text.
 
-    All memories of the scope's user are scored, or everyone's if the scope names no user.
+    All memories of the user that `scope` names are scored, also those outside of the scope. If the
+    scope names no user, the memories of all users are scored.
     """
     user, everyone = _whose(scope)
     return bm25(reader.terms.postings(search_terms(text), user, everyone=everyone))
@@ -35,10 +36,11 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 def best_of_shortlist(
     reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
 ) -> Best:
-    """Return the `k` best memories and SPARE more, among those selected by vector and by words.
+    """Return the `k + SPARE` memories that answer a query best, if vectors are not in RAM.
 
-    It is used if the user's vectors are not loaded. `near` holds the ids selected by vector;
-    `words` are the memories' scores by words.
+    `near` holds ids of memories selected by vector. The other candidates are the memories with the
+    highest scores in `words`. `probe` is the query and its vector. Memories outside of `scope` are
+    left out.
     """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     found = reader.terms.candidates(near, words.best(wanted))
@@ -58,11 +60,12 @@ def best_of_shortlist(
 def results(
     reader: Reader, probe: Probe, best: Best, words: WordScores, k: int
 ) -> list[SearchResult]:
-    """Return the `k` best memories in `best`, best first; equal ones by cosine, then newest first.
+    """Return the `k` live memories of `best` that have the highest scores, best first.
 
-    The score is the sum of two standard scores: how many standard deviations the cosine lies above
-    the mean of the scope, and BM25 above the mean of the user's memories. Each counts 0 if it is
-    the same for all memories. The similarity is the plain cosine.
+    A score is the sum of two standard scores (in standard deviations from the mean): of the cosine
+    among the scope's memories, and of BM25 among the user's memories. A standard score is 0 if all
+    memories have the same value. Memories with equal scores are ordered by cosine, then with the
+    last stored first. The `similarity` of a result is its plain cosine.
     """
     rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)
@@ -75,7 +78,7 @@ def results(
 
 
 def _whose(scope: Scope) -> tuple[str | None, bool]:
-    """Return the user that a scope names, and whether it holds the memories of all users."""
+    """Return the user that a scope names, or None, and whether it covers all users' memories."""
     values = dict(scope.values)
     user = values.get("user")
     return None if user is None else str(user), "user" not in values

@@ -1,4 +1,4 @@
-"""`MemoryStore`: finds similar memories, and applies decisions to the ledger."""
+"""`MemoryStore`: finds similar memories, and writes decisions to the ledger (the SQL database)."""
 
 from __future__ import annotations
 
@@ -68,24 +68,30 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The stored memories most similar to a new one, most similar first, at one ledger revision."""
+    """The stored memories that are most similar to a new memory, most similar first.
+
+    `revision` is the ledger's revision before the search.
+    """
 
     matches: tuple[SearchResult, ...]
     revision: int
     distinct: frozenset[str] = frozenset()
-    """Keys of the texts that were judged distinct from the new one; `matches` leaves these out."""
+    """Keys of the texts that were judged distinct from the new memory's text.
+
+    `matches` contains no memory with such a text.
+    """
 
 
 @dataclass(frozen=True)
 class Unsearched:
-    """The reason why the search for similar memories failed."""
+    """A failed search for similar memories; `why` gives the reason."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class NewMemory:
-    """A memory that is not stored yet, under an id that is free, with its vector and neighbours."""
+    """A memory that is not stored yet, with an id that is free, its vector and its neighbours."""
 
     new: Embedded
     neighbours: Neighbours | Unsearched
@@ -93,32 +99,36 @@ class NewMemory:
 
 @dataclass(frozen=True)
 class AlreadyStored:
-    """The result for a memory that was stored before; `memory` is its live successor, or itself."""
+    """The result of preparing a memory that was stored before.
+
+    `memory` is the stored memory or, if that was retired, its live successor. If it was forgotten,
+    `memory` is the memory as the caller gave it.
+    """
 
     memory: Memory
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What the ledger knows about one text in its scope, at one revision."""
+    """What the ledger holds about the text of one new memory, in its scope and at one revision."""
 
     scope: Scope
     key: str
     revision: int
     same: tuple[Row, ...]
-    """Live memories with the same text, newest first."""
+    """The live memories with the same text, newest first."""
     distinct: frozenset[str]
-    """Keys of the texts that were judged distinct from this one."""
+    """Keys of the texts that were judged distinct from this text."""
     hidden: int
-    """The number of live memories with one of the distinct texts."""
+    """The number of live memories in the scope whose text is in `distinct`."""
 
 
 class MemoryStore:
     """The live memories of a ledger: find, add, change, undo and forget them.
 
-    It is safe to share between threads. Use it with `with`, or call `close`. All methods that
-    compare or store vectors raise EmbedderMismatch if the vectors in the ledger come from another
-    embedder.
+    It is safe to share between threads. Use it as a context manager, or call `close`. All methods
+    that compare or store vectors raise EmbedderMismatch if the vectors in the ledger come from
+    another embedder.
     """
 
     def __init__(
@@ -137,14 +147,15 @@ class MemoryStore:
     ) -> None:
         """Create a store on an open ledger, which `close` will close too.
 
-        Vectors are loaded for one user at a time, up to `vectors_mb` MB in all; those searched
-        longest ago are dropped first. `open_index` is called if a user's vectors exceed this limit,
-        or with `index_at_once` at the first query. If it is None, such users are searched in the
-        ledger, exactly but slowly.
+        Vectors are loaded into RAM for one user at a time, up to `vectors_mb` MB in all; the users
+        searched longest ago are dropped first. If the vectors of one user exceed this limit,
+        `open_index` is called to open an approximate index; with `index_at_once`, it is called at
+        the first query even if all vectors fit. If `open_index` is None, such users are searched in
+        the ledger, exactly but slowly.
 
-        Only memories with equal values in all `scope_fields` are compared. `scale` turns an
-        embedder's cosine into a similarity. With `hybrid`, `search` ranks by words and by cosine,
-        else by cosine alone.
+        Only memories with equal values in all `scope_fields` are compared. `scale` turns the
+        embedder's cosines into similarities. With `hybrid`, `search` ranks by words and by cosine,
+        else by cosine alone. `clock` returns the current time, and `new_id` a new memory id.
         """
         self.ledger = ledger
         self.clock = clock
@@ -154,7 +165,7 @@ class MemoryStore:
         self.scale = scale
         self._hybrid = hybrid
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
-        """Returns the scope of a memory. Only memories of the same scope are compared."""
+        """Returns the scope of a memory. Memories of different scopes are never compared."""
         self.scope_fields = scope_fields
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
@@ -190,7 +201,7 @@ class MemoryStore:
         return row.memory if row is not None and row.live else None
 
     def memories(self) -> Iterator[Memory]:
-        """Yield every live memory, in the order in which they were stored."""
+        """Yield all live memories in the order in which they were stored."""
         with self.ledger.reading() as reader:
             yield from (row.memory for row in reader.memories.live())
 
@@ -214,11 +225,13 @@ class MemoryStore:
         lineage: Lineage = Lineage.SYNTHESISED,
         before: Snapshot | None = None,
     ) -> Snapshot:
-        """Return what a batch needs, at one revision: live memories, vectors and earlier verdicts.
+        """Return a snapshot for a batch: all live memories, their vectors and earlier verdicts.
 
-        `asker` decides which pairs of texts the snapshot marks as not to be asked about. `lineage`
-        decides which earlier texts of a memory count as its own. If `before`, an earlier snapshot,
-        is given, only what was written after it is read.
+        Everything is read at one revision of the ledger. `asker` is the model that the batch will
+        ask; the snapshot marks the pairs of texts that this model need not be asked about.
+        `lineage` says which earlier texts of a memory are listed: only those that it was merged
+        from, or all that it replaced. If `before`, an earlier snapshot, is given, only what was
+        written after it is read.
         """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
@@ -242,9 +255,9 @@ class MemoryStore:
         """Return the `k` live memories that answer a query best, best first.
 
         Exactly one of `user`, `scope` and `everyone=True` must be given; `everyone` searches the
-        memories of all users. Results are ranked by `score`; with `min_score`, lower ones are left
-        out. Their `similarity` is the plain cosine, because a question cannot be a copy of a
-        statement.
+        memories of all users. Results are ranked by `score`; with `min_score`, results with a lower
+        score are left out. The `similarity` of a result is its plain cosine, without the scale that
+        is used to find copies. An empty query gives an empty list.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
@@ -261,7 +274,7 @@ class MemoryStore:
     ) -> SearchResult | None:
         """Return the user's live memory that is most similar to `content`.
 
-        None if no memory has a similarity of at least `threshold`. Private memories are not
+        Return None if no memory has a similarity of at least `threshold`. Private memories are not
         searched. If the embedder fails, only a memory with the same text is found.
         """
         if not clean(content):
@@ -280,12 +293,16 @@ class MemoryStore:
         min_similarity: float,
         asker: Asker = NOBODY,
     ) -> list[AlreadyStored | NewMemory]:
-        """Return what is needed to decide about each new memory, all read at one revision.
+        """Look up what is needed to decide about new memories; return an item for each, in order.
 
-        For each memory that is not stored yet: a free id, its vector, and its `k` most similar live
-        memories in its scope, with at least `min_similarity`. Those with the same text come first;
-        those judged distinct from it are left out. A memory may be given together with its vector.
-        No given memory may repeat another one; see `split_repeats`.
+        The item is an AlreadyStored if the memory was stored before. Otherwise it is a NewMemory
+        with a free id, the memory's vector, and its `k` most similar live memories in its scope
+        that have at least `min_similarity`. Memories with the same text come first. Memories are
+        left out if a judge whose verdict binds `asker` called their texts distinct from the new
+        one. If the search fails, an Unsearched takes the place of the similar memories.
+
+        A memory may be given together with its vector, which is then not computed. No two given
+        memories may be the same memory; `split_repeats` separates repetitions.
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
@@ -314,17 +331,19 @@ class MemoryStore:
         return Memory(id=self.new_id(), content=content, user=user, timestamp=self.clock())
 
     def add(self, memory: Memory) -> Memory:
-        """Store a memory without comparing it with others; return it, or its live successor.
+        """Store a memory without comparing it with similar ones, and return it as stored.
 
-        A memory that was stored before is not stored again.
+        If it was stored before, it is not stored again; the stored memory or its live successor is
+        returned.
         """
         [stored] = self._add_all([memory], None)
         return stored.memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
-        """Store all of these memories in one transaction, without comparing them with others.
+        """Store all of these memories in one transaction, without comparing them with similar ones.
 
         Return how many of them were not stored before. If the transaction fails, none is stored.
+        `run` is a name for this batch, under which it can be undone.
         """
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
@@ -375,8 +394,9 @@ class MemoryStore:
     ) -> Applied | Conflict:
         """Apply one decision if `condition` still holds; else change nothing and return a Conflict.
 
-        `arrival` is the one member of the decision that is not stored yet, if any. `run` is the
-        name of the run that the decision is recorded under.
+        `arrival` is the new memory that the decision is about, with its vector; None if all members
+        of the decision are stored. `run` is the name of the batch or import that the decision is
+        recorded under.
         """
         [done] = self.apply_all([Decided(decision, condition, arrival)], run=run)
         return done
@@ -384,13 +404,13 @@ class MemoryStore:
     def apply_all(
         self, decided: Sequence[Decided], *, run: str | None = None, lease: Lease | None = None
     ) -> list[Applied | Conflict]:
-        """Apply decisions in one transaction; return what became of each, in order.
+        """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
 
-        Each decision is applied completely, or not at all if its condition fails. New memories are
-        applied only up to the first conflict, and only one of them if anything was written since
-        they were prepared. So the result may be shorter than `decided`, but has at least one item;
-        the caller must decide again about the others. `run` is the name of the run to record the
-        decisions under.
+        Each decision is applied completely, or not at all if its condition fails; that gives a
+        Conflict. Decisions about new memories are tried only up to the first Conflict, and only one
+        of them if anything was written after they were prepared. So the result may be shorter than
+        `decided`, but has at least one item; the caller must decide again about the memories that
+        are left. `run` is the name of the batch or import that the decisions are recorded under.
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
         """
@@ -415,11 +435,11 @@ class MemoryStore:
     ) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
 
-        Nothing is undone if a part cannot be. The members get back their texts, values and links;
-        memories that the decision created are erased. Unless `afterwards` is OPEN, the members are
-        then recorded as distinct, as if a person had said so, and no batch makes the same decision
-        again. If the decision itself called members distinct, that verdict is withdrawn. Return the
-        undone decisions, newest first.
+        Nothing is undone if any part of it cannot be undone. The members get back their texts,
+        values and links; memories that the decision created are erased. Unless `afterwards` is
+        `Afterwards.OPEN`, the members are recorded as distinct by a person's verdict, so that no
+        batch makes the same decision again. If the decision itself called members distinct, that
+        verdict is withdrawn. Return the undone decisions, newest first.
 
         Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
         """
@@ -427,11 +447,11 @@ class MemoryStore:
             return undoing.undo(writer, target, self.scope_of, self.clock, afterwards)
 
     def forget(self, memory_id: str) -> Forgotten:
-        """Erase a memory, and all memories that it was made from, for good; return what they were.
+        """Erase a memory for good, and all retired memories that it replaced; return them.
 
-        When it returns, nothing is left of them in the ledger. Copies in a search index or in the
-        database's log are erased at once if this process can do so, else later by the process that
-        has these open; `erased` of the result says whether all is done.
+        When it returns, the ledger holds none of their texts. Copies in a search index or in the
+        database's log are erased too if this process can do so. Otherwise `erased` of the result is
+        False, and the process that has them open erases them later.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
@@ -441,7 +461,7 @@ class MemoryStore:
         return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)
 
     def scrub(self) -> bool:
-        """Erase what the index and the database's log still hold of forgotten memories.
+        """Erase what the search index and the database's log still hold of forgotten memories.
 
         Return whether nothing of them is left.
         """
@@ -472,10 +492,9 @@ class MemoryStore:
             return recalling.results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        """Return each memory, with a free id, or AlreadyStored if it was stored before.
+        """Return, for each memory, the memory with a free id, or AlreadyStored if it is stored.
 
-        If it was stored and then forgotten, AlreadyStored holds the given memory; it is not stored
-        again.
+        If a memory was stored and then forgotten, its AlreadyStored holds the memory as given.
         """
         received: list[AlreadyStored | Memory] = []
         found = reader.memories.earlier_arrivals(memories)
@@ -491,7 +510,9 @@ class MemoryStore:
         return received
 
     def _looks(self, reader: Reader, memories: Sequence[Memory], asker: Asker) -> list[_Look]:
-        """Read what the ledger knows about the text of each memory, in the given order.
+        """Read what the ledger holds about the text of each memory, in the given order.
+
+        Texts called distinct by judges whose verdicts bind `asker` are included.
 
         Raises: EmbedderMismatch.
         """
@@ -514,9 +535,10 @@ class MemoryStore:
     def _neighbours(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Neighbours]:
-        """Return the most similar memories for each new one.
+        """Return, for each new memory, its `k` most similar stored memories, most similar first.
 
-        No transaction is open during the search.
+        `looks` and `new` describe the same memories in the same order. Stored memories with a
+        similarity below `min_similarity` are left out. No transaction is open during the search.
         """
         listed = self._shortlists(looks, new, k, min_similarity)
         names = list(dict.fromkeys(name for some in listed for name in some))
@@ -547,9 +569,11 @@ class MemoryStore:
     def _shortlists(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Sequence[str]]:
-        """Return ids of possible neighbours for each new memory.
+        """Return, for each new memory, ids of stored memories that may be among its `k` nearest.
 
-        A list is empty if the memory has no vector, or if enough live memories have the same text.
+        `looks` and `new` describe the same memories in the same order. Stored memories below
+        `min_similarity` may be missing. A list is empty if the new memory has no vector, or if
+        enough live memories have the same text.
         """
         queries: dict[int, Query] = {}
         for place, (look, one) in enumerate(zip(looks, new, strict=True)):
@@ -579,7 +603,7 @@ def _addition(memory: Memory) -> Decision:
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
-    """Return the memory with another text, and its former text as a retired memory.
+    """Return a Survivor: the memory with another text, and its former text as a retired memory.
 
     `version_id` becomes the id of the retired memory.
 

@@ -27,8 +27,8 @@ from memory.text import text_key
 class Afterwards(Enum):
     """Whether the same memories may be merged or replaced again after their decision is undone.
 
-    KEPT_APART: no, they are recorded as distinct by a person's verdict. OPEN: yes, a batch may ask
-    again.
+    KEPT_APART: they may not, because they are recorded as distinct by a person's verdict. OPEN:
+    they may; a batch may ask about them again.
     """
 
     KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
@@ -36,12 +36,12 @@ class Afterwards(Enum):
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
-    """Return the decisions that would be undone with `target`, newest first, without undoing them.
+    """Return the decisions that `undo` would undo for `target`, newest first; change nothing.
 
     `target` is the number of a decision or the name of a run.
 
-    Raises: CannotUndo if there is nothing to undo, later decisions build on it, or a member was
-    forgotten.
+    Raises: CannotUndo if there is nothing to undo, a later decision builds on one of these
+    decisions, or one of their members was forgotten.
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
@@ -89,8 +89,9 @@ def undo(
 ) -> list[DecisionRecord]:
     """Undo a decision, given by its number, or a run, given by its name; return what was undone.
 
-    The records come newest first. `scope_of` returns a memory's scope. `afterwards` says whether
-    the members may be merged or replaced again. Nothing is undone if a part cannot be.
+    The records of the undone decisions come newest first. `scope_of` returns a memory's scope.
+    `afterwards` says whether the members may be merged or replaced again. Nothing is undone if any
+    part cannot be undone.
 
     Raises: CannotUndo.
     """
@@ -126,13 +127,15 @@ def reopen_pending(
     scope_of: Callable[[Memory], Scope],
     most: int,
 ) -> list[DecisionRecord]:
-    """Undo decisions that were made without a model's answer, and return them to be asked again.
+    """Undo decisions that were made without a model's answer; return them, to be asked again.
 
-    At most `most` are returned, oldest first; none about a pair that `unasked` returns. They stay
-    pending until `close_pending` is called. A decision is returned without being undone if later
-    decisions build on it or a part of it was forgotten. It is not returned at all if those later
-    decisions left fewer than two of its texts live; it then stays pending until a person undoes
-    them.
+    At most `most` decisions are returned, oldest first. `unasked` returns the pairs of texts that
+    the model must not be asked about; decisions on such pairs are left out. `scope_of` returns a
+    memory's scope. The returned decisions stay pending until `close_pending` is called.
+
+    If later decisions build on a decision, or a part of it was forgotten, it is returned without
+    being undone. But if the later decisions left fewer than two of its texts live, it is not
+    returned; it stays pending until a person undoes those later decisions.
 
     Raises: LedgerError.
     """
@@ -170,7 +173,8 @@ def _is_undoable(record: DecisionRecord) -> bool:
 def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
     """Return whether later decisions left fewer than two of a decision's texts live.
 
-    False if all these later decisions are in `open_numbers`: they are to be undone too.
+    `open_numbers` are the decisions that will be undone too. If they contain all these later
+    decisions, return False.
     """
     if not _is_undoable(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False
@@ -191,7 +195,7 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """Record that these questions have been asked again: they are no longer pending."""
+    """Record that these decisions are no longer pending, because they were asked about again."""
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)
@@ -200,7 +204,8 @@ def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
     """Restore the rows and links of a decision's members, and erase the memories that it created.
 
-    Later links stay. If the memory that has one is erased, the newest member gets it.
+    Links that were made after the decision stay. If such a link belongs to an erased memory, the
+    newest member of the decision gets it.
     """
     before = json.loads(record.before)["links"]
     links = [*_links_of_image(before), *_later_links(writer, record, before)]
@@ -221,9 +226,10 @@ def _links_of_image(links: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Memor
 def _later_links(
     writer: Writer, record: DecisionRecord, before: Sequence[Sequence[Any]]
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the links of the survivors that were made after the decision.
+    """Return the links of a decision's survivors that were made after the decision.
 
-    Each comes with the id of the memory that will carry it after the undo.
+    `before` are the links recorded at the decision. Each returned link comes with the id of the
+    memory that will carry it after the undo.
     """
     successor = {name: survivor for survivor, retired in record.survivors for name in retired}
     ends = {end for link in before for end in link[:2]}
