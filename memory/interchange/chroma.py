@@ -142,7 +142,10 @@ class ChromaRows(OpenCollection):
 
     @property
     def sync_threshold(self) -> int | None:
-        """The owner's setting; None if there is none, or a killed write-back has replaced it."""
+        """The owner's setting of how many writes Chroma makes before it rewrites its index files.
+
+        None if there is none, or if a killed write-back has replaced it.
+        """
         known = (self.collection.configuration_json.get("hnsw") or {}).get("sync_threshold")
         return None if known is None or known >= _NEVER else int(known)
 

@@ -111,7 +111,7 @@ class OpenCollection(ABC):
 
     @abstractmethod
     def all(self) -> Iterable[ForeignRow]:
-        """Return every row, in the form in which an import reads it."""
+        """Return every row, in the form in which an import reads it, without vectors."""
 
     def step(self) -> AbstractContextManager[None]:
         """Return a context whose reads and writes are one transaction, if the store has those."""
@@ -119,7 +119,7 @@ class OpenCollection(ABC):
 
     @abstractmethod
     def stored(self, names: Sequence[str]) -> dict[str, Stored]:
-        """Return the rows with the ids `names`, by id; an id that does not exist is missing."""
+        """Return the rows with the ids `names`, by id; ids that do not exist are left out."""
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
         """Return `stored`, changed so that an import reads it as `row`; the vectors stay."""
@@ -145,7 +145,7 @@ class OpenCollection(ABC):
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Return the text from which each vector of a row was made, by the vector's name.
 
-        A vector is missing if its text is not known.
+        A vector is left out if its text is not known.
         """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
@@ -170,7 +170,7 @@ def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
-    """Return the rows with the ids `names`, by id; an id that does not exist is missing.
+    """Return the rows with the ids `names`, by id; ids that do not exist are left out.
 
     Unlike `OpenCollection.stored`, it takes any number of ids, and asks for them in batches.
     """

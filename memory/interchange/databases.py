@@ -115,7 +115,7 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
 def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
     """Return a progress callback for SQLite's backup of `source`.
 
-    When the file has been busy more than `most` times, the callback raises InputError.
+    The callback raises InputError after it has found the file busy more than `most` times.
     """
     tries = count(1)
 
@@ -186,6 +186,7 @@ class Sqlite:
 
 @contextmanager
 def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
+    """Run the statements `begin`, then the block; commit, or roll back if it raises anything."""
     try:
         for statement in begin:
             database.run(statement)
@@ -226,6 +227,7 @@ def _must_be_there(file: Path) -> None:
 
 @contextmanager
 def _connected(file: Path, named: Path) -> Iterator[Sqlite]:
+    """Open a SQLite file; errors name the path `named` instead."""
     with _sqlite_faults(named):
         connection = sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=rw",
@@ -238,6 +240,7 @@ def _connected(file: Path, named: Path) -> Iterator[Sqlite]:
 
 @contextmanager
 def _sqlite_faults(file: Path) -> Iterator[None]:
+    """Run the block, and turn an error of SQLite into an InputError that names the file."""
     try:
         yield
     except sqlite3.Error as exc:
@@ -388,6 +391,7 @@ def connected(url: str) -> Iterator[Postgres]:
 
 @contextmanager
 def _postgres_faults(address: str) -> Iterator[None]:
+    """Run the block, and turn an error of psycopg into an InputError that names the address."""
     import psycopg
 
     try:

@@ -108,6 +108,10 @@ def as_memories(
 
 
 def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Reading) -> None:
+    """Check that some row has each key that `reading` names, and that some row names an owner.
+
+    Raises: InputError if not, which lists the keys that there are.
+    """
     keys = {key for row in rows for key in row.metadata}
     listed = f"its metadata has the keys: {', '.join(sorted(keys)) or 'none'}"
     for option in ("text_key", "time_key", "id_key"):
@@ -299,6 +303,12 @@ def _listed(text: str) -> list[Any]:
 
 
 def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Memory:
+    """Return a memory with the fields `given` and the metadata `left`.
+
+    A value of the row that one of the fields in `_OURS` rejects moves to the metadata.
+
+    Raises: ValueError if any other field is wrong.
+    """
     while True:
         try:
             whole = json.dumps(clean_json({**given, "metadata": left}))

@@ -171,7 +171,7 @@ class _Items(OpenCollection):
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
         """Return the text of each field that has a vector, by the field's name (a path).
 
-        LangGraph itself finds the text at the path. A field without a text is missing.
+        LangGraph itself finds the text at the path. Fields without a text are left out.
         """
         if not stored.vectors:
             return {}

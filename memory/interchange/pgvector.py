@@ -68,8 +68,9 @@ class PgvectorStore(ExternalStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        Its metadata are its columns and the keys inside its JSON columns. If both have a name, the
-        column counts. A column `document`, in which LangChain keeps the text, is the document.
+        Its metadata are its columns and the keys inside its JSON columns. If a column and a key
+        have the same name, the column's value is taken. A column `document`, in which LangChain
+        keeps the text, becomes the row's document.
         """
         plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
         keys: dict[str, Any] = {}
@@ -109,7 +110,8 @@ class _Table:
 
     `key` is the primary key's column. `types` has the full type of each other column, such as
     `vector(384)`, and `kinds` the short one, such as `vector`. `collection` is the id of a
-    LangChain collection, None for any other table. `identity` is the collection's lasting id.
+    LangChain collection, None for any other table. `identity` is the id by which later runs
+    recognise the collection.
     """
 
     sql_name: str
@@ -126,7 +128,7 @@ class _Table:
 
     @property
     def vectors(self) -> list[str]:
-        """The columns that are derived from the text."""
+        """The columns that are derived from the text: vectors and search words."""
         return [name for name in self.types if self.kinds[name] in _OF_THE_TEXT]
 
     @property

@@ -250,6 +250,7 @@ def _states_all(other: _Known, one: _Known) -> bool:
 
 
 def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
+    """Return the keys in which two rows differ, of those that decide which queries find them."""
     return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
         name for name in kept.seen if name not in one.seen
     )
@@ -258,6 +259,11 @@ def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
 def _known(
     rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger, own_work: OwnWork
 ) -> tuple[list[_Known], list[LeftAlone], int]:
+    """Look up the memories of the collection's rows.
+
+    Return the rows that are as they were imported, the rows to be left alone because their metadata
+    changed since then, and the number of all other rows.
+    """
     read = list(_as_imported(rows, reading, own_work))
     with ledger.reading() as reader:
         found = reader.memories.earlier_arrivals([before for _, _, before in read])
@@ -280,7 +286,7 @@ def _known(
 def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
     """Return, for each memory in `names` (ids), the live memory that stands for it now.
 
-    An id is missing if no live memory stands for it.
+    Ids for which no live memory stands are left out.
     """
     alive = reader.memories.living_ids(names)
     rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
@@ -314,10 +320,12 @@ def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
 
 
 def _is_as(arrived: Memory, memory: Memory) -> bool:
+    """Return whether all fields of two memories that a row can change are equal."""
     return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
 
 
 def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
+    """Return the row's values of the keys that decide which queries find it, and until when."""
     keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
     if reading.user_key in seen:
@@ -335,6 +343,11 @@ def _kept(group: Sequence[_Known]) -> _Known:
 
 
 def _worth(one: _Known) -> tuple[bool, bool, datetime]:
+    """Return a sort key; the row with the greatest one is kept.
+
+    It says whether the row has the live memory's text, whether it became that memory at the import,
+    and how new it is.
+    """
     same = one.memory.content == one.alive.content
     return same, one.arrived_as == one.alive.id, one.memory.timestamp
 
@@ -410,9 +423,9 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:
-    """Return JSON lines that undo the plan's changes, in the same form.
+    """Return the JSON lines that undo the lines of `change_lines`.
 
-    Each is an update with the old text and metadata. For a deleted row, the update must add it.
+    Each is an update with the old text and metadata; an update of a deleted row has to add it.
     """
     return [_update_line(one, one.said, one.row.metadata) for one in plan.changes]
 

@@ -124,6 +124,7 @@ def vectors_as_theirs(
 
 
 def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]:
+    """Yield the collection's own embedding function, if it is available, then each of `others`."""
     own: Embed | None = None
     try:
         own = look.own_embedder()
@@ -152,6 +153,7 @@ def _made(embed: Embed, texts: list[str]) -> Any:
 
 
 def _alike(made: Any, stored: Any) -> bool:
+    """Return whether two arrays of vectors (n, dim) are equal up to rounding; False if empty."""
     if made.shape != stored.shape or not len(stored):
         return False
     apart = np.linalg.norm(made - stored, axis=1)
@@ -234,6 +236,7 @@ def _carry_out(
     changed: Mapping[str, ChangedRow],
     on_progress: Tell,
 ) -> WriteBackDone:
+    """Update and delete rows as planned; check each of them again just before its change."""
     whole, done = len(plan.changes), 0
     on_progress(done, whole)
     for updates in parts(plan.updates):
@@ -291,6 +294,7 @@ def _still_fits(
 
 
 def _is(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
+    """Return whether `row`, as it was read, is still the same in the store (`there`)."""
     stored = there.get(row.id)
     return stored is not None and rows.external.as_read(stored).says_the_same(row)
 
@@ -322,7 +326,8 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored` and `already` are numbers of rows: put back, and those that were as before already.
+    `restored` is the number of rows that were put back, and `already` the number of those that were
+    as before the write-back anyway.
     """
 
     restored: int
@@ -366,6 +371,7 @@ def _is_old(there: Stored | None, row: ChangedRow) -> bool:
 
 
 def _is_written(there: Stored | None, row: ChangedRow) -> bool:
+    """Return whether a row, now `there` in the store, is as the write-back left it."""
     if row.after is None or there is None:
         return row.after is None and there is None
     return there.says_the_same(row.after)

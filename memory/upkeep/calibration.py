@@ -72,7 +72,7 @@ class AlikePair:
 
     @cached_property
     def strict(self) -> bool:
-        """Whether either text has kana or Han; such pairs have an anchor of their own."""
+        """Whether either text has kana or Han, for which the scale has an anchor of its own."""
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
 
 
@@ -190,9 +190,10 @@ def most_informative(
     """Choose up to `most` pairs to ask about next; return them with the most similar first.
 
     Pairs that have an answer, and those whose keys are in `passed_over`, are not chosen. First come
-    a few pairs of every band, then the pairs nearest to the anchor that fits the answers so far,
-    since they are the most uncertain. Pairs with and without kana or Han are chosen in turn, since
-    each of the two groups has its own anchor. Equal arguments give equal pairs.
+    a few pairs of every band, then the most uncertain pairs: those nearest to the cosine at which,
+    by the answers so far, half of the pairs are the same or worth merging. That cosine is fitted
+    separately for pairs with and without kana or Han, so the two groups are chosen in turn. Equal
+    arguments give equal pairs.
     """
     by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
     ranked = [_ranked(members, answers, passed_over) for members in by_script]
@@ -203,6 +204,7 @@ def most_informative(
 def _ranked(
     pairs: Sequence[AlikePair], answers: Mapping[str, Answer], passed_over: Collection[str]
 ) -> list[AlikePair]:
+    """Return the pairs that may be asked about, those to ask about first at the beginning."""
     asked = [pair for pair in pairs if pair.key in answers]
     left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
     left.sort(key=lambda pair: pair.rank)
@@ -241,6 +243,7 @@ def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Ban
 
 
 def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
+    """Return the pairs of each band, the lowest first; drop pairs below the lowest band."""
     bands: list[list[AlikePair]] = [[] for _ in pairwise(EDGES)]
     for pair in pairs:
         if pair.cosine >= EDGES[0]:
@@ -258,8 +261,9 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
     """Return, for each band, what it costs and finds to ask a model from this band on upwards.
 
     The first value is the number of questions for 1,000 memories, if the store has `memories`.
-    Covered near-copies need no question. The second value is the expected number of pairs that are
-    the same or worth merging, in the whole store; None if a band with pairs has no answers.
+    Near-copies of which one states all of the other need no question. The second value is the
+    expected number of pairs in the store that are the same or worth merging; None if a band with
+    pairs has no answers.
     """
     found: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -330,8 +334,9 @@ def suggest(
 ) -> Suggestion:
     """Return the scale and the upper threshold that the answers suggest.
 
-    `now` is the store's present scale, and `wanted` the share of automatic replacements that have
-    to be right. `guard` is whether only covered pairs are replaced without a question.
+    `answers` has them by pair key, and `now` is the store's present scale. From the upper threshold
+    on, a memory replaces another one without a question; at least the share `wanted` of these
+    replacements has to be right. With `guard`, that is done only if it states all of the other one.
     """
     fits = (
         fit_anchor([pair for pair in pairs if not pair.strict], answers),
@@ -344,7 +349,7 @@ def suggest(
 def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
     """Return the scale `now` with the fitted anchors in place of its own; None if none was fitted.
 
-    `strict` is the anchor for pairs with kana or Han, `others` the one for all other pairs.
+    `strict` is the fit for pairs with kana or Han, `others` the fit for all other pairs.
     """
     if others.anchor is None and strict.anchor is None:
         return None
@@ -357,8 +362,8 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
     """Return the lowest threshold from 0.95 on at which enough replacements are right.
 
     The share of right ones among pairs from the threshold on has to be at least `wanted`; each band
-    counts with its number of pairs. With `guard`, only covered pairs count. The search goes down
-    from the highest band and ends at a band that has pairs but no answers.
+    counts with its number of pairs. With `guard`, only pairs count in which one text states all of
+    the other. The search goes down from the highest band, and ends at one without answers.
     """
     threshold, precision, answers = None, None, Counted()
     pairs, right, known = 0, 0.0, Counted()

@@ -192,8 +192,9 @@ def _episodes(reader: Reader) -> Iterator[Finding]:
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Return the ids of episodes that have a summary, and a forgotten memory or no memory any more.
+    """Return the ids of episodes whose summary may tell of forgotten memories.
 
+    One of their memories was forgotten, or they have no memories any more.
     A memory made by a decision that was undone is erased too, but does not count as forgotten.
     """
     return [
@@ -368,7 +369,7 @@ def _held(ledger: Ledger) -> str:
 
 
 def _copy(source: Ledger, target: Ledger) -> None:
-    """Copy all tables of one ledger into an empty one, except the facts that stay with a store."""
+    """Copy all tables of one ledger into an empty one, except the facts in `_NOT_COPIED`."""
     with source.reading() as reader, target.writing() as writer:
         for table, rows in reader.dump():
             writer.load(table, rows)
