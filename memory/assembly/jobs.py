@@ -183,7 +183,8 @@ async def import_memories(
 
     Memories that were imported before are not added again. `config`: a configuration or the path of
     its file; `settings` override single values of it. `max_calls`: the greatest number of the
-    model's calls. `on_progress` receives how many memories are done, and how many there are.
+    model's calls. `model`: your own model (default: the configured one). `on_progress` receives how
+    many memories are done, and how many there are.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -309,7 +310,7 @@ class PlannedWriteBack:
         The undo file must not exist yet (default: `COLLECTION.undo-N.jsonl` in the working
         directory). `on_progress` receives how many rows are written, and how many there are.
 
-        Raises: InputError; nothing is written if the undo file cannot be.
+        Raises: InputError. If the undo file cannot be written, the collection is not changed.
         """
         begun = self._begun
         if not self.plan.changes:

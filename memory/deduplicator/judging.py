@@ -48,7 +48,7 @@ _FAILED = "DEDUP_FAIL: LLM merge failed"
 class _Problem:
     """Why an answer of the model is not used.
 
-    `refused`: whether the answer was readable, but a merged text in it was wrong.
+    `refused`: whether the model answered in the right form, but one of its merged texts was wrong.
     """
 
     why: str

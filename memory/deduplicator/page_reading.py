@@ -210,7 +210,8 @@ class ScopeReading:
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         """Call `ask` within the limits on calls, seconds and concurrency; return its result.
 
-        Its cost is added to `usage`. If it fails, the reason is noted in `failure`.
+        Its cost is added to `usage`. If it fails, the reason is noted in `failure`, unless no call
+        was left.
 
         Raises: ModelError.
         """

@@ -101,9 +101,9 @@ FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
 
 
 def accepted_wrongly(answer: Rereading) -> int:
-    """Count the wrong merges that a model accepted in its trial.
+    """Count the wrong merges that a model accepted in its trial, which are known to be wrong.
 
-    `answer`: its readings of the trial's merges, in order.
+    `answer`: the model's readings of the trial's merges, in order.
     """
     return sum(
         reading is not None and reading.accepted and not faithful
@@ -154,7 +154,8 @@ class SecondReader:
     async def _is_trusted(self, asking: Asking) -> bool:
         """Return whether the model passed its trial; hold the trial first if there was none.
 
-        Other tasks of the event loop that ask meanwhile wait for its result.
+        In the trial, the model reads eight test merges. Other tasks of the event loop that ask
+        meanwhile wait for its result.
         """
         if not self._model.page_size:
             return False
@@ -177,7 +178,10 @@ class SecondReader:
         return wrong <= MOST_ACCEPTED
 
     def known(self) -> bool | None:
-        """Return whether the ledger says that the model passed its trial; None if it had none."""
+        """Return whether the model passed its trial, according to the ledger; None if it had none.
+
+        In the trial, the model reads eight test merges.
+        """
         with self._store.ledger.reading() as reader:
             wrong = reader.meta(_PREFIX + self._model.name)
         return None if wrong is None else int(wrong) <= MOST_ACCEPTED
@@ -187,7 +191,7 @@ class SecondReader:
             writer.set_meta(_PREFIX + self._model.name, str(wrong))
 
     def try_again(self) -> None:
-        """Delete the result of the model's trial, so that the model is tried again."""
+        """Delete the result of the model's trial on test merges, so that it is tried again."""
         self._trusted = None
         with self._store.ledger.writing() as writer:
             writer.drop_meta(_PREFIX + self._model.name)
@@ -196,7 +200,8 @@ class SecondReader:
 def untrusted_readers(reader: Reader) -> list[str]:
     """Return a sentence about each model that failed its trial, sorted by the model's name.
 
-    It says how many wrong merges the model accepted, and how its merged texts are checked instead.
+    It says how many wrong test merges the model accepted, and how its merged texts are checked
+    instead.
     """
     tried = reader.metas(_PREFIX)
     return [

@@ -193,13 +193,13 @@ class RemoteModel(ABC):
 
     page_size = 48
     holds_to_schemas: ClassVar[bool]
-    """Whether the server makes answers fit their schema; otherwise a model may correct one once."""
+    """Whether the server enforces schemas; if not, the model may correct a bad answer once."""
 
     def __init__(self, called: Called, config: LLMConfig) -> None:
         self.name = called.model
         self.called = called
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-        """Waits for a number of seconds between two tries."""
+        """A function that waits for a number of seconds; it is called between two tries."""
         self._config = config
         self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
 
