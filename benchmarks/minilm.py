@@ -112,6 +112,6 @@ class PackagedMiniLM:
 
 
 def _gelu(x: Array) -> Array:
-    """Return GELU of x by its approximation with tanh, which is exact to 0.001."""
+    """Return the activation GELU of x, by the approximation with tanh (error below 0.001)."""
     out: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x * x * x)))
     return out.astype(np.float32)

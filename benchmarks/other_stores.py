@@ -153,7 +153,7 @@ def kills(folder: Path, count: int, chance: random.Random) -> None:
 
 
 def prepare(folder: Path) -> dict[str, Any]:
-    """Make a collection, and a store that was imported from it and cleaned up."""
+    """Make a collection, and a store that was imported from it and cleaned up; return its rows."""
     texts = [f"The user keeps box {n} in room {n % 7}." for n in range(ROWS)]
     with closing(client_at(folder / "whole")) as client:
         made = client.create_collection(NAME, embedding_function=None)

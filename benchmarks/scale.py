@@ -53,7 +53,7 @@ CENTRES = 2_000
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a store; times are in milliseconds."""
+    """The figures of a store, which the module's docstring explains; times are in milliseconds."""
 
     memories: int
     users: int

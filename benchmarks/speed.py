@@ -260,7 +260,11 @@ def faiss_flat(vectors: Vectors) -> Found:
 
 
 def once(near: Iterable[tuple[int, npt.NDArray[Any]]]) -> Found:
-    """Return each pair of a vector and one of its neighbours once, even if each has the other."""
+    """Return each pair of a vector and a neighbour of it once.
+
+    `near` has, for each vector, its position and the positions of its neighbours. A vector that is
+    named as its own neighbour is left out.
+    """
     parts = [(np.full(len(others), i), np.asarray(others, np.int64)) for i, others in near]
     rows = np.concatenate([row for row, _ in parts])
     others = np.concatenate([other for _, other in parts])

@@ -93,8 +93,8 @@ def _beside(file: Path, end: str) -> Path:
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """Copy a SQLite file with SQLite's backup function; return whether that worked.
 
-    It is not tried if reading would create files next to the original. `in_wal_mode` is whether
-    that file is in WAL mode.
+    `in_wal_mode` is whether `source` is in WAL mode. If opening it would create files next to it,
+    nothing is copied and False is returned.
 
     Raises: InputError if another program keeps writing to it.
     """

@@ -74,7 +74,7 @@ class Deletion(RowChange):
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A row that is not changed although the ledger's state differs; `why` is shown to people."""
+    """A row that a write-back does not change although it should; `why` tells people the reason."""
 
     id: str
     why: str

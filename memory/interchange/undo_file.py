@@ -205,7 +205,7 @@ class WriteBackRun:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
-    """Return the write-backs to a collection that the ledger knows, in the order of their notes.
+    """Return the write-backs to a collection that the ledger has noted, the latest note last.
 
     Those whose undo files no longer exist are left out.
     """

@@ -194,8 +194,8 @@ def _episodes(reader: Reader) -> Iterator[Finding]:
 def _telling_of_forgotten(reader: Reader) -> list[str]:
     """Return the ids of episodes whose summary may tell of forgotten memories.
 
-    One of their memories was forgotten, or they have no memories any more.
-    A memory made by a decision that was undone is erased too, but does not count as forgotten.
+    One of their memories was forgotten, or they have no memories any more. A memory made by a
+    decision that was undone is erased too, but does not count as forgotten.
     """
     return [
         episode_id
