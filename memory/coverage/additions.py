@@ -51,8 +51,10 @@ _CLAUSE = re.compile(
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Return the extra words of `longer` that change its statement, or () if they only add to it.
 
-    Each is returned with its neighbours. `longer` has all words of `shorter`. `extra`: all its
-    extra words, as the text spells them; they are returned if the kind of text allows no additions.
+    Each item is a changing word together with its neighbours, as one string. `longer` must state
+    every word of `shorter`. `extra`: the words that only `longer` has, as the text spells them. All
+    of `extra` is returned if the words cannot be checked one by one, for example in a question, in
+    an unknown language, or in a text with a word such as "all" or "if".
     """
     if longer.parse.language is Language.JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -68,11 +70,11 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` denies less than `shorter`: "has no new car" denies less than "has no
-    car".
+    """Return whether `longer` denies less than `shorter`.
 
-    True only if the text has one negation, before all extra words and in the same clause, and if
-    the extra words are qualities of a noun that is not a definite thing such as "the new car".
+    Example: "has no new car" denies less than "has no car". True only if `longer` has exactly one
+    negation, every extra word comes after it in the same clause, and every extra word is a quality
+    of a noun. The noun must not be a definite thing such as "the new car".
     """
     words, more = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
@@ -113,18 +115,18 @@ def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: 
 
 
 _DETERMINER_LENGTH = 50
-"""Number of characters before a word in which its determiner is searched."""
+"""How many characters before a word are searched for its determiner, such as "the" or "my"."""
 
 
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
 def _reaches_over(longer: Side, shorter: Side) -> bool:
-    """Return whether a word of the text, such as "all", "if" or "maybe", lets additions change its
-    meaning.
+    """Return whether the text has a word such as "all", "if" or "maybe", with which extra words
+    change its meaning.
 
-    A doubt or a condition applies to the whole text. A word that narrows (all, only) does not apply
-    across the border of a clause that is added at the end.
+    A word of doubt or condition affects the whole text. A narrowing word (all, only) does not
+    affect a clause that is added at the end.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     signs = (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)
@@ -141,7 +143,7 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
     if (
         any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more)
         or not PRIVATIVE.isdisjoint(more)
-        or _joins_what_is_one(longer.text, shorter.text)
+        or _joins_inseparable_parts(longer.text, shorter.text)
     ):
         return True
     return not _has_clause_added(longer, shorter) and (
@@ -153,10 +155,10 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
 
 
 def _is_of_some(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is about only some things of a kind, or about another owner's thing.
+    """Return whether `longer` is about only a part of a kind, or about the thing of another owner.
 
-    "Small dogs bark" does not state that dogs bark. But "small dogs are running" does state that
-    dogs are running, since it reports an event. Her brother's dog is not her dog.
+    "Small dogs bark" does not state that dogs bark. "Small dogs are running" does state that dogs
+    are running, because it reports an event. "Her brother's dog" is not "her dog".
     """
     short_text = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
@@ -209,14 +211,17 @@ _OF_A_KIND = re.compile(
     r"|abundant|numerous|common|rare|scarce|indigenous)\b",
     re.IGNORECASE,
 )
-"""Finds predicates about a whole kind: an animal that is extinct in Java may live elsewhere."""
+"""Finds predicates about a whole kind, such as "extinct": a species that is extinct in Java may
+live elsewhere.
+"""
 
 
-def _joins_what_is_one(longer: str, shorter: str) -> bool:
-    """Return whether an "and" that only `longer` has joins a quantity, a name or a closed list.
+def _joins_inseparable_parts(longer: str, shorter: str) -> bool:
+    """Return whether an "and" that only `longer` has joins parts that cannot be stated separately.
 
-    3 hours and 18 minutes are not 3 hours, Marks and Spencer is not Marks, and one of two members
-    is not the only one. After verbs such as "met" or "asked", people may be listed in part.
+    Such parts are a quantity ("3 hours and 18 minutes"), a name ("Marks and Spencer") or a closed
+    list ("the members are A and B"). If True, `longer` does not state what `shorter` states. False
+    after verbs such as "met" or "asked": "met A and B" does state "met A".
     """
     if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
         return True
@@ -224,7 +229,10 @@ def _joins_what_is_one(longer: str, shorter: str) -> bool:
 
 
 def _members(text: str, closed_lists: Callable[[str], list[str]]) -> int:
-    """Return how many members in total, besides the first, the closed lists of a text have."""
+    """Return how many separators (",", "and", "&") the closed lists of a text have in total.
+
+    `closed_lists`: returns the parts of the text that are closed lists.
+    """
     return sum(len(_JOINER(found)) for found in closed_lists(text))
 
 
@@ -266,8 +274,9 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 
 
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is `shorter` plus a clause at its end, such as "..., as Mia told
-    us".
+    """Return whether `longer` is `shorter` plus a clause at its end.
+
+    Example: "Leo moved" and "Leo moved, as Mia told us".
     """
     other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
@@ -280,14 +289,18 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 
 
 _HEADS = 4
-"""How many ends of the shorter text `_has_clause_added` tries to find in the longer one.
+"""How many beginnings of the longer text `_has_clause_added` compares with the shorter text.
 
-Those nearest to the length of the shorter text come first.
+Each beginning ends before a clause. Those closest in length to the shorter text are compared first.
 """
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Return both texts without the sentences that they share, the longer text first."""
+    """Return the sentences that only `longer` has and those that only `shorter` has, each as one
+    text.
+
+    Phrases such as "a few" and "last week" are removed.
+    """
     whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
     return (
@@ -320,9 +333,9 @@ def _is_clause_behind(side: Side) -> bool:
 def _changed(side: Side) -> tuple[str, ...]:
     """Return the extra words that change a neighbouring word, each together with its neighbours.
 
-    An extra noun after a noun names another thing (a cat toy), a word beside a number another
-    amount, and a name beside a name another person. An extra word before the subject may change the
-    subject.
+    An extra noun after a noun names a different thing (a cat toy). An extra word next to a number
+    changes the amount, and an extra name next to a name makes it another person. An extra word
+    before the subject may change the subject.
     """
     words, more = side.parse.words, side.added
     first = more.index(False) if False in more else 0
@@ -334,7 +347,8 @@ def _changed(side: Side) -> tuple[str, ...]:
 def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: int) -> bool:
     """Return whether the extra word at `position` changes a neighbouring word.
 
-    `more`: for each word, whether it is extra; `first`: the position of the first word that is not.
+    `more`: for each word, whether it is extra. `first`: the position of the first word that is not
+    extra.
     """
     word = words[position]
     before = words[position - 1] if position and not more[position - 1] else None

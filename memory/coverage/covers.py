@@ -1,12 +1,12 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
 Text A covers text B if A states each number, name, negation and content word of B as often as B
-does, in an order and with prepositions that keep who does what. What A has more must only add to
-the statement: "a tabby cat" covers "a cat", "a cat allergy" does not. In doubt, two texts count as
-different. Then a model or a person decides, and nothing is lost.
+does, in an order and with prepositions that keep who does what. Whatever A states beyond B must
+only add to the statement: "a tabby cat" covers "a cat", "a cat allergy" does not. In doubt, two
+texts count as different, and a model or a person decides, so that nothing is lost.
 
-A text of more than `LONGEST` characters is a document; it covers only the same text. The module
-also describes a difference in the words of the texts, as one line or as runs to highlight.
+A text of more than `LONGEST` characters is a document. A document covers only an equal text. The
+module also describes how two texts differ, either as one line or as runs of words to highlight.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class Comparison:
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     conflict: tuple[str, ...] = ()
-    """Differences that keep both texts from covering each other; also in `only_a` and `only_b`.
+    """Differences that keep each text from covering the other; they are in `only_a` and `only_b`
+    too.
 
-    Examples: a negation or "used to" in one text, another word order, another preposition ("for
-    Mia" / "with Mia"), or an addition that changes the statement.
+    Examples: a negation or "used to" in only one text, a different word order, a different
+    preposition ("for Mia" / "with Mia"), or extra words that change the statement.
     """
 
     @property
@@ -59,11 +60,14 @@ class Comparison:
 
 _SAME = Comparison((), ())
 LONGEST = 4_000
-"""Length in characters up to which texts are compared word by word."""
+"""Length limit in characters. A longer text is a document, which is not compared word by word."""
 
 
 def compare(a: str, b: str) -> Comparison:
-    """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
+    """Return what `a` states and `b` does not, and what `b` states and `a` does not.
+
+    If a text has more than `LONGEST` characters, neither covers the other unless both are equal.
+    """
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = parse_by_dictionary(a), parse_by_dictionary(b)
@@ -85,7 +89,10 @@ def compare(a: str, b: str) -> Comparison:
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    """Compare two texts of which one is a document: they are equal, or neither covers the other."""
+    """Compare two texts of which at least one is a document, with more than `LONGEST` characters.
+
+    Neither text covers the other unless both are equal.
+    """
     first, second = identity(a), identity(b)
     if first == second:
         return _SAME
@@ -99,7 +106,7 @@ def _compare_documents(a: str, b: str) -> Comparison:
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
 _WORD_SHOWN = 40
-"""How many characters of one word of a document are shown."""
+"""The number of characters to which each word of a document is cut when a difference is shown."""
 _WORDS_SHOWN = 3
 
 
@@ -110,10 +117,12 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """Compare two texts, of which at most one has words that the other lacks.
+    """Compare two texts of which at most one has stated words that the other lacks.
 
-    Pronouns and fillers such as "very" are compared too. `conflict`: conflicts found so far;
-    `only_a`, `only_b`: the extra words found so far, in the spelling of the texts.
+    Stated words are those with a meaning of their own, such as nouns, numbers and negations.
+    Pronouns and fillers such as "very" are compared here too. `conflict`: the conflicts found so
+    far. `only_a`, `only_b`: the words found so far that only `left`, or only `right`, has, as the
+    texts spell them.
     """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
@@ -136,14 +145,18 @@ def _compare_sides(
 
 
 def covers(a: str, b: str) -> bool:
-    """Return whether `a` states everything that `b` states."""
+    """Return whether `a` states everything that `b` states.
+
+    False in doubt, and for unequal texts of which one has more than `LONGEST` characters.
+    """
     return compare(a, b).a_covers_b
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
-    """Return how many words with a meaning two texts share, and how many the shorter text has.
+    """Return how many different stated words two texts share, and how many the text with fewer has.
 
-    Of a text longer than `LONGEST`, only the beginning is read.
+    Stated words are those with a meaning of their own, such as nouns, verbs, numbers and negations.
+    Only the first `LONGEST` characters of each text are read.
     """
     a, b = a[:LONGEST], b[:LONGEST]
     left, right = set(parse(a).stated), set(parse(b).stated)
@@ -151,9 +164,10 @@ def shared(a: str, b: str) -> tuple[int, int]:
 
 
 def _surfaces(words: Sequence[Word], extra: Extra) -> tuple[str, ...]:
-    """Return the words that are in `extra`, as the text spells them.
+    """Return the words of a text that are in `extra`, in the text's spelling.
 
-    Negations are left out, because they are reported as a conflict.
+    `extra` has what the text states more often than the other text. Negations are left out, because
+    they are reported as a conflict.
     """
     return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
 
@@ -163,8 +177,9 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
-    """Return what changes the whole statement of only one text: not, had, might, a question
-    mark.
+    """Return the words that change a whole statement and are in only one of the texts.
+
+    Examples: not, had, might. A question mark is returned as "?".
     """
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
@@ -173,9 +188,10 @@ def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
 
 
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """Return the items that only `left` has, and those that only `right` has.
+    """Return the items that only `left` has, and the items that only `right` has.
 
-    The items are persons or shades. All items of both are returned if only their order differs.
+    The items are pronouns or fillers. If the two sequences have the same items in different orders,
+    all items of both are returned.
     """
     if left == right:
         return (), ()
@@ -192,7 +208,9 @@ def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""How many words are aligned; a longer part that differs is marked as different as a whole."""
+"""The maximum number of words that are aligned. If a differing part has more, it is marked as one
+difference.
+"""
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
 _KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
@@ -207,16 +225,18 @@ _CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
 
 @dataclass(frozen=True)
 class WordRun:
-    """Consecutive words that are in both texts ("kept"), only in the old or only in the new one."""
+    """Consecutive words of two texts: in both ("kept"), only in the old text ("removed"), or only
+    in the new text ("added").
+    """
 
     kind: Literal["kept", "removed", "added"]
     text: str
 
 
 def difference(old: str, new: str) -> tuple[WordRun, ...]:
-    """Return the differences of two texts as runs of words, in reading order.
+    """Return two texts as runs of kept, removed and added words, in reading order.
 
-    The kept and added runs, joined, are the new text, apart from white space.
+    The kept and added runs, joined, give the new text, except that white space may differ.
     """
     a, b = words(old), words(new)
     runs: list[WordRun] = []
@@ -230,9 +250,10 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut a text into pieces that are, in turn, in all other texts and missing from at least one.
+    """Cut `text` into pieces, alternately shared with all `others` and missing from at least one.
 
-    The first piece is in all of them, and may be "". Joined, the pieces are the visible text.
+    The first, third, fifth ... piece is in all other texts; the first may be "". The pieces,
+    joined, give the text without invisible characters.
     """
     own = words(text)
     missing: set[int] = set()
@@ -248,24 +269,27 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Return words, numbers and signs, each with the white space after it.
+    """Return the words, numbers and punctuation marks of a text, each with the white space after
+    it.
 
-    Joined, they are the visible text. Japanese is cut at each change of script, and Chinese,
-    recognised by the lack of kana, at each character.
+    The items, joined, give the text without invisible characters. Japanese is cut at each change of
+    script. A text with Han characters but no kana is taken for Chinese and cut at each Han
+    character.
     """
     cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
     return cut.findall(visible(text))
 
 
 _Aligned = tuple[bool, slice, slice]
-"""A run of words: whether both texts have it, and its slices in the first and the second text."""
+"""A run of words: whether both texts have it, its slice in the first text, its slice in the second.
+"""
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
-    """Align two texts: yield slices that are the same or differ, in order, until all words are
-    covered.
+    """Align the words of two texts, and yield the runs that are equal and those that differ.
 
-    White space is ignored.
+    The runs are in reading order and contain all words. White space at the end of a word is
+    ignored.
     """
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
     start = _common(a, b)
@@ -283,7 +307,7 @@ def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return how many words (or characters) at the beginning are the same."""
+    """Return the length of the common beginning of two sequences of words, or of two strings."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
 
@@ -294,7 +318,8 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 class _Unit(NamedTuple):
     """A word without the punctuation around it.
 
-    `form`: its form for comparison; `start`, `end`: its position in the text.
+    `form`: the word as it is compared. `start`, `end`: its first position in the text, and the
+    position after it.
     """
 
     form: str
@@ -312,11 +337,11 @@ _LONGEST = 200
 
 
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
-    """Return pairs: the words of the old text, and the words of the new text in their place.
+    """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
-    One of a pair is "" if words were only added or removed. Returns () if both texts state the
-    same. Of texts longer than `LONGEST`, only that many characters after the first difference are
-    read.
+    A pair has "" on one side if words were only added or only removed. Returns () if both texts
+    state the same. Of texts longer than `LONGEST` characters, only `LONGEST` characters are read,
+    from the first difference on.
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:
@@ -338,17 +363,19 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
 
 
 def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
-    """Return the slice of all words between the common start and the common end of two texts.
+    """Return the slice of all words between the common beginning and the common end of two texts.
 
-    `side`: 1 for the first text, 2 for the second.
+    `pairs`: all runs of the two texts, in order. `side`: 1 to return the slice in the first text, 2
+    for the second.
     """
     return slice(pairs[0][side].stop, pairs[-1][side].start)
 
 
 def differs(old: str, new: str) -> str:
-    """Return the differences as one line: `"October 15" / "October 16"; one adds "at noon"`.
+    """Return the differences of two texts as one line to show to a person.
 
-    The words are quoted from the texts, those of the old text first.
+    The words are quoted from the texts, those of the old text first: `"October 15" / "October 16";
+    one adds "at noon"`.
     """
     pairs = differing(old, new)
     changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]

@@ -1,7 +1,8 @@
-"""Check that the words two texts share have the same meaning in their order and prepositions.
+"""Check whether the words that two texts share have the same order and the same prepositions.
 
-A phrase may move to the other end of a sentence ("In May Mia left"), an adverb past the next word,
-and a German subject behind its verb. Any other change of order changes who does what.
+Some changes of order keep the meaning: a phrase moves to the other end of a sentence ("In May Mia
+left"), an adverb moves past the next word, or a German subject moves behind its verb. Any other
+change of order counts as a change of who does what.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from memory.text import (
 
 _ORDER = "word order"
 Extra = Mapping[str, int]
-"""What one text states more often than the other: how many times more, by the thing stated."""
+"""How many times more one text states a thing than the other text does, by that thing.
+
+The thing is a word as it is compared.
+"""
 
 
 @dataclass(frozen=True)
 class Side:
     """One of the two texts of a comparison.
 
-    `extra`: what it states more often than the other text.
+    `extra`: the things that it states more often than the other text, and how many times more.
     """
 
     text: str
@@ -44,7 +48,10 @@ class Side:
 
     @cached_property
     def added(self) -> list[bool]:
-        """For each word of the parse, whether it is extra; of equal words, the last ones are."""
+        """For each stated word of the text, in order, whether the other text lacks it.
+
+        If the other text has an equal word less often, the last occurrences count as lacking.
+        """
         remaining = dict(self.extra)
         is_extra = []
         for stated in reversed(self.parse.stated):
@@ -54,10 +61,10 @@ class Side:
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
-    """Compare the words that both texts share; return pairs that differ in number or preposition.
+    """Return how the words that both texts share differ in order, in number or in preposition.
 
-    Returns ("word order",) if their order differs and the meaning may differ with it, and () if
-    nothing differs.
+    Returns ("word order",) if their order differs so that the meaning may differ. Otherwise returns
+    pairs of phrases such as "cat / cats" or "from Mia / to Mia", or () if nothing differs.
     """
     first, second = _common(left), _common(right)
     if _equal(first, second):
@@ -72,10 +79,11 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
 
 
 def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Return whether the words may stand in both orders without a change of meaning.
+    """Return whether the words can stand in either order without a change of meaning.
 
-    The partners of a mutual relation, an adverb, a phrase, or a subject may move. `first` and
-    `second`: the words that `left` and `right` share, in their order.
+    These may move: the two partners of a mutual relation ("Mia is married to Tom"), an adverb, a
+    phrase, or a subject. `first`, `second`: the words that both texts share, in the order of `left`
+    and of `right`.
     """
     if _is_mutual(first, second) or _is_identity(first, second) or _is_identity(second, first):
         return True
@@ -110,16 +118,18 @@ is_ranked = re.compile(
     r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
     re.IGNORECASE,
 ).search
-"""Finds words which say that the order of a list has a meaning: "in this order", "oldest first"."""
+"""Finds words that give the order of a list a meaning, such as "in this order" or "oldest first".
+"""
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """Return the words of a text that are also in the other text.
+    """Return the words of a text that the other text has too.
 
-    The preposition of an extra word passes to the next word ("on a small stage", "on a stage"),
-    except for a time, which is a phrase by itself ("In May Mia left"). If an extra word names a
-    part, the whole gets a mark, since the door of the house is not the house. But a cup of tea is
-    tea.
+    If an extra word is dropped, the next word takes over its preposition, so that "on a small
+    stage" becomes "on stage". An extra word for a time keeps its preposition, because it is a
+    phrase by itself ("In May Mia left"). If an extra word names a part of a thing, the word for the
+    whole thing gets a special preposition, because the door of the house is not the house. Measures
+    are no parts: a cup of tea is tea.
     """
     if not side.extra:
         return side.parse.words
@@ -139,9 +149,10 @@ def _common(side: Side) -> Sequence[Word]:
 
 
 def is_written_apart(left: Side, right: Side) -> bool:
-    """Return whether one text writes in two words what the other writes in one: web site, Wi-Fi.
+    """Return whether the only difference is that one text writes a word in two parts: "web site".
 
-    A black bird is not a blackbird, so an adjective is never joined with its noun.
+    Both texts must be equal otherwise. An adjective is never joined to its noun, because a black
+    bird is not a blackbird.
     """
     return (
         left.parse.persons == right.parse.persons
@@ -172,23 +183,28 @@ _QUALITIES = frozenset(
     "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
     "no may over under out in up down off on all one two there here where".split()
 )
-"""Words that name another thing if they are joined to the next word: greenhouse, blackbird."""
+"""Words that make a different thing if they are joined to the next word: "green house" is not
+"greenhouse".
+"""
 
 
 # --- what governs ---------------------------------------------------------------------------------
 
 _PART_OF = "part of"
 _NO_PARTS = MEASURES | {"front"}
-"""Nouns before "of" that do not name a part: a cup of tea, in front of the house."""
+"""Nouns that do not name a part if "of" follows: a cup of tea, in front of the house."""
 _LOOSE = frozenset({"", "in", "of"})
-"""Prepositions that may be left out: on Monday is Monday, all of the cats are all the cats."""
+"""Prepositions that may be left out, as in "on Monday" or "all of the cats"; "" means none.
+
+"on" has the key "in".
+"""
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return pairs of words at the same position that differ in number, or else in preposition.
+    """Return pairs of phrases that differ in number, or, if there are none, in preposition.
 
-    "cat / cats" differ in number, "from Mia / to Mia" in preposition. Both sequences state the same
-    things in the same order.
+    Examples: "cat / cats" differ in number, "from Mia / to Mia" in preposition. Both parameters
+    must state the same things in the same order.
     """
     pairs = list(zip(left, right, strict=True))
     several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
@@ -225,9 +241,9 @@ _Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
-    """Return the phrases of a Japanese text in order, by clause number and particle.
+    """Return the phrases of a Japanese text, in order, by clause number and particle.
 
-    A clause ends if punctuation follows a word without a particle, which is its verb.
+    A clause ends at punctuation if the word before it, the verb, has no particle.
     """
     found: defaultdict[tuple[int, str], list[_Phrase]] = defaultdict(list)
     phrase: _Phrase = ()
@@ -249,7 +265,8 @@ def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether both state a mutual relation, and only its two partners changed places.
+    """Return whether two sentences state a mutual relation and differ only in the order of its
+    partners.
 
     Example: "Mia is married to Tom" and "Tom is married to Mia".
     """
@@ -267,9 +284,10 @@ _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
 
 
 def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether `left` begins with the name that `right` ends with, and both say the same.
+    """Return whether two texts are one statement of the form "X is Y" with its two sides swapped.
 
-    Example: "Mia is Tom's sister" and "Tom's sister is Mia".
+    `left` begins with the name that `right` ends with: "Mia is Tom's sister" and "Tom's sister is
+    Mia".
     """
     if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
         return False
@@ -278,10 +296,9 @@ def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _are_joined(words: Sequence[Word], position: int) -> bool:
-    """Return whether an "and" joins just two words, so that these may be swapped: "French and
-    German".
+    """Return whether an "and" joins only the word at `position` and the next word.
 
-    They are the word at `position` and the next one.
+    The two words may then be swapped: "French and German".
     """
     first, last = words[position : position + 2]
     behind = words[position + 2] if position + 2 < len(words) else None
@@ -306,9 +323,10 @@ def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _without_times(words: Sequence[Word]) -> tuple[list[str], Sequence[Word]]:
-    """Return the times at one end of a sentence, days before hours, and the rest of the words.
+    """Return the times at one end of a sentence, and the rest of the words.
 
-    Returns no times if there are some at both ends.
+    The times are sorted: days before hours. If both ends of the sentence have a time, no times are
+    returned, and the rest is the whole sentence.
     """
     no_times = [n for n, word in enumerate(words) if not is_time(word.key)] or [len(words)]
     start, end = no_times[0], no_times[-1] + 1
@@ -341,11 +359,13 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether the phrase `front` would be negated by a "not" if it stood at the end.
+    """Return whether the negation of a sentence would apply to its first phrase if it stood at the
+    end.
 
-    This holds for a cause, a purpose or a companion. "Because of the rain she did not leave" says
-    why she stayed. "She did not leave because of the rain" may say that she left for another
-    reason. A place or a time means the same at both ends.
+    `words`: the sentence; `front`: its first phrase. True for a cause, a purpose or a companion.
+    "Because of the rain she did not leave" says why she stayed. "She did not leave because of the
+    rain" may say that she left for a different reason. A place or a time means the same at both
+    ends. False if the sentence has no negation.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
@@ -382,9 +402,10 @@ def _is_phrase(words: Sequence[Word]) -> bool:
 
 
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
-    """Return whether a phrase and the subject changed places around the verb, as German allows.
+    """Return whether two sentences differ only in that a phrase and the subject are swapped.
 
-    Example: "In Berlin wohnt Mia" (`fronted`) and "Mia wohnt in Berlin" (`plain`).
+    The verb stays between them, as German allows: "In Berlin wohnt Mia" (`fronted`) and "Mia wohnt
+    in Berlin" (`plain`).
     """
     first, second = _lettered(fronted, plain)
     for verb in range(1, len(fronted) - 1):
@@ -396,7 +417,10 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
 
 
 def _adverb_moved(first: Word, last: Word) -> bool:
-    """Return whether exactly one of two swapped words is an adverb in -ly: "quickly running"."""
+    """Return whether exactly one of two swapped words is an adverb in -ly, as in "quickly running".
+
+    False if one of the words is a negation.
+    """
     return NOT not in (first.key, last.key) and is_manner(first) != is_manner(last)
 
 
@@ -407,7 +431,9 @@ def is_manner(word: Word) -> bool:
 
 
 def is_time(key: str) -> bool:
-    """Return whether the key is a word of time: a day, a month, a year, an hour."""
+    """Return whether a key (a word as it is compared) denotes a day, a month, a year or an hour of
+    a day.
+    """
     return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
 
@@ -416,7 +442,7 @@ def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
-    """Return the position at which `left` must be cut and its parts swapped to give `right`.
+    """Return the position at which `left` can be cut so that its two parts, swapped, give `right`.
 
     Returns 0 if there is no such position. Runs in linear time.
     """
@@ -426,7 +452,10 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
-    """Return both sequences as strings with one character per thing stated, for fast comparison."""
+    """Return both sequences as strings in which equal words have the same character.
+
+    Words are equal if they state the same. Strings can be compared faster than sequences of words.
+    """
     letters: dict[str, str] = {}
     for word in (*left, *right):
         letters.setdefault(word.stated, chr(len(letters)))

@@ -30,62 +30,65 @@ from memory.text import (
 
 
 class Word(NamedTuple):
-    """A word that states something."""
+    """A word that has a meaning of its own, such as a noun, a verb, a number or a negation."""
 
     stated: str
-    """The key, with a mark if the form is a past, since "made" is not "make"."""
+    """The key; " (past)" is added to it if the form is a past, since "made" is not "make"."""
     key: str
-    """The same for all forms and synonyms of the word."""
+    """A string that is the same for all forms and synonyms of the word."""
     surface: str
-    """The form in the text."""
+    """The word as the text spells it."""
     role: str
-    """The preposition before the word, or the Japanese particle after it."""
+    """The key of the preposition before the word, or of the Japanese particle after it; "" if none.
+    """
     joined: bool
-    """Whether the word directly follows another stated word."""
+    """Whether the word directly follows another `Word`, with no function word between them."""
     clause: int
-    """The number of the word's clause in the text."""
+    """The number of the clause of the text that the word is in, counted from 0."""
     is_number: bool
     past: bool
-    """Whether the form is a past."""
+    """Whether the word is a past form."""
 
 
 class Parse(NamedTuple):
     """What a text states, in a form that can be compared with another text."""
 
     tokens: Sequence[Token]
-    """All tokens in the standard wording, function words included."""
+    """All tokens, function words included, after equal wordings were rewritten to one form."""
     words: Sequence[Word]
-    """The words that state something."""
+    """The words that have a meaning of their own, in order."""
     stated: Sequence[str]
-    """What each of the words states."""
+    """The attribute `stated` of each of `words`, in order."""
     counts: Counter[str]
-    """How often each thing is stated."""
+    """How often each string of `stated` occurs."""
     negations: int
     """The number of negations."""
     turning: Set[tuple[str, bool]]
-    """Words that change the whole statement (might, had), each with whether it is a past."""
+    """Words that change the whole statement (might, had), each with whether it is a past form."""
     persons: Sequence[str]
-    """The person of each pronoun, as "he" for "his"."""
+    """The key of each pronoun, in order: "he" for "his"."""
     shades: Sequence[tuple[str, str]]
-    """Fillers that do have a meaning, each with the stated word before it."""
+    """Fillers that have a meaning, such as "very", each with the key of the stated word before it.
+    """
     asks: bool
     """Whether the text ends with a question mark."""
     language: Language
     passive: bool
-    """Whether a passive was rewritten; the phrases after it may then change their position."""
+    """Whether a passive was rewritten as an active; the phrases after it may then stand elsewhere.
+    """
 
 
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Parse:
-    """Return what a text states; Japanese is cut at each change of script and not by a
-    dictionary.
-    """
+    """Return what a text states, without a dictionary: Japanese is cut at each change of script."""
     return _parsed(text, None)
 
 
 @lru_cache(maxsize=16_384)
 def parse_by_dictionary(text: str) -> Parse:
-    """Return what a text states; Japanese is read with a dictionary if one is installed."""
+    """Return what a text states; a Japanese text is tokenised with a dictionary if one is
+    installed.
+    """
     found = japanese.japanese_tokens(text) if is_japanese(text) else None
     return parse(text) if found is None else _parsed(text, found)
 
@@ -123,8 +126,9 @@ _SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return each filler that has a meaning, such as "very", with the stated word before it, or
-    "".
+    """Return the fillers that have a meaning, such as "very", in order.
+
+    Each is paired with the key of the stated word before it, or "" if there is none.
     """
     shades: list[tuple[str, str]] = []
     before, denied = "", False
@@ -144,10 +148,10 @@ _NEW_CLAUSE = frozenset(
 
 
 def _words(found: Sequence[Token]) -> list[Word]:
-    """Return the stated words.
+    """Return the words that have a meaning of their own, in order.
 
-    A preposition without an object counts as an adverb, which also states something: to kick a
-    bucket over is not to kick the bucket.
+    A preposition without an object counts as such a word, since "to kick a bucket over" is not "to
+    kick the bucket".
     """
     words: list[Word] = []
     role, joined, clause = "", False, 0

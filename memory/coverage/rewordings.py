@@ -1,4 +1,6 @@
-"""Rewrite wordings with the same meaning into one, so that texts can be compared word by word."""
+"""Rewrite different wordings of one meaning to a standard form, so that texts can be compared word
+by word.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from memory.text import (
 def reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     """Return the tokens of an English text with every known wording rewritten to its standard form.
 
-    `keys`: the keys of `found`, to which this function may add; `owns`: whether the text has an
-    apostrophe, as in "Mia's office".
+    `keys`: the set of all keys of `found`; this function may add keys to it. `owns`: whether the
+    text has an apostrophe, as in "Mia's office".
     """
     if owns:
         found = [each for token in found for each in _with_have(token)]
@@ -46,9 +48,10 @@ def _with_have(token: Token) -> list[Token]:
 
 
 def _end(found: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
-    """Return where the run of tokens that begins at `start` and for which `fits` is true ends.
+    """Return the position after the run of tokens that begins at `start` and for which `fits` is
+    true.
 
-    The run may be empty; then this is `start`.
+    Returns `start` if the run is empty.
     """
     return next((n for n in range(start, len(found)) if not fits(found[n])), len(found))
 
@@ -77,12 +80,15 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
     **{(word, "but"): (("", ""), ("except", Kind.TURNING)) for word in _ALL},
     **{("great", kin): (("", ""), (f"great {kin}", "")) for kin in _GREAT_KIN},
 }
-"""For the keys of two neighbouring tokens, the new key and kind of each; "" leaves it unchanged."""
+"""For the keys of two neighbouring tokens, the new key and the new kind of each token.
+
+A new key of "" leaves the token unchanged.
+"""
 
 
 def _pairs_read_as_one(found: list[Token]) -> list[Token]:
-    """Give pairs of tokens that mean one thing, such as "next to" or "a few", the keys in
-    `_PAIRS`.
+    """Return the tokens with pairs that have one meaning, such as "next to", replaced as `_PAIRS`
+    says.
     """
     for n in range(len(found) - 1):
         changes = _PAIRS.get((found[n].key, found[n + 1].key), ())
@@ -96,9 +102,9 @@ _DETERMINERS = frozenset("a an the this that these those its such own".split())
 
 
 def _without_auxiliaries(found: list[Token]) -> list[Token]:
-    """Mark auxiliary verbs as fillers: "has" in "has adopted", but not in "has a doctor".
+    """Mark auxiliary verbs as fillers, so that they are not compared.
 
-    "does" is one in "does not".
+    Examples: "has" in "has adopted" and "does" in "does not", but not "has" in "has a doctor".
     """
     for position, token in enumerate(found):
         if token.key in AUXILIARIES:
@@ -121,7 +127,9 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _no_idioms(found: list[Token]) -> list[Token]:
-    """Read "by no means" as "not", and "in no time" as a time and not as a negation."""
+    """Change "by no means" to a negation, and "in no time" to an expression of time without a
+    negation.
+    """
     for position in range(len(found) - 3, -1, -1):
         before, no, noun = found[position : position + 3]
         if no.kind is not Kind.NOT or no.surface.lower() != "no":
@@ -135,7 +143,9 @@ def _no_idioms(found: list[Token]) -> list[Token]:
 
 
 def _no_before_verb(found: list[Token]) -> list[Token]:
-    """Keep the verb of "With no job is she happy" as a word, because there the whole is negated."""
+    """Mark "is" as a content word in "With no job is she happy", where the whole sentence is
+    negated.
+    """
     begins = [token.kind for token in found[:2]] == [Kind.GOVERNING, Kind.NOT]
     if begins and len(found) > 3 and found[3].key in _FORMS_OF_BE:
         found[3] = found[3]._replace(kind=Kind.CONTENT)
@@ -146,7 +156,9 @@ _FORMS_OF_BE = BE | WAS
 
 
 def _little(found: list[Token]) -> list[Token]:
-    """Read "a little garden" as "a small garden", but keep "a little brother", a younger one."""
+    """Replace "little" by "small" in "a little garden", but not in "a little brother" (a younger
+    one).
+    """
     for position, (token, behind) in enumerate(pairwise(found)):
         if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
             found[position] = token._replace(key="small")
@@ -182,7 +194,7 @@ def _turned_active(found: list[Token], be: int, verb: int) -> list[Token]:
 
 
 PASSIVE = Token("", Kind.FILLER, "")
-"""The first token of a text in which a passive was rewritten."""
+"""A token that is put before the first token of a text in which a passive was rewritten."""
 
 
 # --- noun phrases in one order: the owner, the material, the purpose, the quality first ----------
@@ -211,7 +223,7 @@ _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 
 def _end_of_owner(found: Sequence[Token], start: int) -> int:
-    """Return the end of the owner that begins at `start`: a name, or what belongs to a name."""
+    """Return the position after the owner (a name, or "Mia's sister") that begins at `start`."""
     end = _end(found, start, is_name)
     if start < end < len(found) and found[end].key == "have":
         return _end(found, end + 1, _is_content)
@@ -251,7 +263,10 @@ def _job_first(found: list[Token]) -> list[Token]:
 
 
 def _material_first(found: list[Token]) -> list[Token]:
-    """Rewrite "a wall made of stone" as "a stone wall", and "a raise of 5 %" as "a 5 % raise"."""
+    """Put the material or the amount before its noun.
+
+    "A wall made of stone" becomes "a stone wall", and "a raise of 5 %" becomes "a 5 % raise".
+    """
     position = 1
     while position < len(found) - 1:
         made = found[position - 1].key == "make" and found[position - 1].past
@@ -270,7 +285,9 @@ _NOUN_LIKE = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
 
 
 def _purpose_first(found: list[Token]) -> list[Token]:
-    """Rewrite "a rope (used) for climbing" as "a climbing rope", but keep "a coat for Leo"."""
+    """Rewrite "a rope (used) for climbing" as "a climbing rope", but leave "a coat for Leo"
+    unchanged.
+    """
     for position in range(2, len(found) - 1):
         if found[position].key == "for":
             made = found[position - 1].key in _MADE and found[position - 1].past
@@ -285,7 +302,7 @@ def _purpose_first(found: list[Token]) -> list[Token]:
 
 
 def _is_thing(found: Sequence[Token], position: int) -> bool:
-    """Return whether the token is a noun after "a" or "an": "a pen", but not "the pen"."""
+    """Return whether the token at `position` is a noun after "a" or "an", as in "a pen"."""
     token = found[position]
     article = position > 0 and found[_start_of_noun(found, position) - 1].key in ("a", "an")
     return token.kind is Kind.CONTENT and not is_name(token) and not token.past and article
@@ -308,15 +325,20 @@ def _qualities_first(found: list[Token]) -> list[Token]:
 
 
 def _start_of_noun(found: Sequence[Token], head: int) -> int:
-    """Return the start of a noun of several words (a pork chop), known by its article, else
-    `head`.
+    """Return where the noun that ends at `head` starts, if it has several words, as in "a pork
+    chop".
+
+    Its article shows the start. Without an article, returns `head`.
     """
     start = next((n for n in range(head, 0, -1) if not _is_content(found[n - 1])), 0)
     return start if start and found[start - 1].key in ("a", "an", "the") else head
 
 
 def _end_of_qualities(found: Sequence[Token], start: int) -> int:
-    """Return the end of the adjectives that begin at `start`, or `start` if there are none."""
+    """Return the position after the adjectives that begin at `start`.
+
+    Returns `start` if there are no adjectives.
+    """
     end = start
     while end < len(found) and (
         found[end].kind is Kind.CONTENT
@@ -344,5 +366,9 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"work"}), _job_first),
     (BE | WAS, _in_active_voice),
 )
-"""Functions that rewrite wordings, in order. Each runs only if one of its words is in the text."""
+"""Pairs: the words of which the text must have at least one, and the function that rewrites its
+tokens.
+
+The functions run in this order.
+"""
 _TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

@@ -1,8 +1,8 @@
-"""Check a merged text without a model: accept it, refuse it, or leave it to a second reading.
+"""Check a merged text without a model: accept it, refuse it, or ask for a second reading.
 
-A merged text is refused at once if its hard facts (numbers, dates, amounts, names, codes) are not
-those of its sources. In doubt a text counts as stating a fact. The reasons are worded so that a
-model can correct its text.
+A merged text is refused if it adds a hard fact (number, date, amount, name, code) to its sources,
+or lacks one of the newest source. In doubt, a text counts as stating a fact. The reasons for a
+refusal are worded so that a model can correct its text.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from memory.text import (
 _LONGER = 1.5
 """Maximum length of a merged text, as a multiple of the length of all its sources together."""
 _MOST_SENTENCES = 40
-"""Maximum number of sentences of a source that are compared one by one."""
+"""The maximum number of sentences of a source; a source with more is not compared by sentence."""
 _MOST_SHOWN, _SHOWN = 40, 80
-"""How many words (or sentences) a reason lists, and how many characters it shows of each."""
+"""How many words or sentences a reason lists, and to how many characters each of them is cut."""
 _INVENTS = "states what no memory states:"
 
 
@@ -42,7 +42,7 @@ class Belief(StrEnum):
 
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
-    """The text must be read by a model or a person."""
+    """A model or a person must read the text, because it can neither be accepted nor refused."""
     REFUSED = "refused"
 
 
@@ -52,16 +52,18 @@ class Verification:
 
     belief: Belief
     reason: str = ""
-    """Why the text is refused, or which values in it are outdated."""
+    """Why the text is refused; if it is accepted, which values of its sources are outdated, or "".
+    """
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
     """Check a merged text against its sources, which are ordered oldest first.
 
-    BELIEVED: it equals one of the sources, and that source covers the others. REFUSED: it states a
-    number, date, amount or name that no source states, or lacks one that the newest source states.
-    DOUBTFUL: it must be read. If one text is longer than `LONGEST`, only an equal text covers
-    another, and only numerals and names count as facts.
+    BELIEVED: it equals a source that covers all others. REFUSED: it states a number, date, amount
+    or name that no source states, or lacks one that the newest source states; or it is empty, much
+    too long, or shares no word with a source. DOUBTFUL: everything else; a model or a person must
+    read it. If a text is longer than `LONGEST` characters, only an equal text covers another, and
+    only numerals and names count as facts.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
@@ -79,9 +81,9 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _is_of_another(text: str, sources: Sequence[str]) -> bool:
-    """Return whether the text shares no word with one of its sources.
+    """Return whether there is a source with which the text shares no word.
 
-    That happens if the model obeyed an instruction in a memory instead of merging the memories.
+    The reason may be that the model obeyed an instruction in a memory instead of merging.
     """
     if _has_document([text, *sources]):
         own, *others = (frozenset(_PLAIN_WORD(one.casefold())) for one in (text, *sources))
@@ -92,7 +94,9 @@ def _is_of_another(text: str, sources: Sequence[str]) -> bool:
 
 
 def _has_document(texts: Iterable[str]) -> bool:
-    """Return whether one of the texts is too long to be compared word by word."""
+    """Return whether a text has more than `LONGEST` characters, so that it is not compared word by
+    word.
+    """
     return any(len(text) > LONGEST for text in texts)
 
 
@@ -108,7 +112,10 @@ def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
 
 
 def _listing(words: Sequence[str]) -> str:
-    """Join the first of the words for a reason; a model that is given hundreds corrects none."""
+    """Join words with commas for the reason of a refusal.
+
+    At most `_MOST_SHOWN` words are listed, because a model that is given hundreds corrects none.
+    """
     more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
     return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
 
@@ -119,9 +126,9 @@ def _listing(words: Sequence[str]) -> str:
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
     """Check a merged text that no model will read; the sources are ordered oldest first.
 
-    BELIEVED: it covers each source and adds no word. A source need not be covered if a newer one
-    says the same with other numbers or dates; the reason then names the outdated values. Otherwise
-    REFUSED; the result is never DOUBTFUL.
+    BELIEVED: the text covers every source and adds no word. An older source need not be covered if
+    a newer source states the same with other numbers or dates; `reason` then names the outdated
+    values. REFUSED: everything else. The result is never DOUBTFUL.
     """
     found = verify(text, sources)
     if found.belief is not Belief.DOUBTFUL:
@@ -154,9 +161,9 @@ def _states(text: str, source: str) -> bool:
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    """Return the numbers and dates of `older` for which `newer` has other values.
+    """Return the numbers and dates of `older` that `newer` replaces by different values.
 
-    Returns None if `newer` also lacks something else.
+    Returns None if `newer` lacks anything else that `older` states.
     """
     if _has_document([older, newer]):
         return None
@@ -175,7 +182,7 @@ def _given_otherwise(older: str, newer: str) -> list[str] | None:
 
 
 def _sort(words: str) -> str:
-    """Return the type of value that the words are: "number", "month" or "weekday", else ""."""
+    """Return "number", "month" or "weekday" if all of the words are of this type, else ""."""
     sorts = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
         for token in parse(words).tokens
@@ -209,14 +216,21 @@ class HardFacts:
     """The hard facts of one text: its numbers, dates, amounts, names and codes."""
 
     stated: Mapping[str, str]
-    """The words of each fact, by its key."""
+    """Each fact in the words of the text, by the key under which facts are compared."""
     digits: frozenset[str]
-    """Every run of digits in the text."""
+    """Every sequence of digits in the text."""
     squeezed: str | frozenset[str]
-    """The letters and digits of the text in lower case; for a document, the set of its words."""
+    """The letters and digits of the text in lower case, without spaces.
+
+    For a text of more than `LONGEST` characters, the set of its words in that form.
+    """
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
-        """Return the facts that none of the `others` may state, in the words of this text."""
+        """Return the facts of this text that none of the `others` states, in the words of this
+        text.
+
+        In doubt, a text counts as stating a fact.
+        """
         return [
             words
             for key, words in self.stated.items()
@@ -224,10 +238,10 @@ class HardFacts:
         ]
 
     def may_state(self, key: str, words: str) -> bool:
-        """Return whether the text may state a fact, in any form: 11 million as 11M, Americans as
-        American.
+        """Return whether this text may state a fact of another text, even if in another form.
 
-        `key`, `words`: an entry of another text's `stated`. A sign or a code must match exactly.
+        `key`, `words`: the fact, an item of the other text's `stated`. For example, "11M" may state
+        "11 million", and "American" may state "Americans". A sign or a code must match exactly.
         """
         if key in self.stated or is_code(key):
             return key in self.stated
@@ -237,10 +251,12 @@ class HardFacts:
 
 
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
-    """Return the values in which two texts conflict, as each text writes them, or None.
+    """Return the values in which two texts conflict, those of `old` first, or None if there are
+    none.
 
-    Two texts conflict if each has a fact that the other lacks, or if they have other numerals in
-    the same place. A value that only one text has is no conflict.
+    Two texts conflict if each states a hard fact that the other lacks, or if they have different
+    numerals in the same position. A value that only one text has is not a conflict. The values are
+    quoted from the texts and joined with commas.
     """
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
@@ -251,9 +267,10 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
 
 
 def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
-    """Return the hard facts of each text; a word that is a name in one text is a name in all.
+    """Return the hard facts of each text, in the order of the texts.
 
-    If one text is longer than `LONGEST`, only numerals and names are read, in all of the texts.
+    A word that is a name in one of the texts counts as a name in all of them. If one text is longer
+    than `LONGEST` characters, only the numerals and names of all texts are returned.
     """
     is_german = [language_of(one) is Language.GERMAN or _UMLAUT.search(one) for one in texts]
     # in German a capital shows a noun and no name
@@ -279,7 +296,9 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the words of each hard fact. The word "one" is an article and no number."""
+    """Yield the key and the words of each hard fact. The word "one" is not a number, but an
+    article.
+    """
     for token in parse(text).tokens:
         if token.kind == Kind.NUMBER:
             key = _MOMENT.sub("", token.key)
@@ -303,18 +322,21 @@ _without_genitive = partial(re.compile(r"['’]s?$").sub, "")
 """Return a name without its genitive ending: Mia for "Mia's"."""
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7
-"""Share of words with a capital above which a text is assumed to be in title case."""
+"""If the share of words with a capital is higher than this, a text is taken for a title."""
 
 
 def _names_in(texts: Sequence[str]) -> frozenset[str]:
-    """Return the words that are a name in one text and are in small letters in none."""
+    """Return the words that are a name in at least one text and are in lower case in no text."""
     named = frozenset[str]().union(*map(_named, texts))
     small = {word for text in texts for word in _LETTERS.findall(text) if word.islower()}
     return frozenset(name for name in named if name.casefold() not in small)
 
 
 def _named(text: str) -> frozenset[str]:
-    """Return the words with a capital that begin no sentence; none if the text is in title case."""
+    """Return the capitalised words that do not begin a sentence.
+
+    Returns no words if the text looks like a title, in which most words are capitalised.
+    """
     words = _LETTERS.findall(text)
     long = [word for word in words if len(word) > 3]
     if len(long) > 2 and sum(word[0].isupper() for word in long) > _TITLE_CASE * len(long):

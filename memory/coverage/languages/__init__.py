@@ -21,21 +21,27 @@ class Grammar(Protocol):
     NEGATIONS: frozenset[str]
     """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
-    """Prepositions with their English equivalent, and articles with the case that they show.
+    """Prepositions, each with its English equivalent, and articles, each with its grammatical case.
 
-    The value "" marks words that may be left out.
+    The value is "" for a word that may be left out.
     """
     TURNING: frozenset[str]
-    """Words that change the whole statement: only, almost."""
+    """Words that change the whole statement, such as "only" and "almost"."""
     REACHING: frozenset[str]
-    """Words after which an addition changes the statement: all, if, more, former."""
+    """Words with which any extra word changes the statement, such as "all", "if", "more" and
+    "former".
+    """
 
 
 GRAMMARS: Mapping[Language, Grammar] = {Language.GERMAN: german}
 
 
 def read(token: Token, grammar: Grammar) -> Token:
-    """Return a token with the key and the kind that its word has in the language of `grammar`."""
+    """Return the token with the key and the kind that `grammar` gives to its word.
+
+    The key is the form by which words are compared. Words that the grammar does not list are
+    unchanged.
+    """
     word = token.surface.lower()
     if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
         return token

@@ -1,9 +1,8 @@
 """Tokenise Japanese with a dictionary, SudachiPy, which is an optional extra.
 
-Without it, `memory/text/tokens.py` cuts Japanese at each change of script. Words are
+If it is not installed, `memory/text/tokens.py` cuts Japanese at each change of script. Words are
 brought to their dictionary form (遊んで to 遊ぶ, 二人 to 2人). Endings that change the statement
-(negation, voice, tense, aspect, mood, conditions) and particles become tokens of their
-own.
+(negation, voice, tense, aspect, mood, conditions) and particles become separate tokens.
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ if TYPE_CHECKING:
     from sudachipy import Morpheme, Tokenizer
 
 _LONGEST = 12_000
-"""Length in characters of the longest text that is read; the dictionary refuses some 16,000."""
+"""Length limit in characters: a longer text is not read with the dictionary, which fails at about
+16,000.
+"""
 
 
 def japanese_tokens(text: str) -> list[Token] | None:
-    """Return the tokens of a Japanese text, with `participle` true for verbs.
+    """Return the tokens of a Japanese text, in order; `participle` is true for verbs.
 
-    Returns None if no dictionary is installed or the text is longer than `_LONGEST` characters.
+    Returns None if no dictionary is installed, or if the text is longer than `_LONGEST` characters.
     """
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
@@ -108,7 +109,11 @@ def _particle(word: str, detail: str, found: list[Token]) -> None:
 
 
 def _case(word: str, found: list[Token]) -> None:
-    """Add a case particle, or join it with one before it: には becomes に, にも stays as it is."""
+    """Add the case particle `word` to `found`, as a new token or as a part of the particle before
+    it.
+
+    After another particle, は and の add nothing: には becomes に, but にも becomes one token.
+    """
     before = found[-1] if found else None
     if before is None or before.kind is not Kind.PARTICLE:
         found.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
@@ -150,7 +155,10 @@ def _verb(morpheme: Morpheme, found: list[Token], *, follows_noun: bool) -> None
 
 
 def _mood(form: str, word: str, found: list[Token]) -> None:
-    """Add a token for the mood of a verb form: volitional, imperative or conditional."""
+    """Append a token to `found` if the verb form is volitional, imperative or conditional.
+
+    `form`: the dictionary's name of the verb form. `word`: the word in the text.
+    """
     if form.startswith(("意志推量形", "命令形", "仮定形")):
         found.append(Token(form[:2], Kind.TURNING, word))
 
@@ -159,9 +167,11 @@ def _mood(form: str, word: str, found: list[Token]) -> None:
 
 
 class Phrase(NamedTuple):
-    """The words up to a case particle, which is `role`; "" for the last phrase, the predicate.
+    """The words of a Japanese sentence up to a case particle, or, for the last phrase, up to its
+    end.
 
-    `words`: pairs of a word and the particle that joins it to the next word, or "".
+    `role`: the particle, "" for the last phrase, which is the predicate. `words`: pairs of a word
+    and the particle that joins it to the next word, or "".
     """
 
     words: tuple[tuple[str, str], ...]
@@ -176,7 +186,7 @@ _MANNERS = frozenset(
 )
 """Adverbs of manner that may be left out."""
 _MOVING = frozenset("泳ぐ 歩く 走る 飛ぶ 滑る 進む 散歩 移動 駆ける".split())
-"""Verbs of motion whose path may be marked with を."""
+"""Verbs of motion, which may mark the path of the movement with を."""
 _PLACES = frozenset({"上", "中", "中央", "内"})
 _SCOPE = frozenset(
     "全て 全部 全員 皆 各 毎 殆ど 余り 滅多に 多く 多い 少ない 少し 多分 "
@@ -188,15 +198,16 @@ _SCOPE = frozenset(
     "信じる 願う 望む 伝える 述べる 話す 語る 発表 報告 程 位 丁度 以上 以下 "
     "以内 未満 約 半分 半 殆 一部 殆んど 大半 大部分".split()
 )
-"""Words in dictionary form after which an addition may change the statement."""
+"""Words, in dictionary form, with which an extra word may change the statement."""
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
     """Return whether a longer plain statement states everything that a shorter one states.
 
-    It may add a quality, a number, an owner or a clause before a noun, a phrase of place, time or
-    means, or an earlier action. The predicate must be the same, and every phrase of `shorter` must
-    be in `longer` with the same particle. Returns False if no dictionary is installed.
+    The longer statement may add a quality, a number, an owner or a clause before a noun, a phrase
+    of place, time or means, or an earlier action. Both predicates must be equal, and every phrase
+    of `shorter` must be in `longer` with the same particle. Returns False if no dictionary is
+    installed.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False
@@ -216,9 +227,9 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
 
 
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
-    """Return for each phrase of `longer` the phrase of `shorter` that it states, or None.
+    """Return, for each phrase of `longer`, the phrase of `shorter` that it also states, or None.
 
-    The result as a whole is None if a phrase of `shorter` is not stated at all.
+    If `longer` lacks a phrase of `shorter`, the result as a whole is None.
     """
     left = list(shorter)
     found: list[Phrase | None] = []
@@ -233,9 +244,10 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
-    """Return whether what a phrase has more only adds to it, or to a clause that is itself added.
+    """Return whether the extra words of one phrase of the longer statement keep its meaning.
 
-    `matched`: the result of `_matched`, one item for each phrase except the predicate.
+    `phrases`: all phrases of the longer statement. `matched`: for each phrase except the predicate,
+    the phrase of the shorter statement that it also states, or None.
     """
     phrase, same, behind = phrases[position], matched[position], phrases[position + 1]
     if same is not None:
@@ -278,10 +290,11 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
 
 
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
-    """Return whether `longer` is the same phrase, or the same noun with more before it.
+    """Return whether `longer` is the same phrase as `shorter`, or the same noun with more words
+    before it.
 
-    That may be a quality, a number, an owner or a clause: 歌っている姉 (the sister who is
-    singing) is also 姉 (the sister).
+    The extra words may be a quality, a number, an owner or a clause: 歌っている姉 (the sister who
+    is singing) is also 姉 (the sister).
     """
     words = longer.words
     if (
@@ -298,17 +311,21 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` has an owner of an owner that `others` lacks.
+    """Return whether an owner that both have is followed, in `words`, by an owner that `others`
+    lacks.
 
-    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog).
+    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog). Both parameters are
+    pairs of a word and the particle after it.
     """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
 
 
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` has all words of `shorter` in the same order, with the same last
-    word.
+    """Return whether `words` contains all words of `shorter` in the same order, and ends with the
+    same word.
+
+    Both parameters are pairs of a word and the particle after it.
     """
     rest = iter(words)
     return words[-1] == shorter[-1] and all(any(word == one for one in rest) for word in shorter)
