@@ -17,17 +17,17 @@ from memory.models import Memory, Scope
 
 _SNIPPET = 100
 _MOST = 1_000
-"""The number of recent memories that a run looks at if `window` is None."""
+"""The most memories that a consolidation run looks at if its `window` is None."""
 
 
 @dataclass(frozen=True)
 class ConsolidationStats:
-    """The result of a consolidation run.
+    """The result of a consolidation run: what it linked, and the near-copies that it proposes.
 
-    `replay_events` and `coactivation_updates` are the number of pairs that were linked or whose
-    link gained confidence, `link_updates` the number of those not linked before, and
-    `refreshed_memories` the number of memories in these pairs. `merge_candidates` are the proposed
-    near-copies, closest first.
+    `replay_events` and `coactivation_updates` are the same number: the pairs of memories that were
+    linked, or whose existing link gained confidence. `link_updates`: the pairs among them that were
+    not linked before. `refreshed_memories`: the memories in these pairs. `merge_candidates`: the
+    proposed near-copies, closest first.
     """
 
     replay_events: int
@@ -47,7 +47,7 @@ class ConsolidationEngine:
     """Links recent memories that are close in time, and finds near-copies among them."""
 
     def __init__(self, merge_distance: float = 0.10) -> None:
-        """Propose to merge pairs at a distance (`1 - similarity`) below `merge_distance`."""
+        """Pairs with a distance (`1 - similarity`) below `merge_distance` are proposed to merge."""
         self._merge_distance = merge_distance
 
     async def run(
@@ -59,13 +59,16 @@ class ConsolidationEngine:
         merge_threshold: float | None = None,
         max_merge_candidates: int = 5,
     ) -> ConsolidationStats:
-        """Link recent memories and return the near-copies among them.
+        """Link recent memories that are close in time, and find near-copies of recent memories.
 
-        It looks at the memories of the last `window_hours` hours, at most `window` of them. Those
-        that follow each other in time are linked, or their existing link gains confidence, for at
-        most `max_replay_events` pairs. Pairs with a distance below `merge_threshold` are proposed,
-        closest first; None means the engine's `merge_distance`. Forgotten memories are removed from
-        episodes.
+        The run looks at the newest memories of the last `window_hours` hours: at most `window`, or
+        1000 if `window` is None. Two memories of the same user and privacy that follow each other
+        in time are linked; an existing link gains confidence. At most `max_replay_events` pairs are
+        linked.
+
+        A pair of near-copies has a distance (`1 - similarity`) below `merge_threshold`, or below
+        the engine's `merge_distance` if None. The result lists the `max_merge_candidates` closest
+        pairs. Also removes forgotten memories from episodes.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _MOST if window is None else window
@@ -94,9 +97,9 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Pair each memory with the next newer one of the same user and privacy.
+    """Return pairs (older, newer): each memory with the next newer one of its user and privacy.
 
-    Each pair is (older, newer). The pairs with the newest memories come first.
+    The pairs with the newest memories come first.
     """
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:

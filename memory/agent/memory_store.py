@@ -39,23 +39,23 @@ from memory.text import clean
 logger = logging.getLogger(__name__)
 
 MemorySearchResult = SearchResult
-"""A memory that a search found, with `similarity` and `distance`. An alias for agents' own code."""
+"""A memory that a search found, with `similarity` and `distance`. An alias of `SearchResult`."""
 OnSaved = Callable[[Memory], object]
 P = ParamSpec("P")
 T = TypeVar("T")
 User = TypeVar("User")
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
-"""The result of `save_with_auto_link`.
+"""The result of `save_with_auto_link`, as a tuple of four.
 
-In order: the saved memory (None if blocked), the number of links made, the linked memories, and the
-stored memory that the new one repeats (None if not blocked).
+In order: the saved memory (None if the save was blocked), the number of links made, the memories
+that it was linked with, and the stored memory that it repeats (None if the save was not blocked).
 """
 
 
 def _threaded(
     method: Callable[Concatenate[MemoryStore, P], T],
 ) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
-    """Make a blocking method async: each call runs in a thread, since it waits for a database."""
+    """Make a blocking method async: each call runs in a thread, as it waits for the database."""
 
     @wraps(method)
     async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -65,7 +65,7 @@ def _threaded(
 
 
 class EpisodeView(NamedTuple):
-    """An episode that names only live memories, and the number of its memories that are gone."""
+    """An episode whose `memory_ids` are all live, and the number of memories that it has lost."""
 
     episode: Episode
     gone: int
@@ -74,7 +74,7 @@ class EpisodeView(NamedTuple):
 class MemoryStore:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
-    Each function in `observers` is called with each memory after it was saved.
+    Each function in `observers` is called with every memory, after the memory was saved.
     """
 
     def __init__(
@@ -99,12 +99,16 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> Guarded:
-        """Save a memory as `save` does, and return the result as a tuple (see `Guarded`).
+        """Save a memory and link it with near memories. Return four values, described at `Guarded`.
 
-        `dedup_threshold` is the guard's distance, and `link_threshold` the distance below which
-        memories are linked (see `Distances`).
+        The save is blocked if a stored memory of the same scope has a distance (`1 - similarity`)
+        below `dedup_threshold`, unless the two state different values, such as 1200 and 1300. With
+        `replaces`, the id of a memory to correct, the save is never blocked, and that memory is
+        retired. The new memory is linked with at most `max_links` memories whose distance is below
+        `link_threshold`. `fields` are further fields of `Memory`, such as `user` or `tags`.
 
-        Raises: as `save`.
+        Raises: InputError if a field is not valid or other processes keep storing similar memories;
+        MemoryNotFound if the agent has no memory with the id `replaces`.
         """
         distances = Distances(dedup_threshold, link_threshold, max_links)
         saved = await self.save(content, distances, replaces=replaces, **fields)
@@ -118,11 +122,12 @@ class MemoryStore:
 
         `fields` are further fields of `Memory`, such as `user`, `tags` or `importance`. If a stored
         memory of the same scope is nearer than `distances.guard`, nothing is written, and the
-        result names that memory. With `replaces`, the save is never blocked: the memory with that
-        id is retired, and the new one takes its links and tags, and the higher importance.
+        result names that memory, unless the two state different values, such as 1200 and 1300. With
+        `replaces`, the id of a memory to correct, the save is never blocked: that memory is
+        retired, and the new one takes its links and tags, and the higher importance of the two.
 
-        Raises: InputError if a field is not valid or other writers interfere; MemoryNotFound if the
-        agent has no memory with the id `replaces`.
+        Raises: InputError if a field is not valid or other processes keep storing similar memories;
+        MemoryNotFound if the agent has no memory with the id `replaces`.
         """
         memory = self._new_memory(content, fields)
         saved = await self._write(memory, distances, replaces)
@@ -170,10 +175,10 @@ class MemoryStore:
         date_to: datetime | None = None,
         user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """Return the memories most similar to a text that pass all filters, nearest first.
+        """Return the memories most similar to `content` that pass all filters, nearest first.
 
-        There are at most `n_results`. `date_from` and `date_to` need a time zone and are included
-        in the range. None means no filter.
+        There are at most `n_results`. The filters are the other parameters; None means no filter.
+        `date_from` and `date_to` limit the memory's time, both included, and must have a time zone.
 
         Raises: InputError if `user` is not the user whom this agent serves.
         """
@@ -185,10 +190,10 @@ class MemoryStore:
     def _within(
         self, content: str, n: int, scope: Scope, first: datetime | None, last: datetime | None
     ) -> list[MemorySearchResult]:
-        """Search a scope for the `n` nearest memories from `first` to `last`, both included.
+        """Return the `n` memories nearest to `content` whose time is between `first` and `last`.
 
-        An index cannot filter by time, so the search is repeated with more results until enough
-        fit.
+        Both limits are included; None means no limit. An index cannot filter by time, so the search
+        is repeated with more results until `n` of them are in the range or there are no more.
         """
         k = n
         while True:
@@ -205,16 +210,17 @@ class MemoryStore:
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
-        """Return the memories with the latest time, newest first."""
+        """Return the newest memories, at most `limit`, newest first."""
         with self._store.ledger.reading() as reader:
             rows = reader.memories.newest(limit, self._own_scope(), None)
         return [row.memory for row in rows]
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return one sentence for each question that waits for a model.
+        """Describe the work that waits for a model, as a list of sentences.
 
-        These are pairs of memories to judge, and the number of turns to extract.
+        There is one sentence for each open question whether memories say the same. An agent that
+        serves all users also gets a sentence with the number of chat turns not extracted yet.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -230,12 +236,12 @@ class MemoryStore:
     def recent_near_copies(
         self, limit: int, since: datetime, threshold: float
     ) -> tuple[list[Memory], list[NearCopies]]:
-        """Return the newest memories, newest first, and the near-copies that involve them.
+        """Return the newest memories, newest first, and their near-copies.
 
-        The memories are at most `limit`, none older than `since`. Each pair of near-copies contains
-        at least one of them. The pairs have a distance of at most `threshold`, are in one scope,
-        were not judged distinct, and come closest first. Everything is read at one revision of the
-        ledger.
+        The memories are at most `limit`, and none is older than `since`. A pair of near-copies has
+        at least one of these memories; the other may be older. Both are in the same scope, have a
+        distance (`1 - similarity`) of at most `threshold`, and were not judged distinct. The
+        closest pair comes first. Everything is read at one revision of the ledger.
         """
         with self._store.ledger.reading() as reader:
             recent = reader.memories.newest(limit, self._own_scope(), since)
@@ -249,20 +255,25 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory and its links for good, and return it as it was; None for an unknown id.
+        """Erase a memory and its links for good, and return the memory as it was.
 
-        Raises: StillStatedBy if a live memory contains what this retired one said.
+        Return None if the agent has no memory with this id.
+
+        Raises: StillStatedBy if the memory is retired and a live memory still contains what it
+        said.
         """
         found = await self.forget(memory_id)
         return found.memory if found else None
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """Erase a memory for good and return everything that was erased; None for an unknown id.
+        """Erase a memory for good and return everything that was erased.
 
-        The result's `erased` says whether an index or a log may still hold the memory.
+        Return None if the agent has no memory with this id. The result's `erased` is False if a
+        search index or a database log may still hold the text.
 
-        Raises: StillStatedBy if a live memory contains what this retired one said.
+        Raises: StillStatedBy if the memory is retired and a live memory still contains what it
+        said.
         """
         with self._store.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
@@ -275,9 +286,10 @@ class MemoryStore:
 
     @_threaded
     def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
-        """Retire one memory in favour of another; return the one kept and the decision's number.
+        """Retire the memory `remove_id` in favour of `keep_id`.
 
-        `content`, if given, becomes the text of the kept memory.
+        `content`, if given, becomes the text of the kept memory. Return the kept memory, and the
+        number of the decision, which `undo` takes.
 
         Raises: MemoryNotFound, InputError if the two are the same memory or of different scopes.
         """
@@ -297,7 +309,7 @@ class MemoryStore:
         link_type: LinkType = "related",
         note: str = "",
     ) -> bool:
-        """Link two memories in both directions; return whether they were not linked before.
+        """Link two memories in both directions; return False if they were already linked.
 
         An existing link keeps its confidence and takes the new type and note.
 
@@ -314,7 +326,10 @@ class MemoryStore:
 
     @_threaded
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
-        """Add `delta` to the confidence of a link, up to 1; return False if there is no link."""
+        """Add `delta` to the confidence of a link, up to 1.
+
+        Return False if the two memories are not linked, or if one of them belongs to another user.
+        """
         with self._store.ledger.writing() as writer:
             rows = writer.memories.rows([source_id, target_id]).values()
             if not all(self._is_own(row.memory) for row in rows):
@@ -325,12 +340,12 @@ class MemoryStore:
     def replay(
         self, pairs: Sequence[tuple[str, str]], delta: float = 0.1
     ) -> dict[tuple[str, str], bool]:
-        """Link the memories of each pair and add `delta` to the link's confidence.
+        """Link the memories of each pair of ids, and add `delta` to the confidence of the link.
 
-        Everything happens in one transaction. Pairs of which one memory is no longer live are
-        skipped. Return, for each other pair, whether its memories were not linked before. Memories
-        without a live successor are also removed from their episodes, and those episodes lose their
-        summaries.
+        A pair is skipped if one of its memories is no longer live. For every other pair, the result
+        says whether the link is new. Also removes memories that have no live successor from all
+        episodes, and deletes the summaries of those episodes. Everything happens in one
+        transaction.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -359,12 +374,13 @@ class MemoryStore:
     def create_episode(
         self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store an episode of these memories, from the oldest one's time to the newest one's.
+        """Store an episode that lasts from the oldest to the newest of these memories.
 
         It belongs to the user whom all the memories are about. If they are about several users, it
         belongs to nobody, and only an agent that serves everyone can read it.
 
-        Raises: MemoryNotFound, InputError.
+        Raises: MemoryNotFound if the agent has no live memory with one of these ids; InputError if
+        the summary or the importance is not valid.
         """
         with self._store.ledger.writing() as writer:
             memories = self._own_live(writer, list(dict.fromkeys(memory_ids)))
@@ -387,9 +403,9 @@ class MemoryStore:
     def get_episode(self, episode_id: str) -> EpisodeView | None:
         """Return an episode with the memories that are live today.
 
-        A memory that was merged into another one is shown as that other one. Return None if the
-        episode does not exist, belongs to another user, or contains a memory that is now about
-        another user.
+        If a memory was merged into another one, the episode lists the other one instead. Return
+        None if the episode does not exist, belongs to another user, or contains a memory that is
+        now about another user.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -406,14 +422,14 @@ class MemoryStore:
     # --- inside ---
 
     def _own(self, memory_id: str) -> Memory | None:
-        """Return a live memory if this agent may read it; else None."""
+        """Return the live memory with this id if the agent may read it; else None."""
         memory = self._store.get(memory_id)
         return memory if memory is not None and self._is_own(memory) else None
 
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, in the same order.
 
-        Raises: MemoryNotFound if one of them is not live or belongs to another user.
+        Raises: MemoryNotFound if a memory is missing, is not live, or belongs to another user.
         """
         rows = reader.memories.rows(ids)
         for name in ids:
@@ -423,7 +439,7 @@ class MemoryStore:
         return [rows[name].memory for name in ids]
 
     def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
-        """Return two different memories of the same user and privacy.
+        """Return the memories with the ids `a` and `b`, which must be of the same user and privacy.
 
         Raises: MemoryNotFound, InputError if they are the same memory or of different scopes.
         """

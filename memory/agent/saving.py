@@ -1,6 +1,7 @@
-"""How an agent's memory is saved, corrected or merged.
+"""Saves, corrects and merges the memories of an agent.
 
-Before each save, a guard looks for a near-copy. Memories that are near each other are linked.
+Before each save, a guard looks for a near-copy and may block the save. A saved memory is linked
+with the memories that are near it.
 """
 
 from __future__ import annotations
@@ -38,41 +39,42 @@ from memory.store import (
 )
 
 FORCE = 0.0
-"""As `Distances.guard`, it turns the guard off: no distance is below it, so no save is blocked."""
+"""The value of `Distances.guard` that turns the guard off: no distance is below 0."""
 ONE_SCOPE = "only memories of one user and privacy belong together"
 _MOST_LOOKS = 5
-"""The most attempts to save a memory while other writers keep storing similar ones."""
+"""The most attempts to save one memory while other writers keep storing similar memories."""
 
 
 class Distances(NamedTuple):
     """The distance limits for blocking a save and for linking, and the most links per memory."""
 
     guard: float = 0.05
-    """As `1 - similarity`. A new memory nearer than this to a stored one is blocked as a repeat."""
+    """A save is blocked if a stored memory is nearer than this (as `1 - similarity`)."""
     link: float = 0.3
-    """As `1 - cosine`. A new memory nearer than this to a stored one is linked with it."""
+    """A new memory is linked with the stored memories nearer than this (as `1 - cosine`)."""
     max_links: int = 5
 
 
 @dataclass(frozen=True)
 class Saved:
-    """The outcome of a save. `memory` is None if the guard blocked it as a repetition."""
+    """The outcome of a save. `memory` is None if the save was blocked as a repetition."""
 
     memory: Memory | None
     related: tuple[SearchResult, ...] = ()
     """The memories that the new one was linked with, nearest first."""
     duplicate_of: SearchResult | None = None
-    """The stored memory that the blocked one repeats; None if it was not blocked."""
+    """The stored memory that the new one repeats; None if the save was not blocked."""
     replaced: Memory | None = None
     decision: int | None = None
-    """For a correction, the number of its decision, which `memory-dedup undo` takes; else None."""
+    """The number of the decision that replaced a memory, for `memory-dedup undo`; else None."""
     differs_from: ValueConflict | None = None
 
 
 class ValueConflict(NamedTuple):
     """A near memory that did not block a save, because it states another value.
 
-    `old` is the value in the stored memory, `new` the value in the new one, such as 1200 and 1300.
+    `old` is the value in the stored `memory`, and `new` the value in the new one. Example: 1200 and
+    1300.
     """
 
     memory: Memory
@@ -83,13 +85,13 @@ class ValueConflict(NamedTuple):
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
     """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
 
-    It is blocked if a stored memory is nearer than `distances.guard`. Exception: a near memory that
-    states another value, such as 1300 instead of 1200, does not block.
+    The save is blocked if a stored memory is nearer than `distances.guard`, unless the two state
+    different values, such as 1200 and 1300.
 
-    Raises: InputError if other writers kept storing similar memories meanwhile, IndexFault,
+    Raises: InputError if other writers store similar memories at every attempt, IndexFault,
     LedgerError.
     """
-    min_similarity = _least(store, distances)
+    min_similarity = _lowest_similarity(store, distances)
     for look in range(_MOST_LOOKS):
         prepared = _prepared(store, memory, max(distances.max_links, 1), min_similarity)
         if isinstance(prepared, AlreadyStored):
@@ -127,12 +129,14 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
     """Save a memory that replaces `old`, and retire `old`. It is never blocked as a repetition.
 
-    Raises: InputError if `old` belongs to another scope or was changed meanwhile, IndexFault,
-    LedgerError.
+    Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
+    new memory is already stored; IndexFault, LedgerError.
     """
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
-    prepared = _prepared(store, memory, distances.max_links + 1, _least(store, distances))
+    prepared = _prepared(
+        store, memory, distances.max_links + 1, _lowest_similarity(store, distances)
+    )
     if isinstance(prepared, AlreadyStored):
         raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
     new, found = prepared
@@ -193,11 +197,12 @@ def merge(
     return done if isinstance(done, Applied) else None
 
 
-def _least(store: MemoryStore, distances: Distances) -> float:
+def _lowest_similarity(store: MemoryStore, distances: Distances) -> float:
     """Return the lowest similarity at which a neighbour can block a save or be linked.
 
-    The limit for links is a plain cosine. It is converted as for texts with kana or Han, which
-    gives the lower similarity, because a neighbour may be such a text.
+    `distances.link` limits a plain cosine, which must be converted to a similarity first. The
+    conversion for texts with kana or Han is used, because it gives the lower value, and a neighbour
+    may be such a text.
     """
     linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
     return min(1.0 - distances.guard, float(linked[0]))
@@ -208,7 +213,8 @@ def _prepared(
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
     """Embed a memory and find its `k` nearest neighbours of at least `min_similarity`.
 
-    Return its vector and neighbours, or AlreadyStored if the store already has this memory.
+    Return the memory with its vector, and the neighbours; or AlreadyStored if the store already has
+    this memory.
 
     Raises: IndexFault if the search failed, LedgerError.
     """
@@ -221,7 +227,10 @@ def _prepared(
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    """Return the matches to link: those with `1 - cosine` below `distances.link`, nearest first."""
+    """Return the matches to link, nearest first: those with `1 - cosine` below `distances.link`.
+
+    There are at most `distances.max_links`.
+    """
     cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
     near = [
         hit

@@ -34,7 +34,7 @@ MERGE_ADVICE = (
     "If both have value, consider which perspective to keep."
 )
 _WHOLE = 2_000
-"""The most characters of a memory in `recall`'s text; the structured data hold the whole text."""
+"""The most characters of a memory in the text of `recall`; its structured data have all of them."""
 QUOTE = 120
 """The most characters of a memory that an answer quotes."""
 RELATED_QUOTE = 70
@@ -121,7 +121,7 @@ def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """Return what changed between two texts, such as `192.168.7.1 -> 192.168.9.1`.
+    """Return the parts that differ between two texts, such as `192.168.7.1 -> 192.168.9.1`.
 
     Return "" if both texts state the same.
     """

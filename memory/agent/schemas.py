@@ -25,9 +25,12 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""Replaces a long list of allowed words that the model has already read in `remember`'s schema."""
+"""A schema that replaces a list of allowed words.
+
+The model has already read the same list in the schema of `remember`.
+"""
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
-"""Schema keywords that are checked but not shown. A model reads all schemas at each question."""
+"""JSON schema keywords that are enforced but not shown, because each one costs the model tokens."""
 
 
 class Arguments(BaseModel):
@@ -101,9 +104,9 @@ class MergeMemories(Arguments):
 
 
 def shown_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema that clients see, as short as possible.
+    """Return the JSON schema of a tool's arguments or answer as clients see it, kept short.
 
-    For an optional argument, it shows the type of a given value and leaves out null.
+    An optional argument is shown with the type of its value, without null.
     """
     optional = issubclass(model, Arguments)
     shown: dict[str, Any] = _short(model.model_json_schema(), optional=optional)
@@ -126,7 +129,7 @@ def _short(schema: Any, *, optional: bool) -> Any:
 
 
 class MemoryView(BaseModel):
-    """A memory in an answer."""
+    """A memory as a tool's answer shows it."""
 
     id: str
     content: str
@@ -168,7 +171,7 @@ class Remembered(BaseModel):
     differs_from: str | None = None
     replaced: str | None = None
     undo: int | None = None
-    """The decision number for `memory-dedup undo`, if a memory was replaced; else None."""
+    """The number that `memory-dedup undo` takes, if another memory was replaced; else None."""
     warnings: list[str] = []
 
 
@@ -204,7 +207,7 @@ class Forgot(BaseModel):
     found: bool
     memory: MemoryView | None = None
     erased: bool | None = None
-    """False if a search index or a database log may still hold the memory; None if not found."""
+    """False if a search index or a database log may still hold the text; None if not found."""
     warnings: list[str] = []
 
 
@@ -230,7 +233,7 @@ class Merged(BaseModel):
     kept: MemoryView
     removed_id: str
     undo: int
-    """The decision number for `memory-dedup undo`."""
+    """The number of the merge, which `memory-dedup undo` takes."""
     warnings: list[str] = []
 
 

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""How long the shutdown waits for running calls, in seconds. Others are cut off without effect."""
+"""Seconds that the shutdown waits for running calls; later ones are cut off without effect."""
 _OPENING_S = 60.0
-"""How long running calls may wait at shutdown for the store to open, in seconds."""
+"""Seconds that the shutdown waits for the store to open, so that running calls can finish."""
 _USER = "memory_dedup.user"
-"""The key in an HTTP request's ASGI scope under which the user of its token is kept."""
+"""The key in the ASGI scope of an HTTP request whose value is the user of the request's token."""
 _SHORTEST = 16
-"""The fewest characters of a token."""
+"""The least number of characters of a token."""
 _MOST_BYTES = 10_000_000
 """The most bytes of a token file."""
 _FORM = "write a token, a space and a user, one of them a line"
@@ -61,15 +61,15 @@ class Opened(NamedTuple):
     """The tools of a store that has been opened, and the function that closes the store."""
 
     tools_of: Callable[[str | None], AgentTools]
-    """Returns the tools for a user, given by the call's token; None if no token is needed."""
+    """Returns the tools for a user. The user is None if the server uses no tokens."""
     close: Callable[[], None]
 
 
 class AgentServer:
-    """The MCP server of the agent's tools. Calls wait until the store is open."""
+    """The MCP server of the agent's tools. Tool calls wait until the store is open."""
 
     def __init__(self, opening: Future[Opened]) -> None:
-        """`opening` gives the tools once the store is open, or the error that prevented it."""
+        """`opening` is a future for the opened store, or for the error that prevented it."""
         self._opening = opening
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
@@ -90,7 +90,7 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait for a limited time until the running calls are finished."""
+        """Wait for the running calls to finish, but not longer than the limits of this module."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
@@ -98,8 +98,8 @@ class AgentServer:
     def over_http(self, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`.
 
-        `hosts` are the allowed host names; web pages of other origins are refused. Requests share
-        no session, so each one is checked by itself.
+        `hosts` are the host names that requests may use; requests from web pages of other hosts are
+        refused. There are no sessions: each request is checked by itself.
         """
         names = [name for host in hosts for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
@@ -121,7 +121,10 @@ class AgentServer:
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        """Run a tool call; a call that the client cancels is still finished, not left half done."""
+        """Run a tool call and return its answer, or its error as an answer.
+
+        If the client cancels the call, it is finished anyway, so that nothing is left half done.
+        """
         user = context.request.scope.get(_USER) if context.request is not None else None
         task = asyncio.create_task(self._answer(user, params))
         self._under_way.add(task)
@@ -140,7 +143,7 @@ class AgentServer:
         )
 
     async def opened(self) -> Opened:
-        """Wait for the store to open, and return its tools and how to close it.
+        """Wait for the store to open; return its tools and the function that closes it.
 
         Raises: the error with which opening the store failed.
         """
@@ -164,7 +167,7 @@ def run_and_exit(server: AgentServer) -> None:
             opening.add_done_callback(lambda done: stop.set() if done.exception() else None)
             try:
                 await server.serve(stop)
-                status = await _closed(opening)
+                status = await _close_store(opening)
             except (
                 Exception
             ) as exc:  # a broken pipe reaches us in many types; nothing is left to do
@@ -176,8 +179,12 @@ def run_and_exit(server: AgentServer) -> None:
     asyncio.run(run())
 
 
-async def _closed(opening: asyncio.Task[Opened]) -> int:
-    """Close the store and return the exit status: 1 if the store could not be opened, else 0."""
+async def _close_store(opening: asyncio.Task[Opened]) -> int:
+    """Close the store and return the exit status: 1 if it could not be opened, else 0.
+
+    `opening` is the task that waits for the store to open. If the store could not be opened, the
+    reason is printed on stderr.
+    """
     await asyncio.wait([opening], timeout=_PATIENCE_S)
     if not opening.done():
         return 0
@@ -215,9 +222,10 @@ def _failure(problem: str) -> wire.CallToolResult:
 
 
 class Tokens:
-    """Bearer tokens, each of one user.
+    """The bearer tokens that HTTP requests may carry. Each token belongs to one user.
 
-    Only their digests are kept and compared, so response times reveal nothing about a token.
+    Only digests of the tokens are kept and compared, so that response times reveal nothing about a
+    token.
     """
 
     def __init__(self, users: Mapping[bytes, str]) -> None:
@@ -226,11 +234,11 @@ class Tokens:
 
     @classmethod
     def read(cls, source: Path | str, text: str) -> Tokens:
-        """Read tokens from lines `TOKEN USER`; skip empty lines and lines that begin with #.
+        """Read tokens from lines `TOKEN USER`. Empty lines and lines beginning with # are skipped.
 
-        `source` is the name of the text in error messages.
+        `source` names the text in error messages.
 
-        Raises: InputError, which names the line but never contains a token.
+        Raises: InputError, which gives the number of a wrong line but never contains a token.
         """
         users: dict[bytes, str] = {}
         for number, line in enumerate(text.splitlines(), start=1):
@@ -254,7 +262,7 @@ class Tokens:
         return set(self._users.values())
 
     def user_of(self, authorization: str) -> str | None:
-        """Return the user of the token in an `Authorization` header; None if it is unknown."""
+        """Return the user of the token in an `Authorization` header; None for an unknown token."""
         scheme, _, token = authorization.strip().partition(" ")
         return self._users.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
 
@@ -266,7 +274,7 @@ def _digest(token: str) -> bytes:
 def read_tokens(path: Path) -> Tokens:
     """Read a token file; log a warning if other users of the machine can read it.
 
-    Raises: InputError.
+    Raises: InputError if the file cannot be read or a line is wrong.
     """
     try:
         with open_regular(path) as file:
@@ -285,8 +293,8 @@ def read_tokens(path: Path) -> Tokens:
 def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
     """Return the host names by which clients may address the server, without repeats.
 
-    They are the names of the loopback interface, `names`, and the address's own name unless it
-    stands for all interfaces.
+    They are the names of the loopback interface, then `names`, then the host of `address`, unless
+    it stands for all interfaces.
     """
     from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
 
@@ -295,10 +303,11 @@ def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
-    """Wrap `app` so that only requests with a known token reach it; all if `tokens` is None.
+    """Wrap `app` in a gate that only requests with a known token pass.
 
-    The user of the token is put into the request's ASGI scope. `/health` needs no token. It answers
-    only whether the ledger can be read; `read_ledger` raises LedgerError if it cannot.
+    The gate puts the token's user into the request's ASGI scope. If `tokens` is None, all requests
+    pass. The path `/health` needs no token and is answered by the gate: status 200, or 503 if
+    `read_ledger` raises LedgerError.
     """
     from memory.runtime import Gate  # the HTTP libraries would slow down stdio
 

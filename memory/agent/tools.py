@@ -1,4 +1,4 @@
-"""The agent's tools. Each works on the store and the workspace folder; it returns text and data."""
+"""The agent's tools: methods that work on the store and the workspace folder, and their answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ class AgentTools:
         distances: Distances | None = None,
         compose: Callable[[str, str], str] = scaffolds.compose_response,
     ) -> None:
-        """`compose` joins a tool's answer and the question that follows it into one text."""
+        """`engine` runs consolidations. `workspace`: the folder with the Markdown copy, if any.
+
+        `distances`: the limits for blocking a save and for linking. `compose` joins a tool's answer
+        and the question that follows the answer into one text.
+        """
         self._store = store
         self._engine = engine
         self._distances = distances or Distances()
@@ -57,7 +61,8 @@ class AgentTools:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Check the arguments, run the tool with this name, and return its answer.
 
-        Raises: MemoryPipelineError, whose message is one sentence. Nothing was written then.
+        Raises: MemoryPipelineError, whose message is one sentence. If it is raised, nothing was
+        written.
         """
         tool = next((tool for tool in schemas.TOOLS if tool.name == name), None)
         if tool is None:
@@ -233,9 +238,10 @@ class AgentTools:
     ) -> list[str]:
         """Let `work` write a memory's entries to the workspace; return warnings for the answer.
 
-        If another server has forgotten the memory meanwhile, its entries are erased again. A server
-        forgets in the store first, and erases entries after that. So either this method sees that
-        the memory is gone, or the other server sees the entries.
+        If another process has forgotten the memory in the meantime, the entries are erased
+        afterwards. No entry of a forgotten memory is left: a process forgets in the store first and
+        erases the entries second. So either this method sees that the memory is gone, or the other
+        process sees the entries.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
@@ -244,9 +250,9 @@ class AgentTools:
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Let `work` change the workspace, in a thread; return a warning if that failed, else [].
+        """Let `work` change the workspace, in a thread. Return one warning if that failed, else [].
 
-        A failure does not raise, because the store has already committed.
+        No error is raised, because the change to the store is already committed.
         """
         if self._workspace is None:
             return []
@@ -297,10 +303,10 @@ def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
 def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
     """Parse a date or a time; None stays None.
 
-    A date becomes that day at `of_day`, its first or last moment. A time without a zone is local
-    time. `name` is the argument's name in the error message.
+    A date without a time gets the time `of_day`, the first or last moment of the day. A time
+    without a zone is local time. `name` is the argument's name in the error message.
 
-    Raises: InputError.
+    Raises: InputError if the text is neither a date nor a time.
     """
     if text is None:
         return None

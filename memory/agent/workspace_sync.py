@@ -32,25 +32,28 @@ Gone = TypeVar("Gone", Forgotten, ForgottenUser)
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
-"""The lowest importance from which a memory of any category is also put on the page `MEMORY.md`."""
+"""A memory of at least this importance is put on the page `MEMORY.md`, whatever its category."""
 _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 _NO_MARKER = r"[id\:"
-"""Replaces `[id:` in an entry's text, so that it is no marker. Markdown shows it as `[id:`."""
+"""Written instead of `[id:` in an entry's text, which must contain no marker of another memory.
+
+Markdown shows it as `[id:`.
+"""
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
 """Matches the time or date with which each entry begins."""
 _MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
-"""Matches what begins an HTML tag, or makes a link of the words in brackets before it."""
+"""Matches the `<` of an HTML tag or the `]` of a link, with the backslashes before it."""
 _PATIENCE_S = 10.0
-"""How long a server waits for another one that is writing in the workspace, in seconds."""
+"""Seconds that a process waits while another process writes in the workspace."""
 _MOST_BYTES = 64_000_000
-"""The size of the largest file that is read."""
+"""The most bytes of a file; a larger file is not read."""
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
 
 class _MonologueNote(NamedTuple):
-    """A monologue that was written: its memory's id, and its text's length and SHA-256 digest."""
+    """Identifies a monologue file: its memory's id, and its text's length and SHA-256 digest."""
 
     id: str
     characters: int
@@ -96,7 +99,7 @@ class WorkspaceMemorySync:
         """
         self.refresh(memory)
         if memory.category == _MONOLOGUE and not memory.is_private:
-            with self._only_writer():
+            with self._locked():
                 self._write_monologue(memory)
 
     def refresh(self, memory: Memory) -> None:
@@ -108,7 +111,7 @@ class WorkspaceMemorySync:
         """
         if not memory.is_private:
             self.folder.mkdir(parents=True, exist_ok=True)
-        with self._only_writer():
+        with self._locked():
             self._remove_entries(memory.id)
             if not memory.is_private:
                 self._add_entries(memory)
@@ -127,13 +130,13 @@ class WorkspaceMemorySync:
 
         Raises: OSError.
         """
-        with self._only_writer():
+        with self._locked():
             return self._remove_entries(memory_id)
 
     def erase(self, forgotten: Forgotten) -> list[str]:
         """Erase a forgotten memory, and the memories it was made from, from all files.
 
-        Return messages about text that had to stay, as `erase_ids` does.
+        Text that people wrote stays. Return messages about the files in which such text was left.
 
         Raises: OSError.
         """
@@ -152,19 +155,21 @@ class WorkspaceMemorySync:
 
         Raises: OSError.
         """
-        with self._only_writer():
+        with self._locked():
             said = [line for path in self._files() for line in self._erase_from(path, gone)]
             return said + self._erase_monologue(gone)
 
     def erase_forgotten(self, ledger: Ledger) -> None:
-        """Erase the entries of forgotten memories that a killed process has left behind.
+        """Erase the entries of all memories that the ledger has recorded as forgotten.
+
+        A process that was killed between the store and the workspace leaves such entries behind.
 
         Raises: OSError.
         """
         self.erase_ids(self.forgotten(ledger))
 
     def forgotten(self, ledger: Ledger) -> set[str]:
-        """Return the ids that these files mention and that belong to forgotten memories.
+        """Return the ids that the workspace files mention and that belong to forgotten memories.
 
         Raises: OSError.
         """
@@ -185,7 +190,7 @@ class WorkspaceMemorySync:
             if first is None or first[1] not in gone:
                 kept.append(line)
             elif not _is_entry(line, first[1]):
-                kept.append(_without_entry(line, first[0]))
+                kept.append(_without_memory_text(line, first[0]))
                 added = added or kept[-1] != line
         after = "\n".join(kept)
         if after != before:
@@ -197,10 +202,10 @@ class WorkspaceMemorySync:
     # --- the latest monologue, and whose it is ---
 
     def _write_monologue(self, memory: Memory) -> None:
-        """Write the latest monologue, after a note that says whose text it is.
+        """Write a note that identifies the monologue, then the monologue file.
 
-        The note of the previous monologue is kept too: after a crash between the two writes, it is
-        the one that fits the file.
+        The note of the previous monologue is kept too. If the process is killed between the two
+        writes, the file still contains the previous monologue, and its note identifies it.
         """
         text = _inert(visible(memory.content)) + "\n"
         note = _MonologueNote(memory.id, len(text), _digest(text))
@@ -208,7 +213,10 @@ class WorkspaceMemorySync:
         _write(self._latest_monologue, text)
 
     def _monologue_notes(self) -> list[_MonologueNote]:
-        """Return notes about the last two monologues, newest first; [] if the file is not valid."""
+        """Return the notes about the last two monologues, newest first.
+
+        Return [] if the file of notes is missing or not valid.
+        """
         try:
             return [
                 _MonologueNote(*values)
@@ -221,9 +229,10 @@ class WorkspaceMemorySync:
         _write(self._monologue_note, json.dumps(notes))
 
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
-        """Erase the monologue file's text if it came from one of these memories.
+        """Erase the text of the monologue file if it came from one of the memories `gone`.
 
-        Text that a person added after it stays. Return messages about text that was left.
+        Text that a person added after the monologue stays. Return messages about text that was
+        left.
         """
         notes = self._monologue_notes()
         if not any(note.id in gone for note in notes):
@@ -243,10 +252,11 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """Update the entries of the memories in decisions that were undone.
+        """Update the entries of all memories that the undone decisions `recorded` are about.
 
-        `get` returns the live memory with an id, or None; without one, the entries are removed. A
-        decision is skipped if none of its memories has an entry.
+        `get` is called with a memory's id and returns the live memory, or None. If it returns None,
+        the memory's entries are removed. A decision is skipped if none of its memories has an
+        entry.
 
         Raises: OSError.
         """
@@ -284,10 +294,10 @@ class WorkspaceMemorySync:
         _write(path, before + ("" if before.endswith("\n") else "\n") + line + "\n")
 
     @contextmanager
-    def _only_writer(self) -> Iterator[None]:
-        """Lock the workspace against other processes, so that no entry is lost.
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the workspace, so that no two processes write at the same time.
 
-        First delete the unfinished files of killed processes, as they may contain a forgotten
+        Also delete the unfinished files of killed processes, as they may contain a forgotten
         memory.
 
         Raises: OSError if the lock is not free in time.
@@ -311,11 +321,12 @@ def forget_everywhere(
     """Erase a memory from the store and from the workspace.
 
     Return what was erased, and a message: what is left in the workspace, or why it could not be
-    written. The message is empty if there is nothing to report.
+    written. The message is "" if there is nothing to report.
 
-    Raises: MemoryNotFound, StillStatedBy.
+    Raises: MemoryNotFound; StillStatedBy if the memory is retired and a live memory still contains
+    what it said.
     """
-    done, said = _forgotten_everywhere(store, workspace, lambda: store.forget(memory_id))
+    done, said = _forget_in_both(store, workspace, lambda: store.forget(memory_id))
     was_written = not all(memory.is_private for memory in (done.memory, *done.origins))
     return done, said if was_written else ""
 
@@ -325,22 +336,24 @@ def forget_user_everywhere(
 ) -> tuple[ForgottenUser, str]:
     """Erase everything about a user from the store and from the workspace.
 
-    Return what was erased, and a message as `forget_everywhere` does.
+    Return what was erased, and a message: what is left in the workspace, or why it could not be
+    written. The message is "" if there is nothing to report.
     """
 
     def forget() -> ForgottenUser:
         return forget_user(store.ledger, store.index, user, store.clock())
 
-    return _forgotten_everywhere(store, workspace, forget)
+    return _forget_in_both(store, workspace, forget)
 
 
-def _forgotten_everywhere(
+def _forget_in_both(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
-    """Call `forget`, then erase from the workspace what was forgotten; return a message.
+    """Call `forget`, which erases from the store; then erase the same memories from the workspace.
 
-    The store comes first. If the process is killed in between, the next call finds the forgotten
-    ids in the ledger and erases their entries.
+    Return the result of `forget`, and a message about text that is left in the workspace, or "". If
+    the process is killed in between, the next call finds the forgotten ids in the ledger and erases
+    their entries.
     """
     if workspace is None:
         return forget(), ""
@@ -360,7 +373,7 @@ def _forgotten_everywhere(
 def follow_undo(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
 ) -> str:
-    """Update the workspace after decisions were undone; return why it failed, or ""."""
+    """Update the workspace after decisions were undone; return why that failed, or ""."""
     if workspace is None:
         return ""
     try:
@@ -382,11 +395,11 @@ def _is_entry(line: str, memory_id: str) -> bool:
     return line.rstrip().endswith(first[0])
 
 
-def _without_entry(line: str, marker: str) -> str:
-    """Return an entry without its memory's text: its opening, and what a person wrote behind it.
+def _without_memory_text(line: str, marker: str) -> str:
+    """Return an entry's opening, and what a person wrote behind the entry.
 
-    Edits inside the memory's text are removed too. A line without an entry's opening stays as it
-    is.
+    The memory's text is left out, with any edits inside it. A line that does not begin like an
+    entry is returned unchanged.
     """
     opening = _OPENING.match(line)
     return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()
@@ -407,7 +420,9 @@ def _inert(text: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return a file's text; "" if there is none. Bytes that are not UTF-8 survive a rewrite.
+    """Return a file's text; "" if there is no file.
+
+    Bytes that are not UTF-8 are kept as surrogates, so that writing the text restores them.
 
     Raises: OSError.
     """
