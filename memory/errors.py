@@ -208,7 +208,7 @@ class ModelUnavailable(ModelError):
 
 
 class ModelNotAsked(ModelUnavailable):
-    """The model was not asked: several earlier calls had failed, or no calls or time were left."""
+    """The model was not asked: earlier questions had failed, or the run has no calls left."""
 
 
 class CallsSpent(ModelNotAsked):

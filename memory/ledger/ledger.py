@@ -36,8 +36,8 @@ class Ledger:
     def open(cls, url: str, *, untouched: bool = False) -> Ledger:
         """Open an existing ledger for reading only.
 
-        While it is open, SQLite keeps files next to it, which remain if the process is killed. With
-        `untouched`, no such files are made.
+        SQLite makes two files next to an open ledger, which remain if the process is killed. With
+        `untouched`, they are not made, unless the ledger has a write-ahead log already.
 
         Raises: LedgerMissing, LedgerOutdated, LedgerError.
         """
@@ -64,10 +64,11 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, url: str, folder: Path) -> Path | None:
-        """Upgrade an existing ledger to the current schema. Return a copy made before, or None.
+        """Upgrade an existing ledger to the current schema, after copying it.
 
-        The copy is a SQLite ledger, which `memory-dedup restore` reads. It lies next to a SQLite
-        ledger; for PostgreSQL, it lies in `folder`. None means that there was nothing to upgrade.
+        Return the path of the copy; None if the schema was current already. The copy is a SQLite
+        ledger, which `memory-dedup restore` reads. The copy of a SQLite ledger lies next to it; the
+        copy of a PostgreSQL ledger lies in `folder`.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -84,7 +85,8 @@ class Ledger:
     def upgraded_copy(cls, url: str, file: Path, *, untouched: bool = False) -> Ledger:
         """Copy an older ledger into a new file, upgrade the copy and open it for reading.
 
-        The older ledger stays as it is. `untouched`: see `open`.
+        The older ledger stays as it is. With `untouched`, SQLite also makes no files next to it,
+        unless it has a write-ahead log already.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -134,9 +136,11 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Yield a writer: the end of the block commits its changes, an exception rolls them back.
+        """Yield a writer whose changes are committed together at the end of the block.
 
-        Raises: LedgerError, also if a later version has upgraded the ledger in the meantime.
+        An exception in the block rolls them back.
+
+        Raises: LedgerError, also if a later version has upgraded the ledger after it was opened.
         """
         with self._database.writing() as connection:
             writer = Writer(connection)
@@ -196,8 +200,8 @@ class Ledger:
 def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
     """Open the database at a URL for reading only, or with `create` also for writing.
 
-    With `create`, a missing SQLite file is made. With `untouched`, no file is made next to a SQLite
-    file that has no log, not even for a moment.
+    With `create`, a missing SQLite file is made. SQLite makes further files next to an open one;
+    with `untouched`, they are not made, unless the file has a write-ahead log already.
 
     Raises: LedgerMissing, LedgerError.
     """

@@ -15,10 +15,10 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 
 
 class KnownPair(NamedTuple):
-    """A pair of texts in a scope, and the verdict that they are distinct.
+    """A pair of texts in a scope, and the verdict that they are distinct (state different things).
 
-    `by` is the judge who gave it (person, model or offline). `reason` and `by` are None if there is
-    no verdict.
+    `by` is the judge who gave the verdict: person, model or offline. `reason` and `by` are None if
+    there is no verdict.
     """
 
     scope: str
@@ -33,22 +33,28 @@ class KnownPair(NamedTuple):
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Whether the verdict has one of these reasons, and the pair one of these text keys."""
+        """Whether the verdict's reason is one of `reasons`, and a text's key one of `keys`."""
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
 ScopeValues = Mapping[str, Any]
 """The values of a memory from which its scope is made, by field name."""
 NOTHING_BEFORE = '{"rows": {}, "links": []}'
-"""An empty image. An image is JSON with the rows and links that undo restores."""
+"""The saved state of a decision that has nothing to restore.
+
+Each decision saves the rows and links that it changes, as JSON, so that undo can restore them.
+"""
 FORGOTTEN_REASON = "forgotten"
 """The reason of a decision or verdict about a memory that was forgotten afterwards."""
 VERDICTS = "distinct"
-"""Key in the image of a person's decision: the earlier verdicts on pairs that it concerns."""
+"""Key of the earlier verdicts in the JSON that a person's decision saves for undo.
+
+They are the verdicts on the pairs of texts that the decision calls distinct.
+"""
 
 
 def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
-    """Add earlier verdicts to an image, the JSON with the state that undo restores."""
+    """Return `image`, the JSON that a decision saves for undo, with these verdicts added."""
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
@@ -56,7 +62,9 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
 class Row:
     """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    `text_key` is the same for equal texts. `identity_hash` recognises a memory that arrives again.
+    `successor_id` names the memory that replaced a retired one. `text_key` is the same for equal
+    texts. `identity_hash` recognises a memory that arrives a second time. `revision` is the number
+    of the transaction that wrote the row last.
     """
 
     memory: Memory
@@ -74,16 +82,17 @@ class Row:
 
 
 class Change(NamedTuple):
-    """The current state of a row that was written after a given revision.
+    """A memory that was written after a given revision, for an index that follows the ledger.
 
-    `number` numbers the rows in order of arrival.
+    `values` are the values from which the memory's scope is made. `number` is its position in the
+    order of arrival.
     """
 
     id: str
     live: bool
     values: ScopeValues
     text_key: str
-    """The key of the memory's text, and so of its vector; empty if the memory was forgotten."""
+    """The key of the memory's text, under which its vector is stored; "" for a forgotten memory."""
     revision: int
     number: int
 
@@ -91,7 +100,7 @@ class Change(NamedTuple):
 class LiveRow(NamedTuple):
     """A live memory with the values from which its scope is made.
 
-    `number` numbers the rows in order of arrival.
+    `number` is its position in the order in which memories arrived.
     """
 
     id: str
@@ -104,8 +113,10 @@ class LiveRow(NamedTuple):
 class DecisionRecord:
     """A decision as stored.
 
-    `number` identifies it and counts up. `run` names its batch or import. `before` is its image:
-    JSON with the rows and links that undo restores.
+    `number` identifies the decision and increases with each new one. `run` names the batch or
+    import that made it, if any. `members` are the ids of the memories that it is about. `before` is
+    the state before it: JSON with the rows and links that undo restores. `model` names the model,
+    or is "person".
     """
 
     number: int
@@ -116,7 +127,7 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """The id of each memory that stayed or was made, and of the retired ones that it replaces."""
+    """Pairs: the id of a memory that stayed or was made, and the ids of those that it replaces."""
     before: str
     pending: bool
     undone: bool
@@ -126,7 +137,7 @@ class DecisionRecord:
 
     @property
     def scrubbed(self) -> bool:
-        """Whether a memory in the image was forgotten, so that undo cannot restore it."""
+        """Whether a memory in `before` was forgotten later, so that undo cannot restore it."""
         image = json.loads(self.before)
         return None in image["rows"].values() or image.get(VERDICTS, ()) is None
 
@@ -142,23 +153,29 @@ class DecisionRecord:
 
     @property
     def reversible(self) -> bool:
-        """Whether it can be undone: the decision retired a memory, or a person kept all members."""
+        """Whether this kind of decision can be undone.
+
+        That is so if it retires memories, or if a person decided to keep them all.
+        """
         return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """The verdicts, before a person's decision, on the pairs that it called distinct."""
+        """The pairs that a person's decision called distinct, with their verdicts before it.
+
+        Empty for other decisions.
+        """
         return tuple(KnownPair(*one) for one in json.loads(self.before).get(VERDICTS) or ())
 
     @property
     def created(self) -> tuple[str, ...]:
-        """Ids of the rows that the decision created: survivors and old versions, but no members."""
+        """Ids of the rows that the decision created: new memories, and copies of old versions."""
         named = [name for survivor, retired in self.survivors for name in (survivor, *retired)]
         return tuple(name for name in dict.fromkeys(named) if name not in self.members)
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that became one memory with others; all members if none did."""
+        """Ids of the members that were replaced or replaced others; of all members if none did."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
@@ -169,9 +186,10 @@ class DecisionRecord:
 
 
 class Step(NamedTuple):
-    """A decision without its image: how it changed the number of memories, and what it cost.
+    """A decision without the state that undo restores, for counting memories and costs over time.
 
-    `survivors`: the id of each memory that stayed or was made, and of those that it replaces.
+    `members`: ids of the memories that it was about. `survivors`: pairs of the id of a memory that
+    stayed or was made, and the ids of those that it replaces. `usage`: calls and tokens it cost.
     """
 
     at: datetime
@@ -185,7 +203,8 @@ class Step(NamedTuple):
 class Attempt(NamedTuple):
     """A pair of texts that a model failed to judge `attempts` times.
 
-    `next_at` is when the model is asked again, in UTC; None means never.
+    `low_key` and `high_key` are the keys of the texts, in sorted order. `next_at` is when the model
+    is asked again, in UTC; None means never.
     """
 
     low_key: str
@@ -197,7 +216,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """The decisions of one batch or import, counted by action."""
+    """The decisions of one batch or import: how many for each action, pending, and undone."""
 
     name: str
     began_at: datetime
@@ -220,9 +239,10 @@ class IndexState:
 class PendingTurn:
     """A turn that waits for extraction.
 
-    `name` and the text recognise it if it is sent again. `attempts` counts failed extractions.
-    `candidates` is what a model found in the turn; None if it was not asked yet. A forgotten
-    candidate is replaced by None, so that the others keep their positions.
+    By `name` and text, the turn is recognised if it is sent a second time. `attempts` counts failed
+    extractions. `candidates` are the facts that a model found in the turn; None if no model was
+    asked yet. A fact that was forgotten is replaced by None, so that the others keep their
+    positions.
     """
 
     seq: int
@@ -234,7 +254,10 @@ class PendingTurn:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A conversation with the number of its waiting turns, and how long the first has waited."""
+    """A conversation with turns that wait for extraction.
+
+    `turns` is their number, and `waited_s` how many seconds the first of them has waited.
+    """
 
     conversation: str
     turns: int
@@ -243,7 +266,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to extract a conversation, valid while the ledger holds this token for it."""
+    """The right of one process to extract memories from a conversation.
+
+    It is valid as long as the ledger stores this token for the conversation.
+    """
 
     conversation: str
     token: str
@@ -251,7 +277,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class StoredItem:
-    """A value stored under a key of a namespace. `value` is JSON, byte for byte as given."""
+    """A value stored under a namespace and a key. `value` is JSON, byte for byte as given."""
 
     namespace: tuple[str, ...]
     key: str
@@ -266,8 +292,9 @@ class StoredItem:
 class Counts:
     """Numbers of rows in the ledger.
 
-    `users`: live memories of each user; `decisions`: decisions by action; `pending`: decisions made
-    without a model's answer; `turns`: turns that wait for extraction.
+    `live`, `retired`: memories in this state; `users`: live memories of each user; `decisions`:
+    decisions by action; `pending`: decisions made without a model's answer; `turns`: turns that
+    wait for extraction.
     """
 
     live: int

@@ -70,9 +70,10 @@ class Reader:
         return next(iter(_META.scalars(self._connection, key=key)), None)
 
     def external_ids_behind(self) -> dict[str, list[str]]:
-        """Return, by the id of a live memory, the external ids of the retired ones it replaced.
+        """Return, by id of a live memory, the external ids of the retired memories it replaced.
 
-        They are ordered by the memories' time, oldest first.
+        An external id names a memory in the source that it came from. The ids are in the order of
+        the retired memories' time, oldest first.
         """
         c = t.memories.c
         query = (
@@ -111,7 +112,10 @@ class Reader:
         )
 
     def dump(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """Yield every table but `index_state`: its name and one page of its rows at a time."""
+        """Yield all tables but `index_state`, in pages: pairs of table name and list of rows.
+
+        A row maps column names to values. A large table has several pages, an empty one has none.
+        """
         for table in t.schema.sorted_tables:
             if table is not t.index_state:
                 pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
@@ -148,11 +152,14 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Delete the vectors and distinct pairs of these text keys, except keys still in use."""
+        """Delete the vectors and verdicts of texts that no memory has any more.
+
+        `keys`: the keys of the texts to check; texts that a memory still has are left alone.
+        """
         self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Insert rows that `dump` yielded into a table of a new ledger."""
+        """Insert one page of rows, as `dump` yields them, into a table of a new ledger."""
         table = t.schema.tables[table_name]
         if table in (t.meta, t.counter):
             self._connection.execute(table.delete())
@@ -167,7 +174,11 @@ class Writer(Reader):
 
 
 class Lineage(Enum):
-    """Which texts, besides its own, a snapshot lists as a memory's ancestors."""
+    """Which texts, besides its own, a snapshot lists as a memory's ancestors.
+
+    SYNTHESISED: the texts from which the memory was merged. WHOLE: these, and also all texts that
+    the memory has replaced.
+    """
 
     SYNTHESISED = "those that it was synthesised from"
     WHOLE = "and all that it has replaced, whether or not it states them"
@@ -188,12 +199,16 @@ class Snapshot:
     With `Lineage.WHOLE`, also the keys of all texts that it has replaced.
     """
     distinct: frozenset[TextPair]
-    """Pairs not to ask the model about: judged distinct, or it failed at them and waits."""
+    """Pairs that the model is not asked about.
+
+    Either a judge called the two texts distinct (they state different things), or the model failed
+    to judge the pair and is not to be asked again yet.
+    """
     revision: int
     waiting: int = 0
-    """Number of pairs that the model failed at and that are not due."""
+    """Number of pairs that the model failed to judge and is not to be asked about yet."""
     judged: frozenset[TextPair] = frozenset()
-    """Pairs called distinct by a judge whose verdict the batch accepts."""
+    """Pairs that a judge called distinct, if the batch accepts the verdicts of this judge."""
     kept_apart: frozenset[TextPair] = frozenset()
     """Pairs that a person decided to keep as two memories."""
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -216,10 +231,10 @@ def take_snapshot(
 ) -> Snapshot:
     """Take a snapshot of all live memories, from which a batch can plan.
 
-    `before`: an earlier snapshot; then only what was written since is read. `distinct`, `waiting`:
-    pairs not to ask the model about, because they were judged distinct or because the model failed
-    at them recently. `lineage`: the texts that count as a memory's ancestors. `kept_apart`: pairs
-    that a person keeps as two memories. `read`: texts that the model has read already.
+    The model is not asked about pairs in `distinct`, which judges called distinct, nor about pairs
+    in `waiting`, which it failed to judge recently. `lineage`: which texts count as a memory's
+    ancestors. `before`: an earlier snapshot; if it is given, only rows written after it are read.
+    `kept_apart`: pairs that a person keeps as two memories. `read`: texts that the model has read.
     """
     rows, ancestors = _all_rows(reader) if before is None else _rows_since(reader, before)
     if lineage is Lineage.WHOLE:
@@ -242,9 +257,9 @@ def take_snapshot(
 
 
 def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
-    """Take a snapshot of only these memories, live or retired.
+    """Take a snapshot of only the memories with these ids, live or retired.
 
-    It contains no verdicts, and not the texts that the memories were merged from.
+    The snapshot contains no verdicts and no ancestors (texts that a memory was merged from).
     """
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
@@ -262,13 +277,20 @@ _Rows = tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]
 
 
 def _all_rows(reader: Reader) -> _Rows:
-    """Read all live rows and the texts that they were merged from."""
+    """Return all live rows, oldest first, and by memory id the texts that each was merged from.
+
+    The texts are given by their keys.
+    """
     rows = tuple(sorted(reader.memories.live(), key=lambda row: (row.memory.timestamp, row.seq)))
     return rows, {row.memory.id: _ancestor_keys(reader, row) for row in rows}
 
 
 def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
-    """Return what `_all_rows` would, reading only the rows written since a snapshot."""
+    """Return all live rows, oldest first, and by memory id the texts that each was merged from.
+
+    The texts are given by their keys. Only rows written after the snapshot `before` are read; the
+    other rows are taken from that snapshot.
+    """
     written = reader.memories.rows([one.id for one in reader.followers.changes(before.revision)])
     rows = [row for row in before.rows if row.memory.id not in written]
     rows += [row for row in written.values() if row.live]
@@ -283,7 +305,10 @@ def _rows_since(reader: Reader, before: Snapshot) -> _Rows:
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Return, by memory id, the keys of all texts that these memories have replaced."""
+    """Return, by memory id, the keys of all texts that each of these live memories has replaced.
+
+    Memories that have replaced none are left out.
+    """
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)
     found: dict[str, list[str]] = {row.memory.id: [] for row in rows}

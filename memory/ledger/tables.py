@@ -18,10 +18,10 @@ from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope, scope_values
 from memory.text import text_key
 
 SCHEMA_VERSION = "8"
-"""The version of the tables below. To change a table, raise it and add a step to `migrations`."""
+"""The version of the tables below. To change one, raise this number and add a migration step."""
 
 FORGOTTEN_KEY = ""
-"""The text key of a tombstone, which is what a forgotten memory leaves."""
+"""The text key of a forgotten memory, whose row stays as a tombstone without its text."""
 
 schema = sa.MetaData()
 
@@ -104,8 +104,8 @@ mentions = sa.Table(
 )
 """The memories that each decision mentions.
 
-`involved`: whether the memory was a member (the decision is about it) or a survivor (it stayed or
-was made). Otherwise it was only compared with them or linked to them.
+`involved`: true if the decision is about the memory, or if the memory stayed or was made by it.
+False if the memory was only compared with such a memory or linked to one.
 """
 distinct_pairs = sa.Table(
     "distinct_pairs",
@@ -159,8 +159,8 @@ turns = sa.Table(
 )
 """Turns of conversations.
 
-`heard_at`: seconds of the database's clock. `turn`: the turn as JSON, erased some time after
-extraction.
+`heard_at`: when the turn was stored, in seconds since 1970 by the database's clock. `turn`: the
+turn as JSON, which is erased some time after extraction.
 """
 sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=turns.c.turn.is_not(None))
 leases = sa.Table(
@@ -173,8 +173,8 @@ leases = sa.Table(
 )
 """The conversations that a process is extracting now, so that no other process does.
 
-`token` identifies the lease. `holder` (machine and process) is only shown to people. `expires_at`
-is in seconds of the database's clock.
+`token` identifies the lease. `holder` names the machine and process, for people only. `expires_at`
+is in seconds since 1970 by the database's clock.
 """
 episodes = sa.Table(
     "episodes",
@@ -188,9 +188,9 @@ episodes = sa.Table(
     sa.Column("importance", sa.Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Summaries of several memories, with their time.
+"""Summaries, each of several memories, with the start and end of the time that they cover.
 
-`user`: the user whom all these memories are about; NULL means no owner.
+`user`: the user whom all memories of the episode are about; NULL means no owner.
 """
 episode_memories = sa.Table(
     "episode_memories",
@@ -211,7 +211,10 @@ items = sa.Table(
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
 )
-"""Values stored under a key of a namespace; `memory_id` is set if the text is a memory too."""
+"""Values, each stored under a namespace and a key.
+
+`memory_id`: the memory in which the value's text is also stored; NULL if there is none.
+"""
 postings = sa.Table(
     "postings",
     schema,
@@ -223,7 +226,8 @@ postings = sa.Table(
 )
 """For each user and search term, the live memories that contain the term.
 
-`entries` holds a block of memories in binary form. `owner` and `term` are hashes.
+`owner` is a hash of the user, and `term` a hash of the term. `entries` holds the memories of one
+block (128 rows of `memories`) in binary form.
 """
 term_lists = sa.Table(
     "term_lists",
@@ -232,7 +236,7 @@ term_lists = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("terms", sa.Text, nullable=False),
 )
-"""The search terms of each live memory in `postings`, as hashes."""
+"""The search terms of each live memory in `postings`, as hashes; `memory` is the row's `seq`."""
 term_totals = sa.Table(
     "term_totals",
     schema,
@@ -240,7 +244,7 @@ term_totals = sa.Table(
     sa.Column("memories", sa.Integer, nullable=False),
     sa.Column("terms", sa.BigInteger, nullable=False),
 )
-"""For each owner, the number of live memories and the sum of their numbers of terms."""
+"""For each owner (the hash of a user), the number of live memories and of all terms in them."""
 index_state = sa.Table(
     "index_state",
     schema,
@@ -251,7 +255,8 @@ index_state = sa.Table(
 )
 """How far each collection of a vector index has followed the ledger.
 
-`watermark`: the last revision in it. `stale`: whether it may hold vectors of forgotten memories.
+`watermark`: the last revision of the ledger that the collection contains. `stale`: whether the
+collection may still hold vectors of forgotten memories.
 """
 
 
@@ -261,8 +266,8 @@ index_state = sa.Table(
 def identity_hash(memory: Memory, external_id: str | None = None) -> str:
     """Return a hash by which a memory is recognised if it arrives a second time.
 
-    It covers external id, user, privacy, time and text. Hashes are stored, so this must never
-    change. `external_id`, if given, is used instead of the memory's own.
+    The hash covers external id, user, privacy, time and text. `external_id`, if given, is used
+    instead of the memory's own. The hashes are stored, so this function must never change.
     """
     identity = [
         external_id or memory.external_id,
@@ -275,7 +280,7 @@ def identity_hash(memory: Memory, external_id: str | None = None) -> str:
 
 
 def to_columns(memory: Memory) -> dict[str, Any]:
-    """Return the columns that hold a memory's own values; links are stored in another table."""
+    """Return the values of a memory by column name, without its links, which are another table."""
     return {
         **{name: getattr(memory, name) for name in _PLAIN},
         "text_key": text_key(memory.content),
@@ -287,7 +292,7 @@ def to_columns(memory: Memory) -> dict[str, Any]:
 
 
 def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
-    """Return SQL conditions for memories in a scope.
+    """Return the SQL conditions that a memory in a scope meets; all of them must hold.
 
     Fields of the metadata are not covered: the caller must check them with `Scope.has`.
     """
@@ -297,7 +302,8 @@ def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
 def scope_values_of(metadata: str, columns: Sequence[Any]) -> ScopeValues:
     """Return the values that decide a memory's scope, by field name.
 
-    `metadata`: the row's metadata as JSON; `columns`: its values of SCOPE_FIELDS, in this order.
+    `metadata`: the memory's metadata as JSON. `columns`: its values of the columns SCOPE_FIELDS, in
+    the order of SCOPE_FIELDS.
 
     Raises: LedgerDamaged.
     """
@@ -322,7 +328,7 @@ _PLAIN = {
 
 @contextmanager
 def naming_damage(of: str) -> Iterator[None]:
-    """Turn errors of parsing a row into LedgerDamaged; `of` names the row in the message."""
+    """Turn errors of parsing a row in the block into LedgerDamaged; `of` names the row in it."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
