@@ -54,7 +54,7 @@ class Database(ABC):
 
         The transaction is committed after the block; an exception rolls it back.
 
-        Raises: LedgerError, also if the ledger's files were moved or replaced in the meantime.
+        Raises: LedgerError, also if the ledger's files were moved or replaced since it was opened.
         """
         with self._mapped(), self.engine.connect() as opened:
             connection = opened.execution_options(**self._writes)
@@ -77,13 +77,13 @@ class Database(ABC):
     def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
         """Lock a named task for the block. Yield False if another process holds the lock.
 
-        The lock ends when its process ends, even if that is killed.
+        The lock also ends when the process that holds it ends or is killed.
 
         Raises: LedgerError.
         """
 
     def set_aside_files(self) -> list[str]:
-        """Return the paths of older ledger files next to this one.
+        """Return the paths of older ledger files that are kept next to this ledger.
 
         These are damaged ledgers that a restore renamed, and copies made before an upgrade.
         """
@@ -91,7 +91,7 @@ class Database(ABC):
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the ledger's own file; for PostgreSQL, the path for a copy of it in `folder`."""
+        """Return the path of the ledger's file; for PostgreSQL, a path in `folder` for a copy."""
 
     @abstractmethod
     def copy_into(self, target: Database, tables: Collection[str]) -> None:
@@ -108,7 +108,7 @@ class Database(ABC):
 
     @abstractmethod
     def _begin_writing(self, connection: Connection) -> None:
-        """Wait for earlier writers.
+        """Wait until earlier writers have committed or rolled back.
 
         Raises: LedgerError if the ledger's files were moved or replaced since they were opened.
         """
@@ -122,11 +122,11 @@ class Database(ABC):
 
     @abstractmethod
     def _fault(self, message: str) -> tuple[str, str]:
-        """Translate a driver's error message into what happened and what to do about it."""
+        """Return what happened and what to do about it, for an error message of the driver."""
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:
-        """Turn errors of the driver into LedgerError or LedgerDamaged."""
+        """Turn the driver's errors in the block into LedgerError or LedgerDamaged."""
         try:
             yield
         except (sa.exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error) as exc:

@@ -41,7 +41,7 @@ class Decisions(TableGroup):
     def about(self, memory_id: str) -> list[DecisionRecord]:
         """Return the decisions that involve a memory.
 
-        It was a member (the decision is about it) or a survivor (it stayed or was made).
+        Either the decision is about the memory, or the memory stayed or was made by the decision.
         """
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
@@ -56,9 +56,10 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(t.decisions.c.run == run))
 
     def after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of later decisions that must be undone before this one can be.
+        """Return the numbers of later decisions that must be undone before `record` can be undone.
 
-        They involve memories of this decision, have retired some, and are not undone yet.
+        These are the decisions, not undone yet, that retired a memory and involve a memory that
+        `record` is about or has created.
         """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
@@ -69,9 +70,10 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions on pairs that this one called distinct.
+        """Return the numbers of a person's later decisions on pairs that `record` called distinct.
 
-        Decisions that were undone are left out.
+        A pair of texts is distinct if they state different things. Decisions that were undone are
+        left out.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -93,7 +95,7 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(columns.seq.in_(shown)))
 
     def steps(self) -> Iterator[Step]:
-        """Yield every decision, oldest first, without the image that undo restores."""
+        """Yield every decision, oldest first, without the state that undo restores."""
         columns = t.decisions.c
         query = sa.select(
             columns.at, columns.action, columns.members, columns.survivors, columns.undone,
@@ -169,18 +171,18 @@ class DecisionsWriter(Decisions):
     def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
         """Record a decision and return its number.
 
-        `before`: the image that undo restores, as `MemoriesWriter.images` returns it; `at`: the
-        time; `run`: the name of the batch or import.
+        `before`: JSON with the state that undo restores, made by `MemoriesWriter.images`. `at`: the
+        time. `run`: the name of the batch or import, or None.
         """
         return self.record_all([(decision, before)], at, run)[0]
 
     def record_all(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
-        """Record several decisions, and return their numbers in this order.
+        """Record several decisions, and return their numbers in the given order.
 
-        Each comes with its image, the JSON that undo restores; `run`: the name of the batch or
-        import.
+        `decided`: pairs of a decision and JSON with the state that undo restores. `at`: the time.
+        `run`: the name of the batch or import, or None.
         """
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
@@ -203,9 +205,10 @@ class DecisionsWriter(Decisions):
         self._connection.execute(closed.values(pending=False))
 
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Close pending decisions whose members are all members of one later decision.
+        """Mark decisions as no longer pending if a later decision is about all their memories.
 
-        `answered`: the member ids and the number of each later decision.
+        `answered`: for each later decision, the ids of the memories that it is about (its members),
+        and its number.
         """
         ids = {name for names, _ in answered for name in names}
         if not ids:
@@ -228,8 +231,8 @@ class DecisionsWriter(Decisions):
         """Erase what decisions recorded about forgotten memories, except their ids.
 
         `ids`: the forgotten memories. If a decision put their words into another memory and was
-        undone later, what was recorded about that memory in between is erased too. Returns the
-        decisions concerned, as they were before.
+        undone later, what was recorded about that memory between these times is erased too. Return
+        the decisions concerned, as they were before the erasure.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -249,10 +252,11 @@ class DecisionsWriter(Decisions):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return later decisions that may quote the survivors of an undone decision.
+        """Return the later decisions that may quote the texts that an undone decision made.
 
-        These decisions are about the survivors and were made before the undoing. Each comes with
-        the survivors' ids. The list is empty if this decision was not undone.
+        They mention its survivors (the memories that stayed or were made) and were made before it
+        was undone. The result has pairs of a decision and the survivors' ids. It is empty if
+        `record` was not undone.
         """
         if not record.undone or not record.survivors:
             return []
@@ -264,9 +268,10 @@ class DecisionsWriter(Decisions):
         return [(one, names) for one in later if one.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase these reasons from the verdicts that undoing a person's decision would restore.
+        """Erase reasons from the verdicts that undoing a person's decision would restore.
 
-        Only verdicts on pairs with one of these text keys change.
+        A verdict loses its reason if that is one of `reasons`, and if the key of one of the two
+        texts is one of `keys`.
         """
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
@@ -283,10 +288,10 @@ class DecisionsWriter(Decisions):
 def _scrubbed(
     record: DecisionRecord, others: set[str], forgotten: set[str]
 ) -> dict[str, Any] | None:
-    """Return the parameters of `_SCRUB` that erase memories from a decision; None if unchanged.
+    """Return the parameters for the statement `_SCRUB`, which erases memories from a decision.
 
     `forgotten`: ids of the forgotten memories; `others`: ids of memories that once contained their
-    words.
+    words. Return None if there is nothing to erase.
     """
     image = json.loads(record.before)
     names = {name for name in _named(record, image) if name in forgotten or name in others}
@@ -303,9 +308,9 @@ def _scrubbed(
 
 
 def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ids of a decision's members and of all memories in its image.
+    """Yield the ids of the memories that a decision is about, and of all memories in `image`.
 
-    The image is the JSON that undo restores.
+    `image`: the decision's saved state, which undo restores, parsed from JSON.
     """
     yield from record.members
     yield from image["rows"]
@@ -335,7 +340,7 @@ def _record(row: Any) -> DecisionRecord:
 
 
 def _check_image(image: Mapping[str, Any]) -> None:
-    """Check that an image, which undo restores, has the expected form.
+    """Check that `image`, the saved state that undo restores, has the expected form.
 
     Raises: KeyError, TypeError, AttributeError if it is damaged.
     """
@@ -355,13 +360,19 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision mentions one of these memories (see `mentions`)."""
+    """Return the SQL condition that a decision mentions one of these memories in any role.
+
+    The decision is about the memory, made it, or compared it with or found it linked to another.
+    """
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that one of these memories was a decision's member or survivor."""
+    """Return the SQL condition that a decision is about one of these memories, or made or kept it.
+
+    `ids`: the memories, or the name of a parameter that receives them.
+    """
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
     )

@@ -35,10 +35,10 @@ _SCOPES = sa.select(
 
 @cache
 def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool) -> Prepared:
-    """Return a query for live rows, in order of arrival.
+    """Return a query for live rows of `memories`, in order of arrival.
 
-    `given`: columns that must have a value passed as a parameter; `missing`: columns that must be
-    NULL.
+    `given`: columns that must equal the query's parameter of the same name. `missing`: columns that
+    must be NULL. Without `with_metadata`, the query returns empty metadata.
     """
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'")
@@ -54,10 +54,10 @@ class Followers(TableGroup):
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()
     ) -> list[Change]:
-        """Return the current state of all rows with a higher revision than `after`, lowest first.
+        """Return the memories with a higher revision than `after`, the lowest revision first.
 
-        `limit`: return about this many rows, but never only some of one revision. `fields`: the
-        fields of the metadata that scopes consist of; the values of a row hold no others.
+        `limit`: return about this many, but all or none of the memories of each revision. `fields`:
+        the metadata fields that belong to scopes; the results hold no other metadata.
         """
         last = None
         if limit is not None:
@@ -70,21 +70,21 @@ class Followers(TableGroup):
         ]
 
     def count(self, owner: Scope) -> int:
-        """Count the live rows of `owner`, a scope that has no fields of the metadata."""
+        """Count the live memories in the scope `owner`, which must have no metadata fields."""
         return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *t.in_scope(owner)))
 
     def last_seq(self) -> int:
-        """Return the number of the row that arrived last; 0 if there is none.
+        """Return the number of the memory that arrived last; 0 if there is none.
 
-        There are at most this many rows.
+        Memories are numbered in order of arrival, so there are at most this many.
         """
         return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0)
 
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
-        """Yield the live rows of `owner` in pages, in order of arrival.
+        """Yield the live memories in the scope `owner` as lists, in order of arrival.
 
-        `owner`: a scope that has no fields of the metadata. `fields`: the fields of the metadata
-        that scopes consist of; the values of a row hold no others.
+        `owner` must have no metadata fields. `fields`: the metadata fields that belong to scopes;
+        the results hold no other metadata.
         """
         known: dict[tuple[Any, ...], ScopeValues] = {}
         values = {name: value for name, value in owner.values if value is not None}
@@ -96,7 +96,7 @@ class Followers(TableGroup):
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return, by id, the values that decide the scopes of those memories that are live."""
+        """Return, by id, the values that decide each memory's scope; only live memories count."""
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
@@ -105,7 +105,7 @@ class Followers(TableGroup):
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
-        """Return how far an index's collection has followed the ledger; None if it never has."""
+        """Return how far an index's collection has followed the ledger; None if it never did."""
         state = t.index_state.c
         query = sa.select(state.watermark, state.stale).where(state.collection == collection)
         found = self._connection.execute(query).first()
@@ -124,9 +124,10 @@ class FollowersWriter(Followers):
     """Write access to the records of how far vector indexes have followed the ledger."""
 
     def note(self, collection: str, location: str, watermark: int) -> None:
-        """Record that a collection contains all changes up to the revision `watermark`.
+        """Record that an index's collection contains all changes up to the revision `watermark`.
 
-        Whether it may hold vectors of forgotten memories stays as recorded before.
+        `location`: where the index is stored. The record of whether the collection may hold vectors
+        of forgotten memories does not change.
         """
         values = {"place": location, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
@@ -144,7 +145,7 @@ class FollowersWriter(Followers):
         self._connection.execute(t.index_state.update().values(stale=True))
 
     def start_all_again(self) -> None:
-        """Make every index follow from the start, because all vectors were replaced."""
+        """Make every index read all memories once more, because all vectors were replaced."""
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
     def drop_others(self, location: str, collection: str) -> None:
@@ -155,7 +156,11 @@ class FollowersWriter(Followers):
 
 
 def _values(metadata: str, scope: tuple[Any, ...], fields: Collection[str]) -> ScopeValues:
-    """Return the values that decide a row's scope: of SCOPE_FIELDS and of these metadata fields."""
+    """Return the values that decide a memory's scope, by field name.
+
+    `metadata`: the memory's metadata as JSON. `scope`: its values of the columns SCOPE_FIELDS.
+    `fields`: the metadata fields to include.
+    """
     values = dict(zip(SCOPE_FIELDS, scope, strict=True))
     if not fields:
         return values

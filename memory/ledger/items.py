@@ -36,7 +36,10 @@ class Items(TableGroup):
         return next(self._found(t.items.c.id == _id(namespace, key)), None)
 
     def under(self, prefix: Namespace) -> list[ItemPlace]:
-        """Return the items of this namespace and of all namespaces inside it, last stored first."""
+        """Return the items of a namespace and of all namespaces inside it, last stored first.
+
+        An empty `prefix` means all items.
+        """
         query = (
             sa.select(
                 t.items.c.id,
@@ -64,7 +67,10 @@ class Items(TableGroup):
         return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
-        """Return the items whose memory was never stored because the process ended in between."""
+        """Return the items whose memory was never stored, because the process ended before that.
+
+        An item is stored first, and then its text as a memory.
+        """
         arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
 
@@ -79,9 +85,10 @@ class ItemsWriter(Items):
     def put(
         self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
     ) -> None:
-        """Store a value under a key; replace the one stored there before, if any.
+        """Store a value under a namespace and a key; replace the earlier value there, if any.
 
-        `memory_id`: the memory made from the value's text, if any; `at`: the time.
+        `value`: JSON. `memory_id`: the memory that is made from the value's text, if any. `at`: the
+        time.
         """
         new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
         statement = self._transaction.upsert(t.items).values(
@@ -119,7 +126,7 @@ def _id(namespace: Namespace, key: str) -> str:
 
 
 def _inside(prefix: Namespace) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that an item is in this namespace or one inside it."""
+    """Return the SQL condition that an item is in a namespace or in a namespace inside it."""
     if not prefix:
         return sa.true()
     name = _escaped(_BETWEEN.join(prefix))

@@ -16,7 +16,7 @@ from memory.models import JUDGES, SCOPE_FIELDS, Judge, Scope
 from memory.text import text_key
 
 TextPair = tuple[str, str, str]
-"""A pair of texts: the scope's key, the lower text key, the higher text key."""
+"""A pair of texts in a scope: the scope's key, and both text keys in sorted order."""
 ScopedText = tuple[str, str]
 """A text in a scope: the scope's key, the text key."""
 _PAIR = ("scope", "low_key", "high_key")
@@ -35,17 +35,22 @@ class DistinctPairs(TableGroup):
     """Read access to pairs of texts that a judge called distinct: they state different things."""
 
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
-        """Return the keys of all texts that one of these judges called distinct from this text.
+        """Return the keys of the texts that a judge in `by` called distinct from the text `key`.
 
-        `key`: the text's key. It is in the result itself if a person keeps the text twice. A
-        person's verdict also counts if it was given when scopes had other fields.
+        If a person keeps two memories with this text, the result contains `key` itself. A person's
+        verdict also counts if it was given while scopes consisted of other fields.
         """
         return self.of_all([(scope, key)], by)[0]
 
     def of_all(
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
     ) -> list[set[str]]:
-        """Return what `of` returns, for each of several texts in their scopes, in order."""
+        """Return, for each text, the keys of the texts that were called distinct from it.
+
+        `texts`: pairs of a scope and a text key; the result has the same order. Only verdicts of
+        the judges in `by` count. If a person keeps two memories with the same text, the text's set
+        contains its own key.
+        """
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
         for where, a, b, judge in _ABOUT.rows(self._connection, keys=keys, by=by):
@@ -57,7 +62,7 @@ class DistinctPairs(TableGroup):
         ]
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
-        """Return every pair of texts that one of these judges called distinct.
+        """Return every pair of texts that a judge in `by` called distinct.
 
         Distinct texts state different things.
         """
@@ -67,7 +72,7 @@ class DistinctPairs(TableGroup):
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
         """Return the verdict on whether two texts, given by their keys, are distinct.
 
-        Its `reason` and `by` are None if there is none.
+        If there is no verdict, the `reason` and `by` of the result are None.
         """
         low, high = sorted((key_a, key_b))
         query = sa.select(_DISTINCT.reason, _DISTINCT.by).where(
@@ -81,15 +86,16 @@ class DistinctPairsWriter(DistinctPairs):
     """Write access to distinct pairs."""
 
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
-        """Record that two texts are distinct, which means that they state different things.
+        """Record that a judge (`by`) called two texts distinct: they state different things.
 
-        `by`: the judge who says so, for this `reason`.
+        An earlier verdict is replaced only if its judge ranks lower (offline < model < person).
         """
         self.mark_all([(scope, text_key(text_a), text_key(text_b), reason)], by)
 
     def mark_all(self, pairs: Iterable[tuple[Scope, str, str, str]], by: Judge) -> None:
-        """Record distinct pairs. Each is given as scope, two text keys and the reason.
+        """Record pairs of texts that a judge (`by`) called distinct: they state different things.
 
+        `pairs`: for each pair the scope, the two text keys and the reason of the verdict.
         An earlier verdict is replaced only if its judge ranks lower (offline < model < person).
         """
         rows = [
@@ -101,7 +107,7 @@ class DistinctPairsWriter(DistinctPairs):
             self._connection.execute(self._marking(by), rows)
 
     def _marking(self, by: Judge) -> Any:
-        """Return the INSERT of a judge's verdicts, which replaces only those of lower judges."""
+        """Return an INSERT for a judge's verdicts, which replaces only those of lower judges."""
         statement = self._transaction.upsert(t.distinct_pairs)
         # IN does not go with many rows
         lower = sa.or_(sa.false(), *(_DISTINCT.by == one for one in JUDGES[: JUDGES.index(by)]))
@@ -109,9 +115,10 @@ class DistinctPairsWriter(DistinctPairs):
         return statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
-        """Replace the verdicts on these pairs by earlier ones; `by` None means no verdict.
+        """Set the verdict on each of these pairs to the given one.
 
-        If a pair occurs several times, its first verdict counts.
+        If its `by` is None, the pair gets no verdict. If a pair occurs several times, its first
+        verdict counts.
         """
         for one in reversed(verdicts):
             values = dict(zip(_PAIR, one.pair, strict=True))
@@ -122,7 +129,10 @@ class DistinctPairsWriter(DistinctPairs):
                 self._connection.execute(t.distinct_pairs.insert().values(said))
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase these reasons from pairs with one of these text keys; the pairs stay distinct."""
+        """Erase the reason of a verdict if it is in `reasons` and a text's key is in `keys`.
+
+        The pairs stay distinct.
+        """
         statement = t.distinct_pairs.update().where(
             _in_pair(_DISTINCT, keys), among(_DISTINCT.reason, reasons)
         )
@@ -142,7 +152,8 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
 def _holds(scope: Scope, where: str, judge: str) -> bool:
     """Whether a verdict that `judge` gave in the scope with the key `where` counts in `scope`.
 
-    A person's verdict also counts in a scope of other fields if their common fields agree.
+    A verdict counts in its own scope. A person's verdict also counts in a scope that consists of
+    other fields, if the fields that both scopes have agree.
     """
     return where == scope.key or (judge == "person" and Scope.from_key(where).agrees_with(scope))
 
@@ -150,9 +161,9 @@ def _holds(scope: Scope, where: str, judge: str) -> bool:
 # --- questions that a model failed at -------------------------------------------------------------
 
 MOST_ATTEMPTS = 5
-"""After this many failures of a question, the model is not asked it again by default."""
+"""After this many failures at a question, the model is not asked it again by default."""
 BATCH_PAUSE = timedelta(minutes=10)
-"""The time after the first failure of a question in which no batch asks it again."""
+"""How long a batch does not repeat a question after the model first failed at it."""
 _LONGER = 6
 """The factor by which each pause is longer than the one before."""
 
@@ -163,7 +174,7 @@ class Attempts(TableGroup):
     def waiting(self, model: str, now: datetime) -> set[TextPair]:
         """Return the pairs that this model failed to judge and should not be asked about at `now`.
 
-        Their pause has not passed, or the model failed too often.
+        Either the pause after the last failure has not passed, or the model has failed too often.
         """
         due_later = _ATTEMPTS.next_at > _sortable(now)
         return self._pairs(model, sa.or_(_ATTEMPTS.next_at.is_(None), due_later))
@@ -198,10 +209,11 @@ class AttemptsWriter(Attempts):
         now: datetime,
         first_pause: timedelta,
     ) -> None:
-        """Count one more failure of a model to judge two texts; another model starts from one.
+        """Count one more failure, at the time `now`, of a model to judge two texts.
 
-        `first_pause`: how long the model is not asked again after its first failure. Each further
-        pause is six times as long, until no more attempts are made.
+        If another model failed at them before, counting starts again at 1. `first_pause`: how long
+        the model is not asked again after its first failure. Each further pause is six times as
+        long as the one before, until the fifth failure; then no more attempts are made.
         """
         pair = (scope.key, *sorted((text_key(text_a), text_key(text_b))))
         keys = dict(zip(_PAIR, pair, strict=True))
@@ -232,7 +244,8 @@ class Readings(TableGroup):
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
         """Return the texts that this model has read.
 
-        `thorough`: only those that it has read together with all their nearest neighbours.
+        `thorough`: return only texts that the model has read together with all their nearest
+        neighbours.
         """
         query = sa.select(_READ.scope, _READ.text_key).where(_READ.model == model)
         if thorough:
@@ -260,9 +273,10 @@ class ReadingsWriter(Readings):
     """Write access to the records of which texts a model has read."""
 
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
-        """Record that this model has read these texts, except texts forgotten in the meantime.
+        """Record that a model has read these texts.
 
-        `thorough`: whether it read each with all its nearest neighbours.
+        Texts that no memory of their scope has any more are left out. `thorough`: whether the model
+        read each text together with all its nearest neighbours.
         """
         rows = [
             {"scope": scope, "text_key": key, "model": model, "thorough": thorough}
@@ -277,7 +291,7 @@ class ReadingsWriter(Readings):
             self._connection.execute(update, rows)
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
-        """Return the texts that are still those of a live or retired memory in their scope."""
+        """Return those of the texts that a live or retired memory in their scope still has."""
         c = t.memories.c
         columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()

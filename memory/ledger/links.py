@@ -38,7 +38,7 @@ class Links(TableGroup):
         return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
-        """Return the rows of all links of these memories.
+        """Return the rows of all links that have one of these memories at either end.
 
         Links to memories that are retired or not stored yet are included.
         """
@@ -68,7 +68,10 @@ class LinksWriter(Links):
         self.put_all([(memory_id, end)])
 
     def put_all(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """Store several links as `put` does; each is a memory's id and the link that it carries."""
+        """Store links; each replaces any other link between the same two memories.
+
+        `links`: pairs of a memory's id and the link that it carries, with its target and kind.
+        """
         if links:
             statement = self._transaction.upsert(t.links)
             new = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
@@ -76,7 +79,10 @@ class LinksWriter(Links):
             self._connection.execute(replace_old, [self._row(*link) for link in links])
 
     def put_if_new(self, memory_id: str, end: MemoryLink) -> None:
-        """Store a link unless there is one between the two memories already."""
+        """Store a link, unless the two memories are linked already.
+
+        `memory_id`: the memory that carries the link; `end`: its target and kind.
+        """
         statement = self._transaction.upsert(t.links).on_conflict_do_nothing(index_elements=_ENDS)
         self._connection.execute(statement, self._row(memory_id, end))
 
@@ -94,7 +100,10 @@ class LinksWriter(Links):
         self._transaction.touched |= {a, b}
 
     def _row(self, memory_id: str, end: MemoryLink) -> dict[str, Any]:
-        """Return a link as a row, whose lower id comes first; mark both memories as touched."""
+        """Return a link as a row, with the lower id first, and give both memories a new revision.
+
+        `memory_id`: the memory that carries the link; `end`: its target and kind.
+        """
         self._transaction.touched |= {memory_id, end.target_id}
         low, high = sorted((memory_id, end.target_id))
         kind = end.link_type if low == memory_id else INVERSE_LINK[end.link_type]
@@ -103,7 +112,7 @@ class LinksWriter(Links):
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
-    """Return a link as one of its two memories carries it: the other memory is the target."""
+    """Convert a row into the link that `memory_id` carries: its target is the other memory."""
     low = link.low_id == memory_id
     return MemoryLink(
         target_id=link.high_id if low else link.low_id,
@@ -118,7 +127,7 @@ def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
 
 @dataclass(frozen=True)
 class State:
-    """Whether a memory is live, its successor if it was retired, and whether it was forgotten."""
+    """The state of a memory: live, retired (usually with a successor) or forgotten."""
 
     live: bool
     successor_id: str | None
@@ -132,9 +141,10 @@ def inherited(
 ) -> list[tuple[str, MemoryLink]]:
     """Return the new links that successors inherit when memories are retired one after the other.
 
-    `links`: rows of all links of the memories and their successors. `successions`: pairs of a
-    retired memory's id and its successor's. `states`: the states by id, which this updates. Links
-    that exist already are not replaced. Each result is a memory's id and the link that it carries.
+    `links`: rows of all links of the memories and their successors. `successions`: pairs (memory
+    id, successor's id), in this order. `states`: the state of each of these memories by id, which
+    this function updates. The results are pairs of a memory's id and the link that it carries; no
+    new link replaces an existing one.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:
@@ -156,16 +166,16 @@ def inherited(
 
 
 def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
-    """Add a link to both of its memories."""
+    """Enter a link for both of its memories. `ends`: links by the ids of carrier and target."""
     back = {"target_id": source, "link_type": INVERSE_LINK[end.link_type]}
     ends.setdefault(source, {})[end.target_id] = end
     ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)
 
 
 def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
-    """Return, by id, the live successor of each memory, or its own id if there is none.
+    """Map each id to the id of its memory's live successor, or to itself if there is none.
 
-    Forgotten memories are left out.
+    A live memory and an unknown id also map to themselves. Ids of forgotten memories are left out.
     """
     found = {}
     for name in ids:
@@ -176,9 +186,10 @@ def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]
 
 
 def end_of(name: str, states: Mapping[str, State]) -> str | None:
-    """Return the id of the last memory in the chain of successors, which may be `name` itself.
+    """Follow the successors of the memory `name`, and return the id of the last one.
 
-    None for an unknown id, or if the chain ends in one or is a circle.
+    A memory without a successor gives its own id. Return None if the chain meets an unknown id or
+    runs in a circle.
     """
     seen: set[str] = set()
     while name in states and name not in seen:
@@ -193,10 +204,10 @@ def end_of(name: str, states: Mapping[str, State]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield the memory's link, redirected to the live successor of its target.
+    """Yield `memory_id` and its link `end`, redirected to the live successor of the link's target.
 
-    `targets`: live successors by id. Yields nothing if the target was forgotten or is the memory
-    itself.
+    `targets`: live successors by id. Yield nothing if the target was forgotten, or if its live
+    successor is the memory itself.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

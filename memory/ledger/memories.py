@@ -59,9 +59,9 @@ class Memories(TableGroup):
         return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
 
     def named(self, name: str) -> list[Row]:
-        """Return the memory with this id, or else the memories with this external id.
+        """Return the memory whose id is `name`; if none, the memories whose external id is `name`.
 
-        If any of the latter are live, only these are returned.
+        An external id may have several memories. If any of them are live, only those are returned.
         """
         if (row := self.row(name)) is not None:
             return [row]
@@ -90,9 +90,9 @@ class Memories(TableGroup):
         return sorted(_held(scope, found), key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
-        """Return the scope's live memories with a revision above this one, in order of arrival.
+        """Return the scope's live memories with a revision above `revision`, in order of arrival.
 
-        Rows are sorted here: with ORDER BY, SQLite would not use the index of revisions.
+        Rows are sorted in Python: with ORDER BY, SQLite would not use the index of revisions.
         """
         values = _column_values(scope)
         newer = _written_after(tuple(values))
@@ -100,9 +100,9 @@ class Memories(TableGroup):
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
-        """Return the `limit` newest live memories of the scope, newest first.
+        """Return the `limit` newest live memories of the scope, newest first; all if it is None.
 
-        `since`: leave out memories with an earlier time. Without `limit`, return all.
+        Memories with a time before `since` are left out.
         """
         written: sa.ColumnElement[str] = t.memories.c.timestamp
         if self._transaction.dialect == "postgresql":
@@ -125,13 +125,13 @@ class Memories(TableGroup):
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
 
-        Return a pair for each memory, in order: the row of the same memory, or None if it is new;
-        and whether its id is in use. A stored memory counts as the same in three cases:
+        Return a pair for each memory, in order: the row of the stored memory that is the same, or
+        None; and whether the id is in use. A stored memory counts as the same in three cases:
 
         - It has the same id, user and privacy, and it has or once had the same text.
         - It has the same id, and it was forgotten.
         - It has the same external id (or none), user, privacy, time and text. This also finds
-          a memory that was stored under another id, because its own was taken.
+          a memory that was stored under a new id, because another memory had taken its id.
         """
         identities = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
@@ -192,16 +192,19 @@ class Memories(TableGroup):
         return {name: end for name, end in ends.items() if end is not None and states[end].live}
 
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return, by id, the id of each memory's live successor; without one, the id itself.
+        """Map each id to the id of its memory's live successor, or to itself if there is none.
 
-        Unlike in `living_ids`, unknown ids and memories without a live successor map to themselves.
-        Only forgotten memories are left out.
+        A live memory and an unknown id also map to themselves. Ids of forgotten memories are left
+        out.
         """
         wanted = list(dict.fromkeys(ids))
         return lived_for(wanted, self._states(wanted))
 
     def ancestors(self, *ids: str) -> list[str]:
-        """Return the ids of all retired memories that these replaced, directly or indirectly."""
+        """Return the ids of all retired memories that the memories `ids` have replaced.
+
+        They may have replaced them directly, or through other memories that are now retired too.
+        """
         found = dict.fromkeys(ids)
         todo = list(ids)
         while todo:
@@ -211,7 +214,10 @@ class Memories(TableGroup):
         return list(found)[len(set(ids)) :]
 
     def successions(self) -> dict[str, str | None]:
-        """Return, by id, the successor of each retired memory; forgotten memories are left out."""
+        """Map the id of each retired memory to its successor's id (None if it has none).
+
+        Forgotten memories are left out.
+        """
         query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
             sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY
         )
@@ -255,7 +261,7 @@ class Memories(TableGroup):
     def _found(self, query: Prepared, **values: Any) -> list[Row]:
         """Return the rows of a query on memories, sorted in order of arrival.
 
-        They are sorted here: with ORDER BY, SQLite would read the whole table in that order.
+        Rows are sorted in Python: with ORDER BY, SQLite would read the whole table in that order.
         """
         found = self._rows(query.rows(self._connection, **values))
         return sorted(found, key=attrgetter("seq"))
@@ -293,9 +299,9 @@ class MemoriesWriter(Memories):
         self._update({memory.id: t.to_columns(memory) for memory in memories})
 
     def retire(self, successions: Sequence[tuple[str, str]]) -> None:
-        """Retire memories one after the other; each is given by its id and its successor's id.
+        """Retire memories, one after the other. `successions`: pairs (memory id, successor's id).
 
-        Their texts and vectors stay. Their successors inherit their links.
+        The retired memories keep their texts and vectors. The successors inherit their links.
         """
         retired = [name for name, _ in successions]
         if links := self._links.touching(retired):
@@ -310,9 +316,10 @@ class MemoriesWriter(Memories):
         )
 
     def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """Restore links between memories, each given by an id and its other end.
+        """Restore links between memories. `links`: pairs of a memory's id and its link.
 
-        A retired memory is replaced by its live successor; links to forgotten memories are dropped.
+        If either end was retired, the link goes to its live successor instead. Links of forgotten
+        memories are not restored, and existing links stay as they are.
         """
         alive = self.resolved({name for source, end in links for name in (source, end.target_id)})
         for source, end in links:
@@ -323,15 +330,17 @@ class MemoriesWriter(Memories):
     def tombstone(self, ids: Sequence[str]) -> None:
         """Erase memories and their links for good; only their ids stay.
 
-        So no new memory can take such an id, and indexes learn that the memory is gone.
+        The ids stay so that no new memory can take them, and so that indexes, which follow the
+        ledger, remove the memories' vectors.
         """
         self._links.drop(ids)
         self._update(dict.fromkeys(ids, t.TOMBSTONE))
 
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
-        """Return for each group of ids an image: JSON with the memories' rows and links, for undo.
+        """Return, for each group of memory ids in `wanted`, the present rows and links as JSON.
 
-        The row of an unknown id is null.
+        A decision saves this JSON, so that undo can restore the memories. The row of an unknown id
+        is null.
         """
         ids = list(dict.fromkeys(name for group in wanted for name in group))
         found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
@@ -345,9 +354,9 @@ class MemoriesWriter(Memories):
         return images
 
     def restore(self, image: str) -> None:
-        """Write the rows of an image, which `images` returned, back to the table.
+        """Write the rows in `image` back to the table. `image`: JSON that `images` returned.
 
-        Links are restored by `restore_links`.
+        The links in it are not restored; `restore_links` does that.
         """
         for name, columns in json.loads(image)["rows"].items():
             kept = columns.keys() - _NEVER_RESTORED
@@ -363,9 +372,10 @@ class MemoriesWriter(Memories):
 
 
 def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
-    """Yield slices of `new` in which no memory repeats the id or the identity of another.
+    """Yield consecutive slices of `new`, each of which can be stored in one step.
 
-    So each slice can be stored in one step. Together the slices cover all memories, in order.
+    In a slice, no two memories have the same id, or would be recognised as the same memory.
+    Together the slices cover all of `new`.
     """
     start, seen = 0, set[str]()
     for position, memory in enumerate(new if len(new) > 1 else ()):
@@ -379,9 +389,10 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 
 
 def _identities(memory: Memory) -> tuple[str, str]:
-    """Return the memory's identity hash, and the hash that it has if stored under another id.
+    """Return two identity hashes: the memory's own, and that of its copy under another id.
 
-    The latter happens if another memory had taken the id.
+    A memory is stored under another id if its own is taken. The copy then has the memory's id as
+    its external id, unless the memory has an external id already.
     """
     own = t.identity_hash(memory)
     return own, own if memory.external_id else t.identity_hash(memory, memory.id)
@@ -406,14 +417,15 @@ def _written_after(parameters: tuple[str, ...]) -> Prepared:
 
 
 def _column_values(scope: Scope) -> dict[str, Any]:
-    """Return the parameters of `_in_columns` for a scope, with their values."""
+    """Return a scope's values by parameter name: `scope_user` for the column `user`, and so on."""
     return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
 
 
 def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield SQL conditions for a scope's columns, written so that SQLite uses no index for them.
+    """Yield SQL conditions that columns equal `parameters`, such as `scope_user` for `user`.
 
-    SQLite would otherwise choose these indexes, because it assumes that each user has few rows.
+    They are written so that SQLite uses no index for these columns. It would otherwise prefer the
+    index of users to better ones, because it assumes that each user has few rows.
     """
     for name in parameters:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
@@ -423,5 +435,5 @@ def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:
-    """Return the rows that are in the scope; only fields of the metadata need this check."""
+    """Return the rows that are in the scope. Their columns match already, so check the metadata."""
     return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows

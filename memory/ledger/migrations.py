@@ -40,9 +40,9 @@ def version_of(connection: Connection) -> str | None:
 
 
 def stored_version(connection: Connection) -> str | None:
-    """Return the schema's version of a database that has tables; None if it is not recorded.
+    """Return the recorded schema version of a database that has tables; None if there is none.
 
-    Cheap enough to be called at every write.
+    It is cheap enough to be called at every write.
     """
     return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
 
@@ -56,10 +56,11 @@ def make_schema(connection: Connection) -> None:
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
-    """Copy the ledger with `keep_copy`, then apply all missing steps. Return the copy's file.
+    """Copy the ledger with `keep_copy`, then apply all missing steps. Return the copy's path.
 
-    Nobody can write between the copy and the first step. `keep_copy` receives the version that the
-    first step leads to, and returns the file. Returns None if no step is missing.
+    `keep_copy` receives the version to which the first step leads, and returns the copy's path. No
+    process can write between the copy and the first step. If no step is missing, nothing is copied,
+    and the result is None.
 
     Raises: LedgerError; the ledger is then unchanged, or as a completed step left it.
     """
@@ -83,8 +84,9 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
 def copy_before(version: str, database: Database, folder: Path) -> Path:
     """Copy a ledger before its upgrade to `version`, and return the new file.
 
-    Its name is `ledger.db.before-2-1` (for version 2) or has the next free number. It lies next to
-    a SQLite ledger, else in `folder`. The file is complete or does not exist.
+    The name for version 2 is `ledger.db.before-2-1`, or has the next free number at its end. The
+    copy of a SQLite ledger lies next to it, that of a PostgreSQL ledger in `folder`. If copying
+    fails, no file is left.
 
     Raises: LedgerError.
     """
@@ -109,14 +111,17 @@ def copy_as_it_is(database: Database, file: Path) -> None:
 
 
 def note_copy(connection: Connection, copy: Path) -> None:
-    """Record a copy's file in the ledger, because it keeps memories that are forgotten later."""
+    """Record the path of a copy in the ledger, since copies keep memories that are forgotten later.
+
+    A user can then find and delete them.
+    """
     files = json.dumps([*noted_copies(connection), str(copy)])
     connection.execute(t.meta.delete().where(_NOTE))
     connection.execute(t.meta.insert().values(key=UPGRADE_COPIES, value=files))
 
 
 def noted_copies(connection: Connection) -> list[str]:
-    """Return the files to which the ledger was copied before upgrades, oldest first."""
+    """Return the paths of the copies that were made before upgrades, oldest first."""
     noted = connection.scalar(sa.select(t.meta.c.value).where(_NOTE))
     return [] if noted is None else list(json.loads(noted))
 
@@ -206,8 +211,9 @@ _TO_3 = (
 def _to_4(connection: Connection) -> None:
     """Give episodes an owner, their memories a table, and decisions of a person an index.
 
-    The owner is the user of all the episode's memories, if they have only one. If a memory was
-    forgotten, the summary may still tell about it: it is erased, and the episode gets no owner.
+    The owner is the user of the episode's memories, if they all have the same user. If one of them
+    was forgotten, the summary may still tell about it. The summary is then erased, and the episode
+    gets no owner.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
@@ -262,9 +268,9 @@ _TO_5 = (
 def _to_7(connection: Connection) -> None:
     """Move the turns of the default conversation, which all users shared, to their speakers.
 
-    The bot's turns go to the only person who speaks in it, if there is one, else to the bot. Turns
-    whose text is erased stay, since their speaker is unknown. Their numbers are at most the one
-    noted under `last_turn_with_defaults` in `meta`.
+    If only one person speaks in it, the bot's turns go to this person, otherwise to the bot. Turns
+    whose text was erased stay, since their speaker is unknown. The number of the last turn that was
+    stored before this step is recorded under `last_turn_with_defaults` in the table `meta`.
     """
     names = ("seq", "conversation", "name", "digest", "turn")
     turns = sa.table("turns", *(sa.column(name) for name in names))
@@ -318,4 +324,4 @@ STEPS: Mapping[str, Callable[[Connection], None]] = {
     "6": _to_7,
     "7": _to_8,
 }
-"""The steps, by the schema version that each upgrades from."""
+"""The steps, by the schema version that each of them upgrades."""

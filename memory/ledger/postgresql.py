@@ -19,9 +19,9 @@ _WRITER_LOCK = 0x6D656D6F7279
 
 
 def _keep_indexes_partial() -> None:
-    """Give the tables' partial indexes the conditions that they have in SQLite.
+    """Copy the conditions of the tables' partial indexes from SQLite's options to PostgreSQL's.
 
-    `postgresql_where` in `tables` would load PostgreSQL's dialect for every SQLite ledger too.
+    Setting `postgresql_where` in `tables` would load PostgreSQL's dialect for SQLite ledgers too.
     """
     for table in t.schema.sorted_tables:
         for index in table.indexes:
@@ -90,7 +90,7 @@ class PostgresDatabase(Database):
         return []
 
     def _begin_writing(self, connection: Connection) -> None:
-        """Take the writer lock. Later statements then see all that earlier writers committed."""
+        """Take the writer lock, so that later statements see all that earlier writers committed."""
         connection.execute(_AS_WRITER)
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
 

@@ -39,12 +39,12 @@ _ATTEMPTS = sa.Table(
 
 
 def make_keys_anew(connection: Connection) -> None:
-    """Compute every text key again, since signs, codes and capitals now make texts differ.
+    """Compute every text key by a new rule, by which signs, codes and capitals make texts differ.
 
-    Texts that shared an old key may get several new ones. Vectors are copied to each of them. If a
-    person called a pair distinct, all its new pairs are distinct; another judge's verdict is
-    dropped if a pair becomes several. Pages that contain such a text are read again. Replacements
-    of texts whose keys now differ become pending.
+    Texts that shared an old key may get different new keys; each new key gets a copy of the vector.
+    If the two texts of a pair that was judged distinct have several new keys, only a person's
+    verdict is kept, for all new pairs. Models read texts with changed keys once more. If a memory
+    replaced another with the same old key, and their new keys differ, the decision becomes pending.
     """
     keys = _Rekeyed(connection)
     if keys.changed:
@@ -56,7 +56,10 @@ def make_keys_anew(connection: Connection) -> None:
 
 
 class _Rekeyed:
-    """Memories with their new text keys, and methods that update all other rows that use keys."""
+    """The memories whose text keys change, and methods that update all other rows with such keys.
+
+    Creating the object already stores the memories' new keys.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -89,7 +92,10 @@ class _Rekeyed:
             last = page[-1].seq
 
     def _find_unchanged(self) -> None:
-        """Count memories that keep an old key which others lose, as if the key were a new one."""
+        """Add memories that keep their old key to `changed`, if other memories lose the same key.
+
+        For them, the old key counts as one of its new keys.
+        """
         for old, instead in self.changed.items():
             query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
             for name in self._connection.scalars(query):
@@ -109,7 +115,7 @@ class _Rekeyed:
                 self._connection.execute(_VECTORS.insert(), rows)
 
     def rename_distinct(self) -> None:
-        """Replace the changed keys in pairs that were judged distinct.
+        """Replace the changed keys in pairs of texts that were judged distinct.
 
         If a pair becomes several pairs, only a person's verdict is kept.
         """
@@ -132,8 +138,8 @@ class _Rekeyed:
     def _pairs(self, low: str, high: str) -> list[tuple[str, str]]:
         """Return the pairs of new keys that replace a pair of old keys.
 
-        A pair of one text with itself means that a person keeps this text twice. If its key was
-        split, only new keys that several memories have are paired with themselves.
+        A pair of a key with itself means that a person keeps two memories with this text. If such a
+        key becomes several keys, a new key is paired with itself only if several memories have it.
         """
         first, second = self._keys(low), self._keys(high)
         found = {(min(a, b), max(a, b)) for a in first for b in second}
@@ -145,14 +151,14 @@ class _Rekeyed:
         return self.changed.get(old, {old: 1})
 
     def drop_what_models_did(self) -> None:
-        """Delete the records that a model read or failed at a text whose key has changed."""
+        """Delete the records of texts that models read or failed to judge, if their key changed."""
         for old in self.changed:
             self._connection.execute(_READINGS.delete().where(_READINGS.c.text_key == old))
             either = sa.or_(_ATTEMPTS.c.low_key == old, _ATTEMPTS.c.high_key == old)
             self._connection.execute(_ATTEMPTS.delete().where(either))
 
     def rename_in_images(self) -> None:
-        """Replace changed keys in the saved states that undo restores."""
+        """Replace changed keys in the states, saved with decisions, that undo restores."""
         for row in self._pages(_DECISIONS):
             before = json.loads(row.before)
             for columns in before["rows"].values():
@@ -168,7 +174,10 @@ class _Rekeyed:
                 self._change(row.seq, before=json.dumps(before))
 
     def reopen(self) -> None:
-        """Mark replacements as pending if the keys of the two texts now differ."""
+        """Mark a replacement as pending if its two texts had the same key before this step only.
+
+        Replacements that a person made stay as they are.
+        """
         replaced = (_DECISIONS.c.action == "replace", sa.not_(_DECISIONS.c.undone))
         for row in self._pages(_DECISIONS, *replaced):
             if row.model != "person" and any(

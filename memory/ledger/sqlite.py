@@ -24,9 +24,9 @@ _SHORT_PATIENCE_S = 1
 """Seconds that emptying the log waits for readers."""
 _DAMAGED = "damaged"
 _LOG_PAGES = 1_000
-"""If the log has about this many pages, a writer moves it into the file after its commit."""
+"""A writer moves the write-ahead log into the file, after a commit, if it has this many pages."""
 _MOST_LOG_PAGES = 4_000
-"""If the log has this many pages, SQLite itself moves it at a commit; other writers wait."""
+"""If the write-ahead log has this many pages, SQLite moves it in a commit, and writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
 """Estimated pages that a transaction writes to the log, besides one page for each row."""
 
@@ -50,10 +50,10 @@ class SqliteDatabase(Database):
 
     @classmethod
     def open(cls, path: Path, *, create: bool, untouched: bool = False) -> SqliteDatabase:
-        """Open the ledger's file for reading only.
+        """Open the ledger's file for reading only, or with `create` also for writing.
 
-        With `create`, open it for writing too, and make it if it is missing. With `untouched`, make
-        no file next to a ledger that has no log.
+        With `create`, a missing file is made. SQLite makes further files next to an open one; with
+        `untouched`, they are not made, unless the file has a write-ahead log already.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -80,8 +80,11 @@ class SqliteDatabase(Database):
     def writing(self) -> Iterator[Connection]:
         """Yield a connection in a writing transaction, after waiting for the writer before it.
 
-        Threads of this process wait for a lock first, since SQLite itself would only poll. After
-        the lock is released, a long log is moved into the file.
+        The transaction is committed after the block; an exception rolls it back. Threads of this
+        process wait for a lock first, since SQLite would only poll. After the lock is released, a
+        long write-ahead log is moved into the file.
+
+        Raises: LedgerError.
         """
         if not self._write_lock.acquire(timeout=PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
@@ -98,9 +101,9 @@ class SqliteDatabase(Database):
             self._shorten_log()
 
     def _shorten_log(self) -> None:
-        """Move the part of the log that no reader needs into the file.
+        """Move the part of the write-ahead log that no reader needs into the ledger's file.
 
-        Commits are already safe in the log, so errors are ignored: a later writer tries again.
+        Errors are ignored: the commits are safe in the log, and a later writer will move them.
         """
         self._log_pages = 0
         failed = sqlite3.Error, sa.exc.SQLAlchemyError, LedgerError
@@ -108,7 +111,10 @@ class SqliteDatabase(Database):
             driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _look_again(self) -> None:
-        """Reopen the file if another process has started or stopped writing it in the meantime."""
+        """Reopen the file if another process has started or stopped writing it since it was opened.
+
+        Then the file must be opened in another way (see `_View`).
+        """
         view = _view_of(self._path, read_only=True, untouched=self._untouched)
         if view != self._view:
             self._view = view
@@ -116,9 +122,9 @@ class SqliteDatabase(Database):
             self.engine = self._new_engine(read_only=True)
 
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
-        """Check that nobody wrote the file while it was read without locks.
+        """Check that no process wrote to the file while it was read without locks.
 
-        Raises: LedgerError.
+        Raises: LedgerError, with `cause` as its cause, if the file has changed.
         """
         if self._view.unwritten not in (None, _state_of(self._path)):
             raise LedgerError(
@@ -127,7 +133,10 @@ class SqliteDatabase(Database):
             ) from cause
 
     def checkpoint(self) -> bool:
-        """Move the log into the file and empty it; False if another process reads the log."""
+        """Move the write-ahead log into the ledger's file, and empty it.
+
+        Return False if that failed because another process reads the log.
+        """
         with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
             cursor = raw.cursor()
             cursor.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
@@ -187,9 +196,9 @@ class SqliteDatabase(Database):
         return engine
 
     def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
-        """Check, as SQLite opens a new connection, that the file is still the one opened first.
+        """Check that a new connection opens the same file as the first one; otherwise close it.
 
-        Raises: LedgerError.
+        Raises: LedgerError if the file was moved, deleted or replaced.
         """
         try:
             self._check_location()
@@ -198,7 +207,9 @@ class SqliteDatabase(Database):
             raise
 
     def _check_location(self) -> None:
-        """Check that the file at the path is the open one; SQLite would write to a deleted file.
+        """Check that the file at the ledger's path is the open one.
+
+        Without this check, SQLite would write to a file that was moved or deleted.
 
         Raises: LedgerError.
         """
@@ -225,9 +236,10 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def set_aside(url: str) -> Path:
-    """Rename a damaged SQLite ledger and its log, to `NAME.damaged-1` or the next free number.
+    """Rename a damaged SQLite ledger and its log, and return the new path of the ledger.
 
-    `url` is the ledger's `sqlite:///FILE`. Returns the new path.
+    `url`: the ledger's URL, `sqlite:///FILE`. The new name is `NAME.damaged-1`, or has the next
+    free number.
 
     Raises: LedgerError.
     """
@@ -255,19 +267,23 @@ def _make_file(path: Path) -> None:
 
 @dataclass(frozen=True)
 class _View:
-    """The way in which a file is opened."""
+    """The way in which SQLite opens the ledger's file."""
 
     query: Mapping[str, str]
     """Parameters of SQLite's URI, such as `mode`."""
     unwritten: tuple[int, int] | None = None
-    """Size and time of change of the file, if it is read without locks; else None."""
+    """Size and time of change of the file as it was opened; None unless it is read without locks.
+
+    If they change while the file is read, the result may be wrong.
+    """
 
 
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
-    """Choose how to open a file so that a reader does not change it.
+    """Choose how to open a ledger's file, so that a reader does not change it.
 
-    If a crash left a log, an ordinary connection would move the log into the file on closing. A
-    missing file is never made, since an empty file is no ledger.
+    `untouched`: whether also no files are to be made next to it. If a crash left a write-ahead log,
+    an ordinary connection would move the log into the file on closing. A missing file is never
+    made, since an empty file is no ledger.
     """
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():

@@ -31,9 +31,9 @@ _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""Up to this many memories, all entries are read without asking first how many there are."""
+"""If a search covers at most this many memories, entries are read without being counted first."""
 _MOST_ENTRIES = 150_000
-"""The most entries to read for one query; further entries belong to its most frequent terms."""
+"""The most entries to read for one query. If it has more, its most frequent terms are left out."""
 
 _TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
@@ -68,7 +68,7 @@ _LIVE = (
 class RankedRow(NamedTuple):
     """A live memory with the values that ranking needs.
 
-    `number` numbers the memories in order of arrival.
+    `number` is its position in the order in which memories arrived.
     """
 
     number: int
@@ -79,31 +79,31 @@ class RankedRow(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Which memories of some owners contain some terms (words).
+    """Where a query's terms (words) occur in the live memories of one or more users.
 
-    Each entry says that one memory contains one term. The four arrays have a value for each entry,
-    shape (n,).
+    Each of n entries says that a memory contains a term. The arrays have shape (n,), with one value
+    for each entry.
     """
 
     memories: int
-    """The number of live memories of these owners."""
+    """The number of live memories of these users."""
     mean_length: float
     """The mean number of terms in one of these memories."""
     terms: Ints
-    """A number for the term, from 0; terms that no memory contains get no number."""
+    """The number of the entry's term: terms that occur are numbered from 0, in any order."""
     numbers: Ints
-    """The number of the memory, by order of arrival."""
+    """The number of the entry's memory, in the order in which memories arrived."""
     counts: Ints
-    """How often the memory contains the term."""
+    """How often the entry's memory contains the term."""
     lengths: Ints
-    """How many terms the memory has in total."""
+    """How many terms the entry's memory has in total."""
 
 
 class Terms(TableGroup):
     """Read access to the index of terms (words), and to the memories that ranking compares."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
-        """Return which of a user's memories contain these terms, or with `everyone` of all users'.
+        """Return which live memories of a user contain these terms; with `everyone`, of all users.
 
         `user` None means memories without a user. If there are very many memories, the most
         frequent terms are left out.
@@ -152,7 +152,7 @@ class Terms(TableGroup):
     def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[RankedRow]:
         """Return the live memories that have a vector and one of these ids or numbers.
 
-        A memory's number is its place in the order of arrival.
+        A memory's number is its position in the order in which memories arrived.
         """
         found = list(self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))))
         known = {row.seq for row in found}
@@ -161,7 +161,10 @@ class Terms(TableGroup):
         return list(map(_ranked_row, found))
 
     def sample(self, size: int, user: str | None, *, everyone: bool) -> list[RankedRow]:
-        """Return up to `size` live memories with a vector, of a user or of `everyone`."""
+        """Return up to `size` live memories that have a vector, in no particular order.
+
+        They belong to `user` (None: to no user), or with `everyone` to any user.
+        """
         query = _LIVE.limit(size)
         if not everyone:
             query = query.where(t.memories.c.user == user)
@@ -172,7 +175,10 @@ class TermsWriter(Terms):
     """Write access to the index of terms."""
 
     def follow(self, ids: Collection[str]) -> None:
-        """Update the index for these memories, which this transaction wrote; call it last."""
+        """Update the index of terms for the memories that this transaction wrote.
+
+        `ids`: these memories. Call it after all other writes of the transaction.
+        """
         if ids:
             _take_in(self._connection, _STATES.rows(self._connection, ids=ids))
 
@@ -190,10 +196,10 @@ def fill_terms(connection: sa.Connection) -> None:
 
 
 def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
-    """Update the index of terms for some memories.
+    """Update the index of terms for the memories in `states`.
 
-    `states`: for each memory its number, whether it is live, its user and text, and the owner and
-    terms that the index holds now (None if none).
+    Each has six values: the memory's number, whether it is live, its user and text, and then the
+    owner and the term hashes that the index holds for it at present (None if it is not in there).
     """
     old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for number, live, user, content, owner_before, before in states:
@@ -226,7 +232,8 @@ def _count(
 ) -> None:
     """Update the numbers of memories and terms of each owner.
 
-    `old`, `new`: the memories removed and added, each as number, owner and joined term hashes.
+    `old`, `new`: the memories removed and added, each as its number, its owner, and the hashes of
+    its terms as one string.
     """
     memories, found = Counter[str](), Counter[str]()
     for sign, changes in ((-1, old), (1, new)):
@@ -240,9 +247,9 @@ def _count(
 
 
 def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> None:
-    """Remove the entries and term lists of memories.
+    """Remove memories from the index of terms.
 
-    `old`: the number, owner and joined term hashes of each memory.
+    `old`: each memory as its number, its owner, and the hashes of its terms as one string.
     """
     leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, owner, terms in old:
@@ -268,9 +275,10 @@ def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> N
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Execute a statement for many rows through the database's driver, which is fast.
+    """Execute a statement once for each row, directly through the database's driver.
 
-    `statement` has the placeholder `?` for each value. A memory has about ten rows.
+    `statement` has the placeholder `?` for each value. The driver is called directly to save time,
+    since a memory has about ten rows.
     """
     if rows:
         if connection.dialect.name == "postgresql":
@@ -312,10 +320,13 @@ def _owner(user: str | None) -> str:
 
 
 def listed(text: str) -> str:
-    """Return the hashes of all terms of a text as one string, each as often as its term occurs."""
+    """Return the hashes of a text's terms as one string, without separators.
+
+    If a term occurs several times, its hash does too.
+    """
     return "".join(map(_hashed, search_terms(text)))
 
 
 def _cut(hashes: str) -> list[str]:
-    """Split joined hashes into single ones."""
+    """Split a string of hashes, of 8 characters each, into the single hashes."""
     return [hashes[start : start + _HASH] for start in range(0, len(hashes), _HASH)]

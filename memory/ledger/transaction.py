@@ -25,7 +25,7 @@ _RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
 class Transaction:
     """An open transaction: its connection, and the ids of the memories that it has changed.
 
-    All table groups of a Reader or Writer share one.
+    The table groups of one Reader or Writer, such as `memories` and `links`, all use the same one.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -43,7 +43,7 @@ class Transaction:
 
     @cached_property
     def latest(self) -> int:
-        """The revision: the number of the last committed transaction, or 0 for a new ledger."""
+        """The number of the last committed transaction; 0 for a new ledger."""
         return int(next(iter(_LATEST.scalars(self.connection)), 0))
 
     @property
@@ -53,13 +53,13 @@ class Transaction:
 
     @property
     def has_written(self) -> bool:
-        """Whether this transaction has written rows that carry a revision."""
+        """Whether this transaction has written rows that store the revision of their last write."""
         return self.numbered or bool(self.touched)
 
     def take_revision(self) -> None:
-        """Give all touched memories this transaction's revision; the last step before the commit.
+        """Give all memories in `touched` this transaction's revision, and count the revision.
 
-        Does nothing if the transaction has written no rows that carry a revision.
+        Call it as the last step before the commit. It does nothing if no row needs a revision.
         """
         if not self.has_written:
             return
@@ -69,7 +69,7 @@ class Transaction:
             self.connection.execute(touched.values(revision=self.revision))
 
     def now_s(self) -> float:
-        """Return the database's time in seconds since 1970; all processes share this clock."""
+        """Return the time in seconds since 1970 by the database's clock."""
         return float(self.connection.scalar(sa.text(_NOW_S[self.dialect])))
 
     def count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
@@ -77,11 +77,11 @@ class Transaction:
         return int(self.connection.scalar(query) or 0)
 
     def counted(self, query: sa.Select[Any]) -> dict[Any, int]:
-        """Run a query for values and counts, and return the count of each value."""
+        """Run a query whose rows are pairs of a value and a count; return the counts by value."""
         return {row[0]: row[1] for row in self.connection.execute(query)}
 
     def upsert(self, table: sa.Table) -> Any:
-        """Return an INSERT of the database's dialect, which has `on_conflict_...` methods."""
+        """Return an INSERT into `table` that has SQLAlchemy's `on_conflict_do_...` methods."""
         if self.dialect == "sqlite":
             return sqlite.insert(table)
         from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth

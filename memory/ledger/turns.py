@@ -22,7 +22,7 @@ _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 """SQL condition: the turn is extracted, and its text is still kept."""
 SHARED = "default"
-"""Before schema version 7, the conversation of all turns that named none."""
+"""The conversation to which turns without one belonged before schema version 7."""
 
 
 class Turns(TableGroup):
@@ -35,17 +35,17 @@ class Turns(TableGroup):
     def to_extract(
         self, conversation: str, most_attempts: int, after: int, limit: int
     ) -> list[PendingTurn]:
-        """Return the first `limit` waiting turns of a conversation whose number is above `after`.
+        """Return the first `limit` waiting turns of a conversation with a number above `after`.
 
-        Turns that failed `most_attempts` times or more are left out.
+        Turns whose extraction failed `most_attempts` times or more are left out.
         """
         mine = t.turns.c.conversation == conversation
         return self._found(_worth_a_try(most_attempts), mine, t.turns.c.seq > after, limit=limit)
 
     def conversations(self, most_attempts: int) -> list[Waiting]:
-        """Return the conversations with waiting turns, the longest wait first.
+        """Return the conversations with waiting turns; the one that has waited longest comes first.
 
-        Turns that failed `most_attempts` times or more do not count.
+        Turns whose extraction failed `most_attempts` times or more do not count.
         """
         first = sa.func.min(t.turns.c.heard_at)
         query = (
@@ -61,9 +61,9 @@ class Turns(TableGroup):
         ]
 
     def extracted_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
-        """Return the last `limit` extracted turns before the number `seq`, oldest first.
+        """Return the last `limit` extracted turns before the turn with the number `seq`.
 
-        Turns whose text was erased are left out.
+        They are ordered oldest first. Turns whose text was erased are left out.
         """
         query = sa.select(t.turns.c.turn).where(
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
@@ -97,9 +97,10 @@ class TurnsWriter(Turns):
     """Write access to turns: stores them, marks them as extracted, and erases their texts."""
 
     def keep(self, turn: Turn, name: str) -> bool:
-        """Store a turn until it is extracted. Return False if it was stored before.
+        """Store a turn until it is extracted. Return False if the same turn was stored before.
 
-        A turn is known by its conversation, its text and `name`.
+        Two turns are the same if conversation, text and `name` are equal. `name`: the turn's id, or
+        another text that tells it from equal texts, such as its position or time.
         """
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
@@ -113,7 +114,10 @@ class TurnsWriter(Turns):
         return self._connection.scalar(fresh) is not None
 
     def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate | None]) -> None:
-        """Store what a model found in a turn, so that it is not asked again after a crash."""
+        """Store the facts that a model found in a turn, so that a crash does not lose the answer.
+
+        None stands for a fact that was forgotten.
+        """
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
         self._update(t.turns.c.seq == seq, candidates=found)
 
@@ -122,14 +126,18 @@ class TurnsWriter(Turns):
         self._update(t.turns.c.seq == seq, attempts=t.turns.c.attempts + 1)
 
     def finish(self, seq: int) -> None:
-        """Mark a turn as extracted; its text stays as context for later turns until `clear`."""
+        """Mark a turn as extracted.
+
+        Its text stays, as context for later turns, until `clear` erases it.
+        """
         self._update(t.turns.c.seq == seq, pending=False, candidates=None)
 
     def clear(self, conversation: str, but: int, older_than_s: float) -> None:
         """Erase the texts of extracted turns that are no longer needed as context.
 
-        In this conversation these are all but the last `but`; in every conversation, those older
-        than `older_than_s` seconds. Their hashes stay, to recognise a turn that is sent again.
+        In the given conversation, these are all extracted turns but the last `but`. In every
+        conversation, they are the extracted turns older than `older_than_s` seconds. Their hashes
+        stay, so that such a turn is recognised if it is sent a second time.
         """
         done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
         earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
@@ -138,18 +146,21 @@ class TurnsWriter(Turns):
         self._update(sa.and_(_DONE, old), turn=None)
 
     def reword(self, seq: int, turn: Turn) -> None:
-        """Change the text of a waiting turn; it is still recognised by its first text."""
+        """Replace a waiting turn by a reworded one.
+
+        If the turn is sent a second time, it is still recognised by its first text.
+        """
         self._update(t.turns.c.seq == seq, turn=turn.model_dump_json())
 
     def drop(self, seq: int) -> None:
         """Erase a waiting turn without extracting it.
 
-        Its hash stays, so that the turn is recognised if it is sent again.
+        Its hash stays, so that the turn is recognised if it is sent a second time.
         """
         self._update(t.turns.c.seq == seq, pending=False, turn=None, candidates=None)
 
     def clear_extracted(self, conversations: Collection[str] | None = None) -> None:
-        """Erase the texts of all extracted turns, of these conversations or of all."""
+        """Erase the texts of all extracted turns of these conversations; None means of all."""
         where = _DONE
         if conversations is not None:
             where = sa.and_(_DONE, among(t.turns.c.conversation, conversations))
@@ -193,8 +204,8 @@ class Leases(TableGroup):
     def is_held(self, conversation: str, seconds: float) -> bool:
         """Whether a process holds the lease of a conversation.
 
-        `seconds`: how long a lease lasts. A lease that ends later than one taken now would is not
-        held: it was taken before the clock was set back.
+        `seconds`: how long a lease lasts. If a lease seems to last longer than that, it was taken
+        before the database's clock was set back, and counts as not held.
         """
         now_s = self._transaction.now_s()
         ends = t.leases.c.expires_at
@@ -217,7 +228,7 @@ class LeasesWriter(Leases):
     """Write access to leases."""
 
     def claim(self, lease: Lease, seconds: float) -> bool:
-        """Take the lease of a conversation for `seconds`; False if another process holds it."""
+        """Take the lease of a conversation for `seconds`. Return False if it is held already."""
         if self.is_held(lease.conversation, seconds):
             return False
         self.free(lease.conversation)
@@ -234,22 +245,22 @@ class LeasesWriter(Leases):
     def renew(self, lease: Lease, seconds: float) -> None:
         """Extend the lease to `seconds` from now.
 
-        Raises: LeaseLost.
+        Raises: LeaseLost if another process has taken over the conversation.
         """
         self.check(lease)
         until = self._transaction.now_s() + seconds
         self._connection.execute(t.leases.update().where(_is(lease)).values(expires_at=until))
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back; do nothing if another process has taken it over."""
+        """End this lease; do nothing if another process has taken over its conversation."""
         self._connection.execute(t.leases.delete().where(_is(lease)))
 
     def free(self, conversation: str) -> None:
-        """Revoke the lease of a conversation, whoever holds it."""
+        """End the lease of a conversation, whichever process holds it."""
         self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
 
     def free_all(self) -> None:
-        """Revoke all leases, because what their holders have read may have been erased."""
+        """End all leases, because texts that their holders have read may have been erased."""
         self._connection.execute(t.leases.delete())
 
 

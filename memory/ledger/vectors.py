@@ -16,7 +16,7 @@ from memory.models import Vector, Vectors
 
 _PAGE = 500
 _MANY = 4
-"""If more than one in this many vectors is wanted, reading all is faster than looking each up."""
+"""If more than one in four memories' vectors is wanted, all vectors are read, which is faster."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _HOLDERS = Prepared(
@@ -36,12 +36,15 @@ class VectorTable(Mapping[str, Vector]):
     """A read-only mapping from text key to vector; all vectors are rows of one array (n, dim)."""
 
     def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
-        """Use the first `len(keys)` rows of the matrix, in the order of the keys."""
+        """`matrix` has shape (m, dim), m >= len(keys): row i is the vector of `keys[i]`."""
         self._position = {key: n for n, key in enumerate(keys)}
         self.matrix = matrix
 
     def positions(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the rows in `matrix` of these keys, shape (n,). All keys must be known."""
+        """Return the numbers of these keys' rows in `matrix`, shape (n,).
+
+        Raises: KeyError if a key is not in the table.
+        """
         return np.fromiter((self._position[key] for key in keys), np.int64)
 
     def of(self, keys: Sequence[str]) -> Vectors:
@@ -69,9 +72,9 @@ class TextVectors(TableGroup):
     """Read access to the vectors of texts."""
 
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
-        """Return a new table: `known`, extended by the stored vectors of these text keys.
+        """Return a table of the vectors in `known` and the stored vectors of these text keys.
 
-        Keys without a stored vector are left out.
+        Keys without a stored vector are left out. `known` itself does not change.
         """
         known = known or VectorTable((), np.empty((0, self.dim() or 0), np.float32))
         wanted = sorted({key for key in keys if key not in known})
@@ -92,9 +95,9 @@ class TextVectors(TableGroup):
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
-        """Read the vectors of these keys into the first rows of `matrix`, in the order of the keys.
+        """Read the vectors of these text keys into the first rows of `matrix`, in the given order.
 
-        Return the numbers of the rows whose key has no vector.
+        Return the numbers of the rows whose key has no stored vector.
 
         Raises: ValueError if a vector's length is not that of the matrix's rows.
         """
@@ -113,9 +116,9 @@ class TextVectors(TableGroup):
         return missing
 
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
-        """Yield pages of pairs of text key and vector, at least for the wanted keys.
+        """Yield lists of pairs (text key, vector), for all of these keys that have a vector.
 
-        If many are wanted, all vectors are read, in the order on disk.
+        If there are many keys, all stored vectors are yielded, since reading them is faster.
         """
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
@@ -127,7 +130,7 @@ class TextVectors(TableGroup):
             yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
 
     def missing_texts(self) -> list[str]:
-        """Return the texts that have no vector; of several texts with the same key, only one."""
+        """Return the texts that have no vector. Of several texts with the same key, return one."""
         query = (
             sa.select(sa.func.min(t.memories.c.content))
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
@@ -142,7 +145,7 @@ class TextVectors(TableGroup):
         return None if one is None else int(one) // np.dtype(np.float32).itemsize
 
     def byte_lengths(self) -> dict[int, int]:
-        """Return the number of vectors by length in bytes; all should have the same length."""
+        """Map lengths in bytes to numbers of vectors. All vectors should have the same length."""
         size = sa.func.length(t.vectors.c.vector)
         return self._transaction.counted(sa.select(size, sa.func.count()).group_by(size))
 
@@ -151,9 +154,9 @@ class TextVectorsWriter(TextVectors):
     """Write access to the vectors of texts."""
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by text key, except for keys that have one already.
+        """Store vectors by text key, except for keys that have a vector already.
 
-        Memories with a new vector get a new revision, so that indexes read them again.
+        Memories with a new vector get a new revision, so that indexes read the vector.
         """
         known = set(_KNOWN.scalars(self._connection, keys=vectors))
         fresh = {key: vector for key, vector in vectors.items() if key not in known}
@@ -185,7 +188,7 @@ class TextVectorsWriter(TextVectors):
             _INSERT.run(self._connection, rows)
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
-        """Delete the vectors of those text keys that no memory has any more; return these keys."""
+        """Delete the vectors of the keys in `keys` that no memory has; return these unused keys."""
         used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
@@ -193,9 +196,9 @@ class TextVectorsWriter(TextVectors):
 
 
 def _matrix(vectors: Sequence[bytes], dim: int) -> Vectors:
-    """Return vectors in binary form as an array of shape (n, dim).
+    """Convert n vectors from binary form (float32) into an array of shape (n, dim).
 
-    Raises: ValueError if one has another length.
+    Raises: ValueError if a vector has another length than `dim`.
     """
     if any(len(vector) != 4 * dim for vector in vectors):
         raise ValueError("vectors of different lengths")
