@@ -30,8 +30,8 @@ class VectorsByUser:
     def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
         """Hold up to `limit` bytes of vectors.
 
-        From `bounded_from` vectors on, a query computes upper bounds first, because it is faster
-        then.
+        If a user has at least `bounded_from` vectors, a query computes upper bounds first, because
+        that is faster for so many vectors.
         """
         self._ledger = ledger
         self._bounded_from = bounded_from
@@ -49,13 +49,14 @@ class VectorsByUser:
         self._fields: tuple[str, ...] = ()
         """The metadata keys that scopes of earlier queries contain."""
         self._nobodys: Scope | None = None
-        """The owner of the scope of memories without a user; None until it is looked up."""
+        """The owner of the memories without a user; None until it is looked up."""
 
     def owner(self, scope: Scope) -> Scope:
         """Return the owner of a scope: the larger scope whose vectors are loaded to search it.
 
-        It is the scope of the user or, if no user is named, of everybody. Memories without a user
-        are searched in everybody's vectors if they are at least half of all.
+        The owner is the scope of the user or, if the scope names no user, of everybody. Memories
+        that belong to no user are searched among everybody's vectors if they are at least half of
+        all memories.
         """
         values = dict(scope.values)
         if "user" not in values:
@@ -71,7 +72,8 @@ class VectorsByUser:
     def nearest(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]] | None:
         """Return, for each query, the ids of the `query.k` nearest memories, nearest first.
 
-        `owner` must be the owner of all the queries' scopes. None if its vectors exceed the limit.
+        `owner` is what the method `owner` returns for the scope of each of the queries. Return None
+        if the owner's vectors exceed the limit.
 
         Raises: IndexFault, LedgerError.
         """
@@ -85,7 +87,8 @@ class VectorsByUser:
     def best(self, query: Query, words: WordScores) -> Best | None:
         """Return the `query.k` memories that answer a query best by vector and by words.
 
-        `words` are the memories' scores by words. None if the owner's vectors exceed the limit.
+        `words` are the memories' scores by words. Return None if the owner's vectors exceed the
+        limit.
 
         Raises: IndexFault, LedgerError.
         """
@@ -112,7 +115,7 @@ class VectorsByUser:
             self._too_large.clear()
 
     def _keep_fields(self, queries: Sequence[Query]) -> None:
-        """Drop all vectors if a scope contains a metadata key that was not loaded with them."""
+        """Drop all vectors if a query's scope has a metadata key that was not loaded yet."""
         named = {name for query in queries for name, _ in query.scope.values}
         if fresh := named.difference(SCOPE_FIELDS, self._fields):
             with self._lock:
@@ -143,9 +146,11 @@ class VectorsByUser:
                     return vectors
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
-        """Load an owner's vectors.
+        """Load an owner's vectors, and return them.
 
-        None if they exceed the limit, or if other metadata keys are needed by now.
+        Return None if they exceed the limit, or if another query needed a further metadata key
+        meanwhile. `dim` is the dimension of the vectors, and `revision` the ledger's revision that
+        `reader` sees.
         """
         vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)
@@ -166,7 +171,7 @@ class VectorsByUser:
         return vectors
 
     def _catch_up(self, reader: Reader) -> int:
-        """Apply to the loaded vectors what was committed since; return the ledger's revision."""
+        """Bring the loaded vectors up to date with the ledger; return the ledger's revision."""
         revision = reader.revision()
         try:
             if self.loaded and revision != self._revision:
@@ -178,7 +183,7 @@ class VectorsByUser:
         return revision
 
     def _take_in(self, reader: Reader) -> None:
-        """Apply the ledger's changes since `_revision` to the owners that they concern."""
+        """Apply the ledger's changes after `_revision` to the vectors that they concern."""
         changes = reader.followers.changes(self._revision, fields=self._fields)
         by_id = {one.id: one for one in changes}
         of: dict[Scope, list[Change]] = {EVERYBODY: changes}
@@ -201,9 +206,9 @@ class VectorsByUser:
                 self._too_large.add(owner)
 
     def _make_room(self, expected: int) -> None:
-        """Drop the owners searched longest ago until `expected` more bytes fit.
+        """Drop the owners searched longest ago until `expected` more bytes fit into the limit.
 
-        If `expected` is 0, the last owner is kept even if it exceeds the limit.
+        If `expected` is 0, the last owner is kept even if its vectors exceed the limit.
         """
         while self._used + expected > self._limit and len(self.loaded) > (not expected):
             self._used -= self.loaded.popitem(last=False)[1].nbytes
@@ -216,7 +221,8 @@ class VectorsByUser:
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
     """Search an owner's vectors in the ledger in parts: exactly and with little memory, but slowly.
 
-    Return, for each query, the ids of the `query.k` nearest memories, nearest first.
+    `owner` is the scope that holds the scopes of all queries. Return, for each query, the ids of
+    the `query.k` nearest memories, nearest first.
 
     Raises: LedgerError, IndexFault.
     """

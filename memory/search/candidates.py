@@ -22,9 +22,10 @@ _AT_ONCE = 50_000
 
 
 class CandidatePairs(NamedTuple):
-    """The pairs at or above `upper`, and the nearest pairs below it; no pair is in both.
+    """All pairs at or above an upper threshold, and the nearest pairs below it.
 
-    `counts` has the number of pairs at or above each of the requested thresholds (`bands`).
+    No pair is in both `upper` and `nearest`; each is sorted by (i, j). `counts` has the number of
+    pairs at or above each of the thresholds that were given as `bands`.
     """
 
     upper: Pairs
@@ -35,11 +36,13 @@ class CandidatePairs(NamedTuple):
 def nearest_pairs(
     vectors: Vectors, k: int, threshold: Cosine, blocks: Blocks | None = None
 ) -> Pairs:
-    """Return the pairs of each row with its `k` nearest others at or above `threshold`, exactly.
+    """Return the pairs of each row with its `k` nearest other rows, exactly.
 
-    A pair is returned if either row is among the other's `k` nearest, so there are at most n * k.
-    Of equally near rows, those with the lower position count as nearer. It is slow if all rows are
-    equal, because each pair is then compared again in float64.
+    Only pairs with a cosine of at least `threshold` count. A pair is returned if either row is
+    among the other's `k` nearest, so there are at most n * k pairs, sorted by (i, j). Of equally
+    near rows, those with the lower position count as nearer. It is slow if all rows are equal,
+    because each pair is then compared a second time in float64. `blocks` are the sizes in which
+    products are computed; None means sizes that fit.
     """
     return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
 
@@ -56,17 +59,18 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Return every pair at or above `upper` and, below it, the `k` nearest of each row, exactly.
+    """Return all pairs of rows at or above `upper` and, below it, the nearest pairs of each row.
 
-    The nearest pairs are at or above `min_cosine`. Pairs at or above `upper` do not use up a row's
-    `k`. For each threshold in `bands`, the pairs at or above it are counted but not returned; if
-    rows have `weights` (n,), a pair counts as the product of its two. If `across` is given, only
-    pairs of one of the first `across` rows with one of the others are considered, as a part of a
-    larger search. All thresholds are cosines.
+    The result is exact, and all thresholds are cosines. Each row gets its `k` nearest pairs that
+    are at or above `min_cosine`; pairs at or above `upper` are not counted in `k`. For each
+    threshold in `bands`, the pairs at or above it are counted but not returned. If rows have
+    `weights` (n,), a pair counts as the product of the weights of its two rows. If `across` is
+    given, only pairs of one of the first `across` rows with one of the other rows are considered,
+    as a part of a larger search.
 
-    `blocks` are the sizes in which products are computed. `threads` is the number of threads; None
-    means one for each core. `on_share` is called with the progress. About three copies of the
-    vectors are needed in memory.
+    `blocks` are the sizes in which products are computed; None means sizes that fit. `threads` is
+    the number of threads; None means one for each core. `on_share` is called with the share of the
+    work done, from 0 to 1. About three copies of the vectors are needed in memory.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -86,7 +90,8 @@ def candidate_pairs(
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
     """Return the `k` nearest pairs of each row among pairs that separate searches have found.
 
-    `rows` is the number of rows of the whole matrix. No pair may be given twice.
+    `rows` is the number of rows of the whole matrix. No pair may be given twice. The result is
+    sorted by (i, j).
     """
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
@@ -117,7 +122,10 @@ class _Level:
         return stricter
 
     def in_tile(self, row: int, column: int) -> float | Vectors:
-        """Return the threshold of each pair of a tile, or one number if it is the same for all."""
+        """Return the threshold of each pair of a tile; one number if it is the same for all.
+
+        `row` and `column` are the tile's first row and column.
+        """
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
         low = max(float(rows.min()), float(columns.min()))
@@ -128,9 +136,9 @@ class _Level:
 
 
 class _Best:
-    """The `k` nearest other rows of each row, among the pairs given to `take` so far.
+    """For each row, its `k` nearest other rows among the pairs that `take` was called with so far.
 
-    Of equally near rows, the one with the lower `position` counts as nearer.
+    Of equally near rows, the row with the lower `position` counts as nearer.
     """
 
     def __init__(self, position: Ints, k: int) -> None:
@@ -140,10 +148,10 @@ class _Best:
         self._others = np.full((len(position), k), -1)
 
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
-        """Update the nearest rows with these pairs, none of which was given before.
+        """Update the nearest rows with these pairs, none of which may have been given before.
 
-        Return the rows that changed and, for each, the cosine of its k-th nearest; -inf if it has
-        fewer.
+        Return the rows whose nearest may have changed and, for each, the cosine of its k-th
+        nearest; -inf if it has fewer than `k`.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -160,7 +168,7 @@ class _Best:
         return changed, scores[kept[:, -1]]
 
     def pairs(self) -> Pairs:
-        """Return each pair `i < j` once in which either row is among the other's nearest."""
+        """Return the pairs of each row with its nearest rows, each pair once and with `i < j`."""
         rows, place = np.nonzero(self._others >= 0)
         others, scores = self._others[rows, place], self._scores[rows, place]
         i, j = np.minimum(rows, others), np.maximum(rows, others)
@@ -169,7 +177,11 @@ class _Best:
 
 
 class _Search:
-    """One pass over all tiles of the matrix, which collects pairs; `best` is filled by `run`."""
+    """One pass over all tiles of the matrix of products, which collects pairs.
+
+    `levels` holds the thresholds, each with one value for each row: the lowest cosine, the upper
+    threshold, then the bands. `run` fills `best` with the nearest pairs.
+    """
 
     def __init__(
         self,
@@ -196,7 +208,11 @@ class _Search:
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """Return all pairs at or above the upper threshold, and the count for each band."""
+        """Return all pairs at or above the upper threshold, and the count for each band.
+
+        `threads` is the number of threads, and `on_share` is called with the share of the work
+        done.
+        """
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):
                 pass
@@ -211,16 +227,17 @@ class _Search:
         return upper, counts
 
     def _is_kept(self, band: _Level) -> bool:
-        """Return whether a band's threshold is nowhere below the upper one.
+        """Return whether a band's threshold is at least the upper threshold in every row.
 
-        All its pairs are kept then, so that they can be counted at the end.
+        All pairs of such a band are kept as upper pairs, so they can be counted at the end.
         """
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise `_floors` for the rows of a diagonal tile to their k-th best product in this tile.
+        """Raise `_floors` for the rows of a diagonal tile, to their k-th best product in this tile.
 
-        A row's floor is the lowest product at which a pair must be compared exactly.
+        `row` is the tile's first row. A row's floor is the lowest product at which a pair of this
+        row must be compared exactly.
         """
         if not 0 < self.best.k <= self._tile:
             return
@@ -233,7 +250,7 @@ class _Search:
         self._raise(rows, kth[: len(rows)] - self._slack)
 
     def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
-        """Raise `_floors` for these rows to `kth`, their k-th best products.
+        """Raise `_floors` for these rows, to just below `kth`, their k-th best products so far.
 
         A floor never exceeds the upper threshold.
         """
@@ -257,7 +274,10 @@ class _Search:
         return counts
 
     def _noticed(self, products: Vectors, row: int, column: int) -> Places:
-        """Return the pairs of a tile that may reach the upper threshold or be a row's nearest."""
+        """Return the pairs of a tile that may reach the upper threshold or be a row's nearest.
+
+        `products` are the tile's products, and `row` and `column` its first row and column.
+        """
         rows = self._products.of_rows(self._floors, row)
         columns = self._products.of_columns(self._floors, column)
         hits = products >= rows
@@ -275,8 +295,9 @@ class _Search:
                 self._raise(*self.best.take(chosen(pairs, near)))
 
     def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
-        """Count the pairs of a tile in a band.
+        """Count the pairs of a tile that are in a band; a pair counts by its weight.
 
+        `products` are the tile's products, and `row` and `column` its first row and column.
         Products close to the threshold are computed in float64.
         """
         level = band.in_tile(row, column)
@@ -295,5 +316,5 @@ class _Search:
         return weight + self._weight(i[hit], j[hit])
 
     def _weight(self, i: Ints, j: Ints) -> int:
-        """Return the sum of the weights of these pairs."""
+        """Return the sum of the weights of these pairs, each the product of its rows' weights."""
         return int((self._weights[i] * self._weights[j]).sum())

@@ -1,4 +1,4 @@
-"""Keeps an approximate index up to date with the ledger, and searches what it does not have yet."""
+"""Keeps an approximate index up to date with the ledger, and searches memories that it lacks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from memory.protocols import Query, VectorIndex
 logger = logging.getLogger(__name__)
 
 _WIDER = 4
-"""Factor by which more neighbours than `k` are requested first: some belong to other scopes."""
+"""How many times `k` neighbours are requested first, because some belong to other scopes."""
 _WIDEST = 4_000
-"""The most neighbours that are requested. If they are too few, the index cannot answer."""
+"""The most neighbours that are requested. If these are too few, the index cannot answer."""
 _PAGE = 500
 """The number of rows copied at once. A search may have to wait until a page is copied."""
 _PAUSE_S = 0.02
@@ -50,7 +50,8 @@ class Follower:
         """Return, for each query, the ids of memories that may be nearest, for exact comparison.
 
         None in place of a list means that the index cannot answer this query. If the index is far
-        behind the ledger and `fill` is set, it is filled in the background.
+        behind the ledger and `fill` is true, the missing changes are copied into it in the
+        background.
 
         Raises: IndexFault, LedgerError.
         """
@@ -87,7 +88,8 @@ class Follower:
     def scrub(self) -> None:
         """Remove all vectors of forgotten memories from the index.
 
-        An index of a single process is cleared instead, and filled again when it is needed.
+        An index that only this process uses is cleared instead, and refilled when it is next
+        needed.
 
         Raises: IndexFault, LedgerError.
         """
@@ -102,7 +104,10 @@ class Follower:
                 writer.followers.mark_clean(self.index.id)
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Clear the index, and fill it again with the vectors in the ledger.
+        """Clear the index, and refill it with the vectors in the ledger.
+
+        `on_progress` is called with the number of changes copied so far, and the number of all
+        changes.
 
         Raises: IndexFault, LedgerError.
         """
@@ -111,7 +116,9 @@ class Follower:
             self.copy_all(on_progress)
 
     def disagreement(self) -> str:
-        """Return how the index differs from what it has copied of the ledger; "" if it does not.
+        """Return a text that says how the index differs from the ledger; "" if it does not differ.
+
+        Changes in the ledger that the index has not copied yet do not count.
 
         Raises: IndexFault, LedgerError.
         """
@@ -146,10 +153,10 @@ class Follower:
     # --- how far it is ---
 
     def _state(self) -> IndexState:
-        """Return which changes the index has copied; clear an index that the ledger does not know.
+        """Return how far the index has copied the ledger's changes.
 
-        An index that may still hold forgotten memories is cleared too, unless other processes share
-        it.
+        An index that the ledger does not know is cleared first. So is an index that may still hold
+        forgotten memories, unless other processes share it.
         """
         with self._ledger.reading() as reader:
             state = reader.followers.state(self.index.id)
@@ -170,9 +177,10 @@ class Follower:
     def _found(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str] | None:
-        """Return ids of memories that may be nearest to a query; None if the index gives too few.
+        """Return ids of memories that may be nearest to a query; None if the index returns too few.
 
-        `changes` are the changes that the index lacks, and `known` has their vectors by text key.
+        `changes` are the changes that the index has not copied, and `known` has their vectors by
+        text key.
         """
         newer = {change.id for change in changes}
         near = self._nearest_of(query, changes, known)
@@ -188,7 +196,7 @@ class Follower:
             wanted = min(4 * wanted, _WIDEST)
 
     def _fitting(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Return those of the ids that are live memories in the scope, in the given order."""
+        """Return those of the given ids that are live memories in the scope, in the given order."""
         with self._ledger.reading() as reader:
             values = reader.followers.live_values(ids)
         return [name for name in ids if name in values and scope.holds(values[name])]
@@ -221,9 +229,9 @@ class Follower:
             logger.warning("the index is behind (%s)", exc)
 
     def _copy_page(self) -> tuple[int, int]:
-        """Copy one page of changes; return how many were copied, and how many are left.
+        """Copy one page of changes; return how many changes were copied, and how many are left.
 
-        Both numbers are 0 while another process copies.
+        Both numbers are 0 if another process is copying.
         """
         with self._lock, self._only_one() as mine:
             if not mine:

@@ -19,11 +19,14 @@ class WordScores(NamedTuple):
     """The BM25 scores of memories for a question. Memories without any of its words score 0."""
 
     numbers: npt.NDArray[np.int64]
-    """The numbers in the ledger of the memories that have any of the words, ascending."""
+    """The ledger's numbers of the memories that contain any of the words, ascending."""
     by_number: Floats
-    """The scores by number: position 0 is the lowest of `numbers`. The last score is always 0."""
+    """The scores; the memory with number `n` has position `n - numbers[0]`.
+
+    The last score is always 0; it is used for all memories outside of this range.
+    """
     memories: int
-    """The number of memories in all, including those that score 0."""
+    """The number of all memories that were scored, including those that score 0."""
 
     def best(self, k: int) -> list[int]:
         """Return the numbers of the `k` memories with the highest scores, in no order."""
@@ -35,8 +38,8 @@ class WordScores(NamedTuple):
     def of(self, numbers: npt.NDArray[np.int64]) -> Floats:
         """Return the standard scores (n,) of the memories with these numbers (n,).
 
-        Mean and deviation are those of all memories. The scores are 0 if all memories score the
-        same.
+        A standard score is the distance from the mean of all memories, in standard deviations. All
+        are 0 if all memories score the same.
         """
         if not len(self.numbers):
             return np.zeros(len(numbers))
@@ -52,7 +55,7 @@ class WordScores(NamedTuple):
 
 
 def bm25(postings: Postings) -> WordScores:
-    """Return the BM25 score of each memory for the terms in `postings`."""
+    """Return the BM25 score of each memory for the words of a question, given as `postings`."""
     _, mean_length, terms, numbers, counts, lengths = postings
     memories = max(postings.memories, 1)
     if not len(numbers):
@@ -80,7 +83,10 @@ class Spread(NamedTuple):
         return cls(float(cosines.mean(dtype=np.float64)), float(cosines.std(dtype=np.float64)))
 
     def standard(self, cosines: npt.NDArray[np.floating[Any]]) -> Floats:
-        """Return the standard scores of these cosines; zeros if the deviation is nearly zero."""
+        """Return how many standard deviations each cosine is above the mean, as an array (n,).
+
+        The result is all zeros if the deviation is nearly zero.
+        """
         if self.deviation < 1e-6:
             return np.zeros(len(cosines))
         scores = (cosines - self.mean) / self.deviation
@@ -88,7 +94,10 @@ class Spread(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The ids of the memories that answer a question best, best first, and the cosines' spread."""
+    """The ids of the memories that answer a question best, best first.
+
+    `spread` is the mean and deviation of the question's cosines with all memories of the scope.
+    """
 
     ids: Sequence[str]
     spread: Spread

@@ -22,23 +22,23 @@ _PRODUCTS = 4_000_000
 _SCOPES = 16
 """The number of scopes for which the matching rows are remembered."""
 BOUNDED_FROM = 10_000
-"""From this number of rows on, a single query computes upper bounds first.
+"""From this number of rows on, a single query first computes upper bounds, to skip most rows.
 
 The bounds need a quarter of the numbers that the exact products need.
 """
 _AXES = 4
-"""The number of dimensions of a vector for each axis that the bounds use."""
+"""The bounds use one axis for this many dimensions of a vector."""
 _SAMPLE = 2_000
 """The number of rows from which the axes are computed."""
 _OVERSAMPLING = 4
-"""How many rows, for each wanted one, are compared to estimate the k-th best score."""
+"""How many rows are compared for each wanted result, to estimate the k-th best score."""
 
 
 class LiveVectors:
     """The vectors of all live memories of one owner, as a matrix that is changed in place.
 
-    The owner is a scope: that of one user, or the empty one for everybody. It is not thread-safe:
-    after `load`, threads that share it must hold `lock`.
+    The owner is a scope: that of one user, or the empty scope, which holds everybody's memories.
+    The class is not thread-safe: after `load`, threads that share an object must hold its `lock`.
     """
 
     def __init__(self, owner: Scope, bounded_from: int = BOUNDED_FROM) -> None:
@@ -48,32 +48,35 @@ class LiveVectors:
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
-        """One row for each id, then spare rows; so have `_numbers`, `_kinds` and `_short`."""
-        self._numbers: Ints = np.empty(0, np.int64)
-        """Each memory's number in the ledger, which increases in the order of arrival."""
-        self._kinds: npt.NDArray[np.int32] = np.empty(0, np.int32)
-        """For each row, the position of its scope values in `_values`.
+        """One row for each id in `_ids`, then spare rows.
 
-        Few memories differ in them.
+        `_numbers`, `_kinds` and `_short` have the same rows.
         """
+        self._numbers: Ints = np.empty(0, np.int64)
+        """For each row, the memory's number in the ledger, which increases by arrival."""
+        self._kinds: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        """For each row, the position of its scope values in `_values`."""
         self._axes: Vectors = np.empty((0, 0), np.float32)
         """Orthonormal columns (dim, m), near the leading principal axes; empty until needed."""
         self._short: Vectors = np.empty((0, 0), np.float32)
-        """Each vector in coordinates of the axes, and the length of the remainder (n, m + 1)."""
+        """For each row, its coordinates along the axes and the remainder's length: (n, m + 1)."""
         self._values: list[ScopeValues] = []
         self._kind_of: dict[tuple[object, ...], int] = {}
         self._held: dict[Scope, list[bool]] = {}
-        """For each scope, whether it contains each kind of values, as far as it was checked."""
+        """For each scope, a flag for each item of `_values`: whether the scope holds such memories.
+
+        A list may be shorter than `_values`; the missing flags are computed when needed.
+        """
 
     @property
     def nbytes(self) -> int:
         return bytes_of(*self._matrix.shape)
 
     def load(self, reader: Reader, fields: Sequence[str], count: int, dim: int) -> None:
-        """Read the vectors of all the owner's live memories from the ledger.
+        """Read the vectors of all live memories of the owner from the ledger.
 
-        `fields` are the metadata keys that scopes may contain. `count` memories are expected;
-        vectors have `dim` dimensions.
+        `fields` are the metadata keys that scopes may contain. `count` is the expected number of
+        memories, and `dim` the dimension of the vectors.
 
         Raises: IndexFault if a vector has another dimension.
         """
@@ -92,7 +95,7 @@ class LiveVectors:
             self._remove(self._ids[row])
 
     def held(self, ids: Set[str]) -> Set[str]:
-        """Return those of the ids whose vectors are in the matrix."""
+        """Return those of the given ids whose vectors are in the matrix."""
         return self._row_of.keys() & ids
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
@@ -125,8 +128,8 @@ class LiveVectors:
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
         """Return, for each query, the ids of the `query.k` nearest memories, nearest first.
 
-        Only memories in the query's scope are searched. Of equally near ones, those stored first
-        come first.
+        Only memories in the query's scope are searched. Equally near memories are in the order of
+        their rows in the matrix.
         """
         by_scope: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
@@ -154,10 +157,11 @@ class LiveVectors:
         return found
 
     def _likely(self, query: Query, rows: Ints) -> Ints:
-        """Return those of the rows, in order, that may be among the `query.k` nearest.
+        """Return the rows that may be among the `query.k` nearest, in the given order.
 
-        By the Cauchy-Schwarz inequality, a product is at most the product along a few axes plus the
-        product of the lengths of the remainders.
+        `rows` are positions in the matrix. A row is left out if an upper bound of its product with
+        the query is too low. By the Cauchy-Schwarz inequality, a product is at most the product
+        along a few axes plus the product of the lengths of the remainders.
         """
         if not 0 < _OVERSAMPLING * query.k < len(rows):
             return rows
@@ -172,9 +176,10 @@ class LiveVectors:
         return likely
 
     def _shorten_all(self) -> None:
-        """Compute the axes by one step of a randomised range finder, then all coordinates.
+        """Compute the axes that the bounds use, and the coordinates of all vectors along them.
 
-        Source: Halko, Martinsson, Tropp 2011, algorithm 4.3.
+        The axes come from one step of a randomised range finder. Source: Halko, Martinsson, Tropp
+        2011, algorithm 4.3.
         """
         vectors = self._matrix[: len(self._ids)]
         sample = vectors[:: len(vectors) // _SAMPLE + 1].astype(np.float64)
@@ -187,9 +192,10 @@ class LiveVectors:
             self._short[: len(vectors)][part] = _shortened(vectors[part], self._axes)
 
     def best(self, query: Query, words: WordScores) -> Best:
-        """Return the `query.k` memories in the query's scope that answer it best.
+        """Return the `query.k` memories in the query's scope that answer the query best.
 
-        They are ranked by the sum of two standard scores, of the cosine and of the words.
+        They are ranked by the sum of two standard scores: of the cosine, and of the score in
+        `words`.
         """
         rows = self._rows(query.scope)
         if not len(rows):
@@ -200,7 +206,7 @@ class LiveVectors:
         return Best([self._ids[row] for row in rows[best]], spread)
 
     def _rows(self, scope: Scope) -> Ints:
-        """Return the positions of the rows whose memories are in a scope, in order."""
+        """Return the positions of the rows whose memories are in a scope, in ascending order."""
         if len(self._held) > _SCOPES:
             self._held.clear()
         held = self._held.setdefault(scope, [])
@@ -208,7 +214,7 @@ class LiveVectors:
         return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
-        """Add rows without their vectors, which the caller writes into the matrix afterwards."""
+        """Add rows without vectors, which the caller must write into the matrix afterwards."""
         start, end = len(self._ids), len(self._ids) + len(rows)
         self._reserve(end)
         self._ids += [row.id for row in rows]
@@ -250,7 +256,7 @@ class LiveVectors:
 
 
 def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
-    """Return the positions of the `k` highest scores, highest first; equal ones by position."""
+    """Return the positions of the `k` highest scores, highest first; equal scores by position."""
     if 0 < k < len(scores):
         least = np.partition(scores, -k)[-k]
         likely = np.flatnonzero(scores >= least)
@@ -261,7 +267,7 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
 
 
 def bytes_of(rows: int, dim: int) -> int:
-    """Return how many bytes `rows` vectors take, including the upper bounds of a large matrix."""
+    """Return how many bytes `rows` vectors take, with the upper bounds of a large matrix."""
     bounds = dim // _AXES + 1 if rows >= BOUNDED_FROM else 0
     return rows * (dim + bounds) * np.dtype(np.float32).itemsize
 
@@ -269,7 +275,7 @@ def bytes_of(rows: int, dim: int) -> int:
 def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
     """Return the vectors' coordinates along the axes and, as last column, the remainder's length.
 
-    The length is rounded up. The shape is (n, m + 1) for m axes.
+    The length is rounded up. `axes` has shape (dim, m); the result has shape (n, m + 1).
     """
     leading = multiplied(vectors, axes)
     rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)

@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Pairs(NamedTuple):
-    """Pairs of rows `i < j`, sorted by (i, j), with their cosines rounded to 6 decimals.
+    """Pairs of rows of a matrix, `i < j`, and their cosines, rounded to 6 decimals.
 
     All three are arrays of shape (m,).
     """
@@ -54,7 +54,7 @@ def joined(parts: Iterable[Pairs]) -> Pairs:
 
 
 def chosen(pairs: Pairs, which: npt.NDArray[np.bool_]) -> Pairs:
-    """Return the pairs for which the boolean array `which` (m,) is true."""
+    """Return the pairs for which the mask `which`, shape (m,), is true."""
     return Pairs(pairs.i[which], pairs.j[which], pairs.similarity[which])
 
 
@@ -65,9 +65,10 @@ def in_order(pairs: Pairs) -> Pairs:
 
 
 def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
-    """Return the cosine of each pair of rows (m,), given by their positions `i` and `j`.
+    """Return the cosines of m pairs of rows of `vectors`, as an array (m,).
 
-    Few pairs are computed at a time, so that they fit into the processor's cache.
+    The pairs are given by the positions of their rows, `i` and `j`, as arrays (m,). Few pairs are
+    computed at a time, so that they fit into the processor's cache.
     """
     parts = [similarities(vectors[i[part]], vectors[j[part]]) for part in chunks(len(i))]
     return np.concatenate([np.empty(0), *parts])
@@ -83,8 +84,9 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def slack(dim: int) -> float:
-    """Return how far a float32 product of two unit vectors can be from their rounded cosine.
+    """Return the maximum difference between a float32 product of unit vectors and their cosine.
 
-    `dim` is the dimension of the vectors.
+    `dim` is the dimension of the vectors. The cosine is the one that is computed in float64 and
+    rounded to 6 decimals.
     """
     return (dim + 8) * 2.0**-24 + 5e-6

@@ -25,18 +25,19 @@ Places = tuple[Ints, Ints]
 
 
 _ALONE = {1: 8_192, 2: 480_000}
-"""The most numbers in a block that BLAS multiplies on the calling thread.
+"""The most multiplications in one product that BLAS computes on the calling thread.
 
-By the number of dimensions of the other factor: 1 for a vector, 2 for a matrix.
+The key is the number of dimensions of the right factor: 1 for a vector, 2 for a matrix.
 """
 
 
 class Blocks(NamedTuple):
     """The sizes of the parts into which a matrix of products is cut.
 
-    A tile is square, and its side a multiple of `rows` and `columns`. A tile's products fit into a
-    core's cache. A block, of `rows` by `columns`, is small enough that BLAS computes it on the
-    calling thread: if BLAS used its own threads, they and ours would wait for each other.
+    `tile` is the side of a square tile, a multiple of `rows` and `columns`; the products of a tile
+    fit into a core's cache. A block has `rows` by `columns` products, so few that BLAS computes
+    them on the calling thread. If BLAS used threads of its own, they and ours would wait for each
+    other.
     """
 
     rows: int = 48
@@ -45,22 +46,23 @@ class Blocks(NamedTuple):
 
     @classmethod
     def fitting(cls, size: int) -> Blocks:
-        """Return sizes for a matrix of `size` rows; one smaller than a tile is a single block."""
+        """Return sizes for a matrix of `size` rows: a single block if a tile can hold it."""
         return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
 
 
 class Products:
-    """The dot products of every two rows of a float32 matrix, each pair once.
+    """The dot products of every two rows of a float32 matrix, each pair of rows once.
 
-    They are computed on request, one tile at a time: a strip is a row of tiles, a tile a grid of
-    blocks.
+    They form a square matrix, of which one tile is computed at a time, when it is requested. A
+    strip is a horizontal row of tiles, and a tile is a grid of blocks. Rows and columns are
+    numbered from 0.
     """
 
     def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
-        """Prepare the products of these rows.
+        """Prepare the products of these rows, shape (n, dim), which are cut into `blocks`.
 
-        If `across` is given, only products of one of the first `across` rows with one of the others
-        are computed.
+        If `across` is given, only the products of one of the first `across` rows with one of the
+        other rows are computed.
         """
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
@@ -73,21 +75,24 @@ class Products:
         self._across = across
 
     def strips(self) -> range:
-        """Return the number of the first row of each strip."""
+        """Return, for each strip of tiles, the number of its first row."""
         end = self._size if self._across is None else self._across
         return range(0, end, self._blocks.tile)
 
     def columns(self, row: int) -> range:
-        """Return the first column of each tile of the strip at `row`, from the diagonal on."""
+        """Return, for each tile of a strip, the number of its first column.
+
+        `row` is the strip's first row. Tiles to the left of the diagonal are left out.
+        """
         tile = self._blocks.tile
         first = row if self._across is None else max(row, self._across // tile * tile)
         return range(first, self._size, tile)
 
     def tile(self, row: int, column: int) -> Vectors:
-        """Return the products of the tile that starts at this row and column.
+        """Return the products of the tile whose first row and column are `row` and `column`.
 
-        The shape is (row blocks, column blocks, rows of a block, columns of a block). Entries that
-        are not above the diagonal, or are not wanted, are -inf.
+        The shape is (row blocks, column blocks, rows of a block, columns of a block). Products that
+        are not above the diagonal, or that `across` excludes, are -inf.
         """
         rows, columns, tile = self._blocks
         part = self._rows[row // rows : (row + tile) // rows]
@@ -109,17 +114,26 @@ class Products:
         return np.concatenate([values, np.repeat(values[-1:], missing)])
 
     def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
-        """Return the `padded` values of a tile's rows, shaped to broadcast with `tile`."""
+        """Return the values of a tile's rows, shaped to broadcast with the result of `tile`.
+
+        `values` holds a value for each row of the matrix, extended by `padded`. `row` is the number
+        of the tile's first row.
+        """
         return values[row : row + self._blocks.tile].reshape(-1, 1, self._blocks.rows, 1)
 
     def of_columns(self, values: npt.NDArray[N], column: int) -> npt.NDArray[N]:
-        """Return the `padded` values of a tile's columns, shaped to broadcast with `tile`."""
+        """Return the values of a tile's columns, shaped to broadcast with the result of `tile`.
+
+        `values` holds a value for each column of the matrix, extended by `padded`. `column` is the
+        number of the tile's first column.
+        """
         return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
 
     def places(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Places:
-        """Return the rows and columns, in the whole matrix, of the true entries of a tile.
+        """Return the positions, in the whole matrix, of the true entries of `hits`.
 
-        `hits` has the shape of `tile`.
+        `hits` is a mask over the tile whose first row and column are `row` and `column`, with the
+        shape that `tile` returns.
         """
         found = np.unravel_index(np.flatnonzero(hits), hits.shape)
         i = row + found[0] * self._blocks.rows + found[2]
@@ -147,7 +161,8 @@ def by_strips(
 ) -> Iterator[T]:
     """Call `work` with the first row of each strip, in several threads; yield the results in order.
 
-    `threads` is the number of threads; None means one for each core.
+    `threads` is the number of threads; None means one for each core. `on_share` is called after
+    each strip with the share of the work done, from 0 to 1.
     """
     strips = products.strips()
     tiles = [len(products.columns(row)) for row in strips]
@@ -162,7 +177,7 @@ def by_strips(
 
 
 def together(parts: Iterable[Places]) -> Places:
-    """Return the matrix entries of all parts as one, in the order of the parts."""
+    """Return the positions in all parts as one pair of arrays, in the order of the parts."""
     kept = list(parts)
     none = np.empty(0, np.int64)
     return np.concatenate([none, *(i for i, _ in kept)]), np.concatenate(
@@ -171,5 +186,5 @@ def together(parts: Iterable[Places]) -> Places:
 
 
 def chunks(size: int, step: int = 512) -> Iterator[slice]:
-    """Return consecutive slices of `step` rows that cover `size` rows."""
+    """Yield consecutive slices of `step` rows that together cover `size` rows."""
     return (slice(start, start + step) for start in range(0, size, step))

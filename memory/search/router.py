@@ -38,8 +38,8 @@ class SearchRouter:
         """Hold up to `limit` bytes of vectors in RAM.
 
         `open_index` is called when a user's vectors exceed this limit; None means that there is no
-        index. With `at_once` it is called at the first query in any case, so that a wrong address
-        of an index server is noticed early.
+        index. With `at_once`, it is called at the first query even if all vectors fit, so that a
+        wrong address of an index server is noticed early.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)
@@ -48,7 +48,7 @@ class SearchRouter:
         self._lock = threading.Lock()
         self._follower: Follower | None = None
         self._asked = 0
-        """How often a user was searched whose vectors exceed the limit."""
+        """The number of searches for users whose vectors exceed the limit."""
         self._has_warned = False
 
     @property
@@ -64,7 +64,8 @@ class SearchRouter:
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
         """Return, for each query, the ids of memories that may be nearest to it.
 
-        There may be more than `query.k`. The caller must compare them by the vectors in the ledger.
+        A list may be longer than `query.k`. The caller must rank its memories by the vectors in the
+        ledger.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
@@ -81,9 +82,10 @@ class SearchRouter:
         return found
 
     def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the memories that answer a query best by vector and by words.
+        """Return the `query.k` memories that answer a query best by vector and by words.
 
-        `words` are the memories' scores by words. None if the user's vectors are not in RAM.
+        `words` are the memories' scores by words. Return None if the user's vectors exceed the
+        limit of RAM.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
@@ -91,7 +93,7 @@ class SearchRouter:
         return self._by_user.best(query, words)
 
     def scrub(self) -> None:
-        """Open the index, if there is one, and remove what it holds of forgotten memories.
+        """Open the index, if there is one, and remove all vectors of forgotten memories from it.
 
         Raises: IndexFault, LedgerError.
         """
@@ -100,7 +102,9 @@ class SearchRouter:
             follower.scrub()
 
     def disagreement(self) -> str:
-        """Return how the index differs from the ledger; "" if it does not, or if it is not needed.
+        """Return a text that says how the index differs from the ledger; "" if it does not differ.
+
+        The text is also empty if no index is needed.
 
         Raises: IndexFault, LedgerError.
         """
@@ -108,7 +112,7 @@ class SearchRouter:
         return "" if follower is None else follower.disagreement()
 
     def unneeded(self) -> list[str]:
-        """Return the folders of indexes that are no longer needed because all vectors fit into RAM.
+        """Return the folders of indexes that are not needed, because all vectors fit into RAM.
 
         Raises: LedgerError.
         """
@@ -118,7 +122,10 @@ class SearchRouter:
             return [place for place in reader.followers.locations() if Path(place).is_dir()]
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Drop the vectors in RAM, and fill the index again from the ledger if there is one.
+        """Drop the vectors in RAM; if there is an index, clear it and refill it from the ledger.
+
+        `on_progress` is called with the number of changes copied so far, and the number of all
+        changes.
 
         Raises: IndexFault, LedgerError.
         """
@@ -138,9 +145,10 @@ class SearchRouter:
             self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-        """Answer queries of an owner whose vectors exceed the limit; return ids as `nearest` does.
+        """Answer queries of an owner whose vectors exceed the limit.
 
-        Queries that the index cannot answer are answered from the ledger.
+        `owner` is the scope that is searched. Return, for each query, the ids of memories that may
+        be nearest. Queries that the index cannot answer are answered from the ledger.
         """
         self._asked += 1
         answers = self._approximately(queries)

@@ -17,9 +17,9 @@ ChromaCollection = Any
 """A collection of chromadb or a `CollectionHandle`."""
 COLLECTION = "memories"
 _PATIENCE_S = 5.0
-"""How long a server may take to answer that it is there. Chroma's own client has no limit."""
+"""How many seconds a server may take to answer a heartbeat. Chroma's own client has no limit."""
 _CALL_S = 30.0
-"""How long a server may take for one call."""
+"""How many seconds a server may take for one call."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class ChromaServer:
 def persistent_client(folder: Path) -> ChromaClient:
     """Open Chroma on a folder inside this process.
 
-    Chroma's files may end up with anything from this process's memory. Use it only in a process
-    that holds no other texts, and no keys.
+    Chroma may write parts of this process's memory into its files. So use it only in a process that
+    holds no other texts and no keys.
 
     Raises: IndexFault.
     """
@@ -103,7 +103,7 @@ def _sessions(client: Any) -> list[Any]:
 
 
 def load_chroma() -> tuple[Any, Any]:
-    """Import chromadb, and return the module and its settings without telemetry."""
+    """Import chromadb; return the module, and settings that switch its telemetry off."""
     import chromadb  # 0.5 s and 80 MB that most commands do without
     from chromadb.config import Settings
 
@@ -124,7 +124,7 @@ def chroma_faults() -> Iterator[None]:
 
 @cache
 def load_minilm() -> Any:
-    """Return Chroma's default embedding function, loaded once, for `MiniLMEmbedder`."""
+    """Return Chroma's default embedding function for `MiniLMEmbedder`. It is loaded only once."""
     from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
 
     return ONNXMiniLM_L6_V2()

@@ -33,17 +33,17 @@ logger = logging.getLogger(__name__)
 _BATCH = 1_000
 """The number of rows in one read or write."""
 _TOLERANCE = 1e-5
-"""Vectors that differ by less are equal: Chroma returns them with a relative error up to 1e-6."""
+"""Vectors that differ by less are equal: Chroma returns them with relative errors up to 1e-6."""
 _ID = "memory-dedup.id"
-"""A file that marks the folder as an index of ours. It holds an id, new each time it is cleared."""
+"""A file that marks a folder as our index. It holds an id, which is new after each clearing."""
 _RECORD_BYTES = 1_000_000
-"""The maximum size of a record of ours. A larger file is somebody else's."""
+"""The maximum size of the file with a folder's recorded state. A larger file is not ours."""
 
 
 class _ChromaIndex:
-    """The part of a `VectorIndex` that is the same for a folder and a server.
+    """A `VectorIndex` in a Chroma collection, as far as it is the same for a folder and a server.
 
-    It stores its rows in one Chroma collection, which is opened when first needed.
+    The collection is opened when it is first needed.
     """
 
     settings: Mapping[str, Any] = {"space": "cosine"}
@@ -55,11 +55,11 @@ class _ChromaIndex:
         self._opened: ChromaCollection | None = None
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Store vectors under their ids.
+        """Store vectors, shape (n, dim), under their ids (n,).
 
-        A vector that is stored already is not written again. A different vector under the same id
-        is deleted first: if hnswlib changes a vector in place, other vectors may no longer be
-        found.
+        A vector that is stored already is not written a second time. If another vector is stored
+        under the same id, it is deleted first: if hnswlib changes a vector in place, other vectors
+        may no longer be found.
         """
         with chroma_faults():
             for start in range(0, len(ids), _BATCH):
@@ -122,10 +122,10 @@ class _ChromaIndex:
 
 
 class EmbeddedChroma(_ChromaIndex):
-    """A vector index in a folder that only this process uses, served by a Chroma process.
+    """A vector index in a folder that only this process uses, read and written by a Chroma process.
 
     The Chroma process starts when first needed. Chroma is not crash-safe: a folder that was not
-    closed properly is deleted, and must be filled again.
+    closed properly is deleted, and must be refilled.
     """
 
     name = "Chroma"
@@ -194,9 +194,9 @@ class EmbeddedChroma(_ChromaIndex):
         return ChromaProcess(self._folder, is_ours=True)
 
     def _is_whole(self) -> bool:
-        """Return whether Chroma closed the files properly and they have not changed since.
+        """Return whether Chroma closed the folder properly, and no file has changed after that.
 
-        True also if the folder holds nothing but its id.
+        Also return True if the folder holds nothing but its id.
         """
         if self.id and [path.name for path in self._folder.iterdir()] == [_ID]:
             return True
@@ -207,7 +207,7 @@ class EmbeddedChroma(_ChromaIndex):
         return bool(self.id) and bool(record == state_of(self._folder))
 
     def _discard(self) -> None:
-        """Delete the folder if it is an index of ours; otherwise rename it.
+        """Delete the folder if it is an index of memory-dedup; otherwise rename it.
 
         Raises: IndexFault.
         """
@@ -249,9 +249,9 @@ class ServedChroma(_ChromaIndex):
 
     @property
     def id(self) -> str:
-        """The collection's current id.
+        """The id of the collection, which changes when the index is cleared.
 
-        It is read anew, since another process may have cleared it.
+        It is read from the server each time, since another process may have cleared the index.
         """
         self._opened = None
         return str(self._collection.id)

@@ -1,10 +1,10 @@
 """A Chroma client whose calls run in a separate process, which ends with its owner.
 
 hnswlib writes uninitialised memory into its files, with whatever that memory held before. So the
-process is a fresh interpreter that knows no texts: for our own index it gets only ids and vectors;
-from another program's folder it knows only what is in the folder. Besides, Chroma holds the
-interpreter's lock while it writes, and a damaged folder can crash the process. Neither then affects
-the process that searches and writes memories.
+separate process is a fresh interpreter that knows no texts: for our own index it gets only ids and
+vectors; for another program's folder it knows only what is in the folder. There are two more
+reasons: Chroma holds the interpreter's lock while it writes, and a damaged folder can crash the
+interpreter. In a separate process, neither disturbs the process that searches and writes memories.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from memory.search.chroma.client import (
 )
 
 _ENDING_S = 10.0
-"""How long the process may take to end after its files are closed."""
+"""How many seconds the process may take to end after it was asked to."""
 _PATIENCE_S = 30.0
-"""How long a process waits until an earlier one, whose owner was killed, closes the folder."""
+"""How many seconds a process waits until an earlier one, whose owner was killed, has closed."""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
@@ -63,10 +63,10 @@ class ChromaProcess:
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
         """Start the process, and wait until it has opened the folder.
 
-        `is_ours` says that the folder is our own index: the process then records the state in which
-        it closes the files, and keeps them private to this user. For another program's folder,
-        `lock` is a lock file outside of it, so that the next process waits until this one has
-        closed the folder.
+        `is_ours` says that the folder is an index of memory-dedup. The process then keeps its files
+        private to this user and, when it closes them, records their state. For another program's
+        folder, `lock` is a lock file outside of the folder; the next process waits for it until
+        this one has closed the folder.
 
         Raises: IndexFault.
         """
@@ -111,7 +111,7 @@ class ChromaProcess:
         self.call(None, "delete_collection", name=name)
 
     def call(self, collection: UUID | None, method: str, **arguments: Any) -> Any:
-        """Call a method of a collection, given by its id, or of the client if `collection` is None.
+        """Call a method of the collection with this id, or of the client if `collection` is None.
 
         One call runs at a time. If a method of the client returns collections, the result is a list
         of their (name, id, configuration).
@@ -131,9 +131,9 @@ class ChromaProcess:
                 raise
 
     def close(self) -> None:
-        """Wait until the process has finished its call, closed the files and ended.
+        """Wait until the process has finished its current call, closed the files and ended.
 
-        It is killed if that takes longer than 10 seconds. May be called twice.
+        It is killed if that takes longer than 10 seconds. This method may be called twice.
         """
         with self._lock:
             self._closed = True
@@ -201,9 +201,9 @@ class CollectionHandle:
 def alone_at(
     folder: Path, patience_s: float = _PATIENCE_S, lock: Path | None = None
 ) -> Iterator[None]:
-    """Lock the folder during the block, so that no other process of ours opens it.
+    """Lock the folder during the block, so that no other process of memory-dedup opens it.
 
-    The lock file is next to the folder unless `lock` names another one. Wait up to `patience_s`
+    The lock file is next to the folder unless `lock` names another file. Wait up to `patience_s`
     seconds for the lock.
 
     Raises: IndexFault.
@@ -242,8 +242,9 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
     """Answer calls from stdin on stdout until stdin ends, then close the folder.
 
-    The parameters are those of `ChromaProcess`. If an owner was killed, a call may still run here
-    when the next process starts. That process waits until this one has closed the folder.
+    `path` is the folder. `is_ours` says that it is an index of memory-dedup; `lock` is a lock file
+    outside of the folder, if there is one. The folder stays locked meanwhile: if an owner was
+    killed, its last call may still run when the next process starts, which then waits.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
