@@ -40,20 +40,23 @@ class Turn(Frozen):
     text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
-    """Whether the bot said it. Turns of the bot are only context: they never become memories."""
+    """Whether the bot said it. A turn of the bot is only context: it never becomes a memory."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
     """A name that is unique in the conversation. If None, the turn's position or time is used."""
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
-    """The conversation's name; by default, the speaker's.
+    """The name of the conversation; by default, it is the name of the speaker.
 
-    Turns of one conversation are read together.
+    Turns of one conversation are given to the model together.
     """
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
-    """Ids of the memories recalled for this turn. Their facts are not extracted again."""
+    """Ids of the memories that the bot recalled for this turn.
+
+    The facts in these memories are not extracted a second time.
+    """
 
 
 def as_numbers(value: object) -> object:
-    """Return None as an empty tuple, an integer as a tuple of one, and a list as a tuple.
+    """Turn None into an empty tuple, an integer into a tuple of one, and a list into a tuple.
 
     Any other value is returned unchanged, for pydantic to check.
     """
@@ -66,11 +69,11 @@ class Candidate(Frozen):
     """A fact that a language model found in some turns, before it is stored as a memory."""
 
     content: Content
-    """The fact, as these turns state it, without knowledge from other turns or memories."""
+    """The fact as the turns state it, without knowledge from other turns or memories."""
     user: Name | None = None
-    """The user it is about, as the model says.
+    """The user that the fact is about, according to the model.
 
-    The memory always belongs to a speaker of its turns.
+    The memory made from the fact always belongs to a speaker of the turns.
     """
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -79,17 +82,17 @@ class Candidate(Frozen):
     )
     """Positions, from 0, of the turns that state the fact; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """Positions, from 0, of the memories shown to the model that it repeats, updates or extends."""
+    """Positions, from 0, of the shown memories that the fact repeats, updates or extends."""
     merged: Cleaned = ""
     """One text that states `content` and the memories in `replaces`; empty if there is none."""
     asked: bool = False
-    """Whether the speaker asked the bot to remember it."""
+    """Whether the speaker asked the bot to remember the fact."""
 
 
 class NamedMemory(Frozen):
-    """A stored memory that a model was shown: its id, and the key of the text it had then.
+    """A stored memory that a model was shown: its id, and the key of its text at that time.
 
-    If the stored memory's text key differs now, the memory has changed since it was shown.
+    If the memory's text key is different later, the memory has changed.
     """
 
     id: str
@@ -97,24 +100,24 @@ class NamedMemory(Frozen):
 
 
 class KeptCandidate(Candidate):
-    """A candidate that waits in the ledger to become a memory.
+    """A candidate (a fact that a model found) that waits in the ledger to become a memory.
 
-    It gives turns by name and memories by id, not by position.
+    It refers to turns by name and to memories by id, not by position.
     """
 
     said_in: tuple[Name, ...] = ()
-    """Names of the turns that state it; if empty, only the turn that it is stored with."""
+    """Names of the turns that state the fact; empty if it is only the turn it is stored with."""
     named: tuple[NamedMemory, ...] = ()
-    """Memories of the same user that it replaces if its `merged` text is accepted."""
+    """Stored memories of the same user that the new one replaces if `merged` is accepted."""
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """An extracted memory, and how it relates to the memories that the model was shown."""
+    """A new memory from a conversation, and how it relates to memories shown to the model."""
 
     memory: Memory
     named: tuple[NamedMemory, ...] = ()
-    """Memories that the new one repeats, updates or extends."""
+    """Stored memories that the new memory repeats, updates or extends."""
     merged: str = ""
     """One text that states the new memory and those in `named`; empty if there is none."""
     shown: frozenset[str] = frozenset()
@@ -124,16 +127,15 @@ class Extracted:
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:
     """Return the external id of the memory that a candidate becomes.
 
-    It depends only on the arguments, so that a repeated extraction after a crash gives the same id.
-    `position` is the candidate's position among those of its turn. An id that would be too long is
-    replaced by its hash.
+    `turn` is the name of the turn, and `position` the position of the candidate in it. The result
+    depends only on the arguments, so that a repeated extraction after a crash gives the same id.
     """
     whole = f"{conversation}/{turn}/{position}"
     return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
 
 
 class Extraction(Frozen):
-    """The answer of a language model that was asked for candidates in some turns."""
+    """A language model's answer: the facts that it found in some turns, and what it cost."""
 
     candidates: tuple[Candidate, ...] = ()
     usage: Usage = Usage(calls=1)
@@ -151,8 +153,8 @@ class ExtractionResult:
     """The result of extracting memories from turns.
 
     `extracted` counts the turns read. `pending` counts what still waits for the model in the
-    ledger: turns, and questions about memories from these turns. `known` counts the given turns
-    that had been stored before.
+    ledger: turns, and questions about memories from these turns. `known` counts turns that the
+    caller gave and that had been stored before.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -162,7 +164,7 @@ class ExtractionResult:
     already_remembered: int = 0
     """The number of candidates dropped because a recalled memory already states them."""
     over_limit: int = 0
-    """Candidates dropped because turns of this length cannot state that many facts."""
+    """The number of candidates dropped because the turns are too short to state so many facts."""
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
     """Why turns are still pending; empty if there was no problem."""

@@ -31,7 +31,8 @@ Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """The lowest cosine of two near-copies.
 
-Below it, nothing is replaced after a model failed, and the offline judge joins nothing.
+Two memories with a lower cosine are kept if a model fails to judge them, and the offline judge does
+not merge them.
 """
 
 
@@ -39,7 +40,9 @@ Below it, nothing is replaced after a model failed, and the offline judge joins 
 class Rules:
     """The settings of the decision policy.
 
-    `upper` and `lower` are similarities from 0 to 1. Each threshold includes its own value.
+    `upper` and `lower` are similarities from 0 to 1. From `upper` on, one memory may replace
+    another without a model; from `lower` on, a model is asked. Each threshold includes its own
+    value.
     """
 
     upper: float = 0.95
@@ -107,16 +110,18 @@ class Survivor:
     memory: Memory
     stands_for: tuple[str, ...] = ()
     version: Memory | None = None
-    """The survivor's former text, as a retired memory whose id is also in `stands_for`."""
+    """The survivor's former text if it changed, as a retired memory; its id is in `stands_for`."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """A complete decision about some memories, ready to be applied.
 
-    `members` are the memories that it is about, oldest first, as they were when it was made. A
-    member that no survivor stands for stays as it is; a new one is stored as it is. `distinct`
-    holds pairs of ids, of members or survivors, whose texts were judged to be distinct.
+    `members` are the memories that the decision is about, oldest first, as they were when it was
+    made. A member stays as it is if no survivor replaces it; if it is new, it is stored as it is.
+    `distinct` holds pairs of ids, of members or survivors, whose texts were judged to be distinct.
+    `pending` says that the question about the members stays open. `model` is the name of the model
+    that decided, PERSON, or None if no model was needed.
     """
 
     action: Action
@@ -168,25 +173,31 @@ class Question:
     Each group in the answer to a page is accepted or refused separately.
     """
     copies: frozenset[tuple[int, int]] | None = None
-    """Pairs of members, by position (lower, higher), that are near-copies by cosine.
+    """Pairs of members that are near-copies by cosine, as positions (lower, higher).
 
-    None means that `are_copies` holds for every pair.
+    None means that either all pairs of members are near-copies or none, as `are_copies` says.
     """
 
     @property
     def are_copies(self) -> bool:
-        """Whether even the least similar members have a cosine of at least `COPIES_FROM`."""
+        """Whether the two least similar members have a cosine of at least `COPIES_FROM`."""
         return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
 
     def are_copies_among(self, members: Sequence[int]) -> bool:
-        """Return whether these members, given by position, are all near-copies of one another."""
+        """Return whether all of these members are near-copies of one another.
+
+        `members` are positions in `Question.members`.
+        """
         if self.copies is None:
             return self.are_copies
         return self.copies.issuperset(combinations(sorted(members), 2))
 
 
 class MergeGroup(Frozen):
-    """Members that state the same fact, by position from 0, and one text that replaces theirs."""
+    """Members of a question that state the same fact, and one text that replaces theirs.
+
+    `members` are positions in `Question.members`, from 0.
+    """
 
     members: tuple[int, ...] = Field(min_length=2)
     text: Cleaned
@@ -229,9 +240,9 @@ class MergeReading(Frozen):
 
 
 class Rereading(Frozen):
-    """A language model's second reading: its comparisons for several merges, in the given order.
+    """A language model's second reading of proposed merges, one item for each merge, in order.
 
-    None in place of a comparison means that the merge is refused.
+    None as an item means that the merge is refused.
     """
 
     readings: tuple[MergeReading | None, ...] = ()
@@ -240,9 +251,9 @@ class Rereading(Frozen):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for one new memory.
+    """The result of storing one new memory.
 
-    `memory` is that memory or, if it was retired, its successor.
+    `memory` is the new memory or, if that was retired, its live successor.
     """
 
     memory: Memory
@@ -250,7 +261,7 @@ class Outcome:
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    """Whether a question about it waits for a later batch."""
+    """Whether a question about the memory stays open, for a later batch to ask."""
 
 
 # --- the report of a run over the whole store -------------------------------------------------
@@ -268,7 +279,7 @@ class MemberReport(Frozen):
 class GroupReport(Frozen):
     """A group of similar memories, oldest first, and what a run does with them.
 
-    `similarities` holds (position, position, similarity) of pairs of members.
+    `similarities` holds (position, position, similarity) for pairs of `members`.
     """
 
     user: str | None
@@ -282,11 +293,11 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """The number of pairs with a similarity between `low` and `high`, just below a threshold."""
+    """The number of pairs of memories whose similarity is at least `low` but below `high`."""
 
     low: float
     high: float
-    """The lower threshold itself."""
+    """The run's lower threshold."""
     pairs: int
 
 
@@ -294,7 +305,10 @@ class SimilarityHistogram(Frozen):
     """A histogram of the similarities of all pairs of memories that share a scope."""
 
     counts: tuple[int, ...]
-    """Pairs in equal steps of similarity from 0 to 1. The first step includes those below 0."""
+    """The number of pairs in each of equal steps of similarity from 0 to 1.
+
+    The first step includes pairs with a similarity below 0.
+    """
     pairs: int
     exact: bool
     """Whether all pairs were counted; False if the counts are estimated from a sample."""
@@ -311,9 +325,12 @@ class DeduplicationReport(Frozen):
     memories_after: int
     """Live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """The number of pairs in one scope at or above each similarity, counted before the run."""
+    """The number of pairs of memories in one scope, by the similarity that they reach at least.
+
+    They are counted before the run.
+    """
     just_below: JustBelow | None
-    """Pairs that a slightly lower threshold would find too; None except in a dry run."""
+    """Pairs that a slightly lower threshold would find too; None unless this is a dry run."""
     rounds: int
     found: int
     """The number of groups found. `groups` may hold only the least certain of them."""
@@ -331,15 +348,18 @@ class DeduplicationReport(Frozen):
     left: int
     """The number of groups left for the next run because the budget of model calls was spent."""
     pages: int = 0
-    """The number of pages that the model read; in a dry run, that it would read."""
+    """The number of pages (questions about many memories) that the model read.
+
+    In a dry run, the number of pages that it would read.
+    """
     pages_left: int = 0
     """The number of pages left for the next run: the budget was spent, or the model failed."""
     characters: int = 0
     """In a dry run, the number of characters of memories that would be sent to the model."""
     failure: str = ""
-    """Why no call of the model succeeded; empty if one succeeded or none was made."""
+    """Why every call of the model failed; empty if a call succeeded or none was made."""
     undecided: int
-    """Pairs that a model failed to judge.
+    """The number of pairs of texts that a model failed to judge.
 
     They wait until the model may be asked again, or for a person or another model.
     """
@@ -347,9 +367,9 @@ class DeduplicationReport(Frozen):
     questions: int = 0
     """The number of questions that a dry run would ask, including pages."""
     estimated_model_calls: int
-    """The calls that these questions would take, including second readings; 0 if they are free."""
+    """The calls that a dry run's questions would take, with second readings; 0 if free."""
     estimated: Usage = Usage()
-    """The estimated cost of these questions, at 4 characters per token; zeros if they are free."""
+    """The estimated cost of a dry run's questions, at 4 characters per token; zeros if free."""
     money: float | None = None
     """The money spent or, in a dry run, to be spent; None if no price is known."""
     model: str

@@ -34,7 +34,7 @@ Vectors = npt.NDArray[np.float32]
 MAX_NAME = 1_000
 """The maximum number of characters in a name, a category or a tag."""
 MAX_CONTENT = 100_000
-"""The maximum number of characters in one memory. A longer text is a document."""
+"""The maximum number of characters in one memory. Longer texts are rejected."""
 
 
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -107,9 +107,9 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 
 
 class MemoryLink(Frozen):
-    """A link from the memory that holds it to another one, `target_id`.
+    """A link from the memory that holds it to another memory, whose id is `target_id`.
 
-    The other memory holds the same link with the type that INVERSE_LINK gives.
+    The other memory holds a link back, with the type that INVERSE_LINK gives.
     """
 
     target_id: Annotated[str, AfterValidator(clean)]
@@ -123,10 +123,10 @@ class Memory(Frozen):
 
     id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
     external_id: Name | None = None
-    """Its id in the source that it came from, such as an imported file or a conversation."""
+    """The memory's id in the source that it came from, such as a file or a conversation."""
     content: Content
     user: Name | None = None
-    """The user it is about; None means that it is about everyone."""
+    """The user that the memory is about; None means that it is about everyone."""
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     importance: int = Field(default=3, ge=1, le=5)
@@ -135,7 +135,7 @@ class Memory(Frozen):
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
-    """When it was recorded; timezone-aware, in UTC."""
+    """When the memory was recorded; timezone-aware, in UTC."""
     merged_from: tuple[str, ...] = ()
     """Ids of the memories whose texts were merged into this one."""
     metadata: Metadata = Field(default_factory=dict)
@@ -147,28 +147,31 @@ def new_episode_id() -> str:
 
 
 class Episode(Frozen):
-    """Memories that belong together in time, with a summary of them."""
+    """Memories that belong together in time, with a summary of all of them."""
 
     id: str = Field(default_factory=new_episode_id, pattern=r"^ep_[0-9a-f]{12}$")
     user: Name | None = None
-    """Its owner: the one user that all its memories are about."""
+    """The owner of the episode: the one user that all its memories are about."""
     summary: Content
     memory_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(min_length=1)
-    """Ids of its memories when it was stored. Some may have been merged or forgotten since."""
+    """Ids of the memories at the time when the episode was stored.
+
+    Some of these memories may have been merged or forgotten later.
+    """
     start_time: UtcTime
     end_time: UtcTime
     importance: int = Field(default=3, ge=1, le=5)
 
 
 class Recalled(Memory):
-    """A recalled memory, with the `score` by which results are ranked."""
+    """A memory that a search found, with the `score` by which the results were ranked."""
 
     score: float
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A memory and the vector of its normalised text; None if the embedder failed."""
+    """A memory and the vector of its normalised text; `vector` is None if the embedder failed."""
 
     memory: Memory
     vector: Vector | None
@@ -176,18 +179,18 @@ class Embedded:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A memory that a search found, with its similarity, rounded to 6 decimals."""
+    """A memory that a search found, with its similarity to the query, rounded to 6 decimals."""
 
     memory: Memory
     similarity: float
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if the two are equal."""
     relevance: float | None = None
-    """A score from words and vector, in standard deviations; None if ranked by similarity alone."""
+    """The score by words and vector, in standard deviations; None if ranked by similarity."""
 
     @property
     def score(self) -> float:
-        """The value by which results are ranked."""
+        """The value by which results are ranked: `relevance` or, if that is None, `similarity`."""
         return self.similarity if self.relevance is None else self.relevance
 
     @property
@@ -226,9 +229,10 @@ def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Scope:
-    """A set of memories, given by the values of some fields, as (field name, value).
+    """The set of all memories that have the given values in the given fields.
 
-    Only memories of the same scope are ever compared with each other.
+    `values` holds (field name, value) pairs. Only memories of one scope are compared with each
+    other.
     """
 
     values: tuple[tuple[str, str | bool | None], ...]
@@ -239,7 +243,7 @@ class Scope:
 
     @classmethod
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:
-        """Return the scope of a memory: its values of these fields and, always, of `is_private`."""
+        """Return the scope of a memory: its values of `fields` and, always, of `is_private`."""
         values = scope_values(memory.metadata) if memory.metadata else {}
         return cls(
             tuple(
@@ -259,7 +263,7 @@ class Scope:
 
     @property
     def of_metadata(self) -> bool:
-        """Whether a field of the scope is a metadata key."""
+        """Whether at least one field of the scope is a metadata key."""
         return any(name not in SCOPE_FIELDS for name, _ in self.values)
 
     def has(self, memory: Memory) -> bool:
@@ -271,12 +275,12 @@ class Scope:
         return json.dumps(dict(self.values), ensure_ascii=False)
 
     def agrees_with(self, other: Scope) -> bool:
-        """Whether both scopes have equal values for all fields that both contain."""
+        """Return whether both scopes have equal values for all fields that both contain."""
         mine = dict(self.values)
         return all(mine.get(name, value) == value for name, value in other.values)
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether a memory with these values, by field name, is in the scope.
+        """Return whether a memory with these values, by field name, is in the scope.
 
         A missing value counts as None.
         """
@@ -288,7 +292,10 @@ class Scope:
 
 @dataclass(frozen=True)
 class Problem:
-    """Why pydantic rejected a value. `str()` of it is one clause that never quotes the value."""
+    """The reason why pydantic rejected a value.
+
+    `str()` returns it as one clause that never quotes the value.
+    """
 
     where: tuple[str, ...]
     """The path to the rejected field, outermost name first."""

@@ -12,7 +12,7 @@ from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
-"""The similarity at which half of all natural pairs are the same or worth merging."""
+"""Of the pairs of natural memories with this similarity, half are copies or worth merging."""
 NEAR_COPY = 0.95
 """From this value on, similarity and cosine are equal for every embedder: these are near-copies."""
 _PLACES = 6
@@ -33,7 +33,10 @@ class Scale(Frozen):
     anchor: float = Field(gt=0.0, lt=NEAR_COPY)
     """The cosine that corresponds to a similarity of 0.90."""
     anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
-    """The same for pairs in which a text has kana or Han; None if that makes no difference."""
+    """The cosine with a similarity of 0.90 for texts with kana or Han; None if it is `anchor`.
+
+    It is used if at least one of the two texts has such characters (Japanese or Chinese).
+    """
 
     @model_validator(mode="after")
     def _check_anchors(self) -> Scale:
@@ -47,15 +50,16 @@ class Scale(Frozen):
         return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
-        """Return the similarity of texts `a` and `b` from their vectors' cosine, to 6 decimals."""
+        """Return the similarity of texts `a` and `b`, to 6 decimals, for their vectors' cosine."""
         return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
 
     def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
         """Return the similarities (n,) of pairs of texts from the cosines (n,) of their vectors.
 
-        `has_cjk` says, for each pair (n,) or for all at once, whether one of its texts has kana or
-        Han. Cosines are rounded to 6 decimals first, because a pair made at 0.95 can lie just below
-        it in float32. After that, a similarity below 0.95 never rounds up to 0.95.
+        `has_cjk` says, for each pair (n,) or for all pairs, whether at least one of its texts has
+        kana or Han. Cosines are rounded to 6 decimals first, because a cosine of 0.95 can be
+        slightly lower in float32. After this rounding, a similarity below 0.95 is never rounded up
+        to 0.95.
         """
         rounded = np.round(cosines, _PLACES)
         plain = _curve(rounded, self.anchor)
@@ -64,23 +68,28 @@ class Scale(Frozen):
         return np.where(has_cjk, _curve(rounded, self.anchor_kana_han), plain)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
-        """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
+        """Return the lowest cosine, to 6 decimals, with which two texts reach `similarity`.
 
-        It holds for pairs of `text` with any other text; if `text` is None, for any two texts.
+        If `text` is given, one of the two texts is `text`; if it is None, they can be any texts.
         """
         return _least(self, similarity, text is not None and has_cjk(text))
 
     def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
-        """Return what `cosine` returns for each of many texts (n,).
+        """Return, for each of n texts, the lowest cosine with which it reaches `similarity`.
 
-        `has_cjk` (n,) says which of the texts have kana or Han.
+        The cosine is that of a pair of the text with any other text. `has_cjk`, shape (n,), says
+        which of the texts have kana or Han. The result has the same shape; its cosines are rounded
+        to 6 decimals.
         """
         return np.where(has_cjk, _least(self, similarity, True), _least(self, similarity, False))
 
 
 @lru_cache(maxsize=256)
 def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
-    """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`."""
+    """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
+
+    `has_cjk` says whether a text of the pair has kana or Han.
+    """
     if similarity < 0.0 or similarity >= NEAR_COPY:
         return similarity
     anchor = scale.cjk_anchor if has_cjk else scale.anchor
@@ -105,8 +114,9 @@ _OWN = {
 }
 """Scales of known embedders, by the beginning of their fingerprints.
 
-They are fitted to pairs of natural memories that a reader judged. Pairs with kana or Han are not
-judged yet: a third of random ones lie above WordLlama's 0.70.
+They are fitted to pairs of natural memories that a reader judged. Pairs with kana or Han were not
+judged yet; WordLlama has a higher anchor for them, because a third of random pairs with such texts
+have a cosine above 0.70.
 """
 
 
