@@ -1,6 +1,7 @@
-"""Functions on strings: clean, normalise, tokenise, read numbers, tell the language, cut sentences.
+"""Functions on strings: clean, normalise, tokenise, read numbers, detect the language, cut
+sentences.
 
-This package does not know the class `Memory`.
+Nothing in this package depends on the class `Memory`.
 """
 
 import lazy_loader

@@ -22,7 +22,10 @@ _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\b((?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+)\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _CHUNK = re.compile("([^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+)")
-"""Matches characters between spaces, or between characters of a script that has no spaces."""
+"""Matches a run of characters between two spaces.
+
+Characters of a script that has no spaces also end the run.
+"""
 _OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
 _WORD_PARTS = re.compile("[-'’]")
 _PLAINLY_WRITTEN = re.compile(
@@ -30,30 +33,35 @@ _PLAINLY_WRITTEN = re.compile(
     r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
     re.ASCII,
 ).fullmatch
-"""Matches texts of plain words, numbers and punctuation, in which capitals have no meaning."""
+"""Matches a text in which only first letters of words are capitals, so that its case has no
+meaning.
+"""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
-"""Length limit, in characters, for a text that NFKC normalisation has expanded."""
+"""Length limit, in characters, for the result of NFKC normalisation, which can lengthen a text."""
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
-"""How many characters NFKC adds for each of these; for any other character it adds at most five."""
+"""How many characters NFKC adds to the text for each of these characters.
+
+For any other character, NFKC adds at most five.
+"""
 
 
 def clean(text: str) -> str:
     """Return the text without characters that a database, protocol or terminal may not accept.
 
-    Control characters are removed, except tabs and line ends. Lone surrogates become U+FFFD. White
-    space at both ends is removed.
+    Control characters other than tabs and line breaks are removed, and so is white space at both
+    ends. Each lone surrogate becomes U+FFFD.
     """
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 
 
 def normalise(text: str) -> str:
-    """Return the form of a text that is embedded.
+    """Return the form of a text from which its embedding is computed.
 
-    NFKC and casefold are applied, runs of white space become one space, and final full stops and
-    exclamation marks are dropped. A final question mark stays, because a question is not a
-    statement. Superscript digits and fractions keep a mark, since NFKC alone would turn 10² into
-    102. Codes such as aB3x keep their case.
+    NFKC and casefold are applied, each run of white space becomes one space, and full stops and
+    exclamation marks at the end are removed. A question mark at the end stays, because a question
+    is not a statement. A mark is put before superscript digits and fractions, because NFKC alone
+    would turn 10² into 102. Codes such as aB3x keep their case.
     """
     folded = " ".join(_folded(_compatible(text)).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
@@ -61,10 +69,12 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def identity(text: str) -> str:
-    """Return a normal form of a text: two texts count as the same text if their forms are equal.
+    """Return the form by which two texts are compared: they count as the same text if it is equal.
 
-    It differs from `normalise` in case: only plain words become lower case. Codes, words with a
-    capital inside and words in capitals keep their case, unless the whole text is in capitals.
+    NFKC is applied, with a mark that keeps 10² from becoming 102. Each run of white space becomes
+    one space. A full stop or exclamation mark at the end is removed, unless a "!" follows a code.
+    Plain words become lower case; codes, words with a capital inside and words in capitals keep
+    their case, unless the whole text is in capitals.
     """
     text = _compatible(text)
     if text.isascii() and _PLAINLY_WRITTEN(text):
@@ -94,9 +104,10 @@ def _plain_words_folded(text: str, *, shouted: bool) -> str:
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
-    """Return whether a chunk, without punctuation around it, is a word whose case has no meaning.
+    """Return whether a chunk is a word whose case has no meaning; punctuation around it is ignored.
 
-    `first`: whether it begins a sentence; `shouted`: whether the whole text is in capitals.
+    `chunk`: characters without a space. `first`: whether it begins a sentence. `shouted`: whether
+    the whole text is in capitals.
     """
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
     if len(word) == 1:
@@ -113,16 +124,18 @@ def _is_word_or_number(last: list[str]) -> bool:
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, with a mark where NFKC alone would change the meaning, as in 10²."""
+    """Return the text in NFKC, with a mark before characters whose meaning NFKC would change, as in
+    10².
+    """
     if unicodedata.is_normalized("NFKC", text):
         return text
     return nfkc("".join(map(_keep_apart, text)))
 
 
 def nfkc(text: str) -> str:
-    """Return the text in NFKC, or unchanged if the result would be too long.
+    """Return the text in NFKC, or the unchanged text if the result would be too long.
 
-    The limit is `_LONGEST_EXPANDED` characters, or the length of the text if that is greater.
+    The limit is `_LONGEST_EXPANDED` characters, or the length of `text` if it is longer.
     """
     longest = max(len(text), _LONGEST_EXPANDED)
     if len(text) + sum(more * text.count(char) for char, more in _EXPANDING.items()) > longest:
@@ -147,31 +160,41 @@ def _keep_apart(char: str) -> str:
 
 
 def text_key(text: str) -> str:
-    """Return the key of a text and of its vector: a hash of its `identity`, 32 hex digits."""
+    """Return the key of a text and of its vector: 32 hexadecimal digits.
+
+    Two texts have the same key if they differ only in ways that do not matter, such as white space.
+    The key is a hash of the normal form that `identity` returns.
+    """
     return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
 
 
 def visible(text: str) -> str:
     """Return the text without characters that are invisible or change the writing direction.
 
-    Zero-width joiners stay between letters of scripts that need them, and within an emoji.
+    Zero-width joiners stay within emoji and between letters of scripts that need them.
     """
     return text if text.isascii() else _JOINER.sub("", _UNSEEN.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """Return the visible text on one line: every run of white space becomes one space."""
+    """Return the text on one line, without invisible characters; each run of white space becomes a
+    space.
+    """
     return " ".join(visible(text).split())
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text on one line, with `...` in place of what exceeds `most` characters."""
+    """Return the text on one line, cut after `most` characters; "..." is added if it was cut."""
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 
 
 def clean_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value with all its strings and keys cleaned as by `clean`, but not trimmed."""
+    """Return a JSON value without control characters in its strings and keys; tabs and line breaks
+    stay.
+
+    Each lone surrogate becomes U+FFFD.
+    """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))
     if isinstance(value, list):

@@ -1,4 +1,6 @@
-"""Detect script and language, cut sentences, and find the dictionary form of English words."""
+"""Detect script and language, split texts into sentences, find the dictionary form of English
+words.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,22 @@ _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
 
 
 def has_cjk(text: str) -> bool:
-    """Return whether the text holds a Japanese or Chinese character (kana or Han)."""
+    """Return whether the text has a Japanese or Chinese character (kana or Han)."""
     return not text.isascii() and _CJK.search(text) is not None
 
 
 def is_japanese(text: str) -> bool:
-    """Return whether the text holds kana, which only Japanese has."""
+    """Return whether the text has kana, which only Japanese uses."""
     return not text.isascii() and _KANA.search(text) is not None
 
 
 def sentences(text: str) -> list[str]:
-    """Cut a text of any script into sentences, each with its final punctuation mark."""
+    """Split a text of any script into sentences; each keeps its final punctuation mark."""
     return [sentence.strip() for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]
 
 
 class Language(Enum):
-    """The languages that can be detected by their function words, and OTHER for all the rest."""
+    """The languages that can be detected; OTHER stands for every other language."""
 
     ENGLISH = "English"
     GERMAN = "German"
@@ -53,20 +55,26 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English words that are not also words of a language in `_SMALL_WORDS`, as "in" is in German."""
+"""English function words that no language of `_SMALL_WORDS` has; "in" is not in the set: it is
+German too.
+"""
 _SMALL_WORDS = {
     Language.GERMAN: frozenset(
         "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
         "zum zur vom beim im ein wurde wurden".split()
     ),
 }
-"""Function words of each language; they count only if the text has no word of `_ENGLISH_ALONE`."""
+"""The function words by which each language is detected.
+
+They count only if the text has no word of `_ENGLISH_ALONE`.
+"""
 
 
 def language_of(text: str) -> Language:
-    """Return the language that the function words of a text belong to.
+    """Return the language of a text, which is detected by its function words; never `JAPANESE`.
 
-    OTHER if it has none of a known language, or also some of an unknown one.
+    Returns OTHER if the text has no function word of a known language, if it also has some of an
+    unknown language, or if an English text has Japanese or Chinese characters.
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     if words.isdisjoint(_ENGLISH_ALONE):
@@ -94,7 +102,7 @@ _KEEPS_ITS_END = re.compile(r"(?:it(?<![vcn]it)|er|en|on|el|al|op|cus)$")
 class PlainForm(NamedTuple):
     """A word in its dictionary form.
 
-    `past`: whether the form in the text was a past or a participle.
+    `past`: whether the word in the text was a past tense or a past participle.
     """
 
     word: str
@@ -105,9 +113,9 @@ class PlainForm(NamedTuple):
 def plain_form(word: str) -> PlainForm:
     """Return the dictionary form of an English word: "slice" for "slicing" and "sliced".
 
-    `word` is in lower case. Only the endings of number, person and tense are removed. A stemmer
-    would also join words that differ in meaning (import, important), and then a wrong memory could
-    be retired.
+    `word` must be in lower case. Only endings of number, person and tense are removed. A stemmer
+    would also remove other endings, so that words with different meanings (import, important) would
+    become equal and a memory might be retired wrongly.
     """
     if word in PAST:
         return PlainForm(PAST[word], past=True)
@@ -130,7 +138,7 @@ def _without_ending(word: str) -> PlainForm:
 
 
 def _singular(word: str) -> str:
-    """Return the word without the s of the plural or of the third person."""
+    """Return the word without the -s of a plural or of the third person."""
     if not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -139,7 +147,7 @@ def _singular(word: str) -> str:
 
 
 def _restored(stem: str) -> str:
-    """Return the verb from which -ing or -ed was cut: plan for `plann`, hope for `hop`."""
+    """Return the verb from which -ing or -ed was cut off: "plan" for "plann", "hope" for "hop"."""
     if _DOUBLED.search(stem):
         return stem if stem.endswith(_KEEP_DOUBLE) else stem[:-1]
     if _ONE_SYLLABLE.search(stem):

@@ -1,4 +1,4 @@
-"""Write numbers in one form: twenty-one as 21, $5 as 5 dollars, 17:00 as 5 pm."""
+"""Write numbers in a standard form: twenty-one as 21, $5 as 5 dollars, 17:00 as 5 pm."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
 _GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
-"""Token keys that may change the number before them: 3rd, 5 pm, two hundred and six."""
+"""Keys of tokens that may change the number before them, as in 3rd, 5 pm or two hundred and six."""
 
 
 def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
@@ -45,7 +45,7 @@ _KEY = itemgetter(0)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
-    """Return the tokens of the number that starts at `start`, and the position after it."""
+    """Return the number that starts at `start` as tokens, and the position after it."""
     first = tokens[start]
     position = start + 1
     following, kind = tokens[position][:2] if position < len(tokens) else ("", "")
@@ -80,13 +80,13 @@ def _value(token: Token) -> float | None:
 
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
 _MOST_DIGITS = 15
-"""The number of digits that a float holds exactly; a longer number is treated as a code."""
+"""Numbers with more digits are treated as codes, because a float would not hold them exactly."""
 
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
-    """Return whether the number may be a version, so that 3.10 is not 3.1.
+    """Return whether the number may be a version, which must match exactly: 3.10 is not 3.1.
 
-    It ends with 0 after a point, and no unit or currency shows that it is an amount.
+    True if it has a decimal point and ends with 0, and no unit or currency makes it an amount.
     """
     key, after = tokens[start].key, tokens[start + 1 : start + 2]
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
@@ -97,7 +97,8 @@ def _is_version(tokens: Sequence[Token], start: int) -> bool:
 def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]:
     """Add up a number that is written in several words, such as "two hundred and six thousand".
 
-    `first`: the value of the word at `start`. Returns the number and the position after it.
+    `first`: the value of the word at `start`. Returns the number and the position after its last
+    word.
     """
     total, part, position = 0.0, first, start + 1
     in_words = not tokens[start].surface[:1].isdigit()
@@ -118,10 +119,11 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
 
 
 def _continues(total: float, part: float, token: Token) -> bool:
-    """Return whether a number word continues the number before it: twenty one, but not twenty ten.
+    """Return whether a number word belongs to the number before it: "twenty one", but not "twenty
+    ten".
 
-    `total`: the thousands and millions that are complete; `part`: the value of the words after
-    them.
+    `total`: the sum of the complete thousands and millions of that number. `part`: the value of its
+    words after them.
     """
     value = _value(token) if token.kind is Kind.NUMBER else None
     if value is None or value < 1 or token.surface[:1].isdigit():
@@ -133,9 +135,11 @@ def _continues(total: float, part: float, token: Token) -> bool:
 
 
 def _moment(first: Token, following: str) -> list[Token]:
-    """Return the tokens of a time of day or an ISO date in standard form; [] if it is neither.
+    """Return the tokens of a time of day or an ISO date in standard form, or [] for any other
+    token.
 
-    `following`: the key of the next token, which may be "am" or "pm".
+    `first`: the token of the time or date. `following`: the key of the next token, which may be
+    "am" or "pm".
     """
     date = _ISO_DATE.match(first.key)
     if date and 1 <= int(date[2]) <= 12:
@@ -155,7 +159,7 @@ def _moment(first: Token, following: str) -> list[Token]:
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
-    """Put months before their days, so that 3 May, the 3rd of May and May 3rd become equal."""
+    """Put each month before its day, so that 3 May, the 3rd of May and May 3rd become equal."""
     for position, token in enumerate(tokens):
         if token.key in MONTH_SET and token.kind is Kind.CONTENT:
             _name_day(tokens, position)
@@ -177,7 +181,9 @@ def _name_day(tokens: list[Token], month: int) -> None:
 
 
 def _day(token: Token) -> str:
-    """Return the token's number if it can be a day of the month (1 to 31), else ""."""
+    """Return the number of the token if it can be a day of the month (1 to 31), or "" if it
+    cannot.
+    """
     number = token.key.removesuffix(".")
     fits = len(number) <= 2 and number.isdecimal() and 1 <= int(number) <= 31
     return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""

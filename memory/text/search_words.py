@@ -1,7 +1,7 @@
-"""Terms by which keyword search finds a text, and forms in which a query is searched.
+"""Terms under which keyword search finds a text, and the forms in which a question is searched.
 
-Coverage needs every word of a text. Search is better without the words that only report who said
-something, such as "Mia mentioned that".
+Keyword search leaves out words that only report who said something ("Mia mentioned that"), whereas
+the comparison of two memories needs every word.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]+")
 
 
 def search_terms(text: str) -> list[str]:
-    """Return the terms under which keyword search finds a text, repeated as often as they occur.
+    """Return the terms under which keyword search finds a text, each as often as it occurs.
 
-    They are the content words in dictionary form, the numbers, and each Han character and pair of
-    neighbouring Han characters. The ledger stores them, so a change of this function needs a schema
-    migration that builds them again.
+    The terms are the content words in dictionary form, the numbers, each Han character, and each
+    pair of neighbouring Han characters. The ledger stores the terms, so any change of this function
+    needs a schema migration that computes them again.
     """
     found = [token.key.lower() for token in tokens(text) if token.kind in _TELLING]
     if text.isascii():
@@ -43,14 +43,17 @@ _REPORTING = frozenset(
     "say mention state note tell share reveal explain add express describe talk discuss report "
     "claim emphasize acknowledge recently currently remember".split()
 )
-"""Verbs and adverbs with which extracted memories often begin: "Mia mentioned that ..."."""
+"""Words that report who said something; many extracted memories begin with one: "Mia mentioned
+that".
+"""
 
 
 def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
-    """Return the content words and numbers of a text in dictionary form, in order, each once.
+    """Return the content words and numbers of a text in dictionary form, in order, without
+    repetitions.
 
-    Reporting verbs and the words of `user`, the user's name, are left out, because most memories of
-    a user have them.
+    `user`: the name of the user. The words of the name and reporting verbs such as "say" are left
+    out, because most of the user's memories have them.
     """
     known = _REPORTING | {token.key for name in _LETTERS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
@@ -66,15 +69,20 @@ _SELF = frozenset(
     "je j moi mon ma mes mien mienne "
     "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero".split()
 )
-"""Words of the first person; the last ones are Spanish verbs that need no pronoun."""
+"""Words of the first person.
+
+The last words are Spanish verbs in the first person, because Spanish often omits the pronoun.
+"""
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 
 
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
-    """Return the queries to search for: the question, and a second form if it is about "I" or "me".
+    """Return the queries to search for: the question, and a second form if it has a word such as
+    "I".
 
-    The second form has the user's name in front, because memories name the user: "Mia where do I
-    live?". The name does no harm if the word for "I" has another meaning.
+    The second form begins with the name of the user, because memories name the user: "Mia where do
+    I live?". If the word has another meaning in the question, the second form does no harm. `user`:
+    the name, or None if it is unknown; then only the question is returned.
     """
     asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_LETTERS(question.lower()))
     return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)

@@ -1,9 +1,10 @@
 """Signs and codes: the parts of a text that must match exactly.
 
-A sign (≤, →, 👍, :)), an operator, or a token with a digit, a symbol or a capital inside it (A+,
-C#, v1.2.0, @runa_k, 5 mW) is never read as a plain word. Before a text is cut into words, each is
-replaced by one word of letters that encodes it. What has several spellings (½ and 1/2, 14.30 Uhr
-and 14:30, a telephone number) is brought to one spelling first.
+They are signs (≤, →, 👍, :)), operators, and tokens with a digit, a symbol or a capital inside them
+(A+, C#, v1.2.0, @runa_k, 5 mW), and must not be read as plain words. Before a text is cut into
+words, each sign or code is replaced by a word of letters that encodes it. Before that, expressions
+with several spellings (½ and 1/2, 14.30 Uhr and 14:30, telephone numbers) are rewritten to a
+standard spelling.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ _UNUSUAL = re.compile(
     r"[^A-Za-z \n,.!?;'-]|[a-z][A-Z]|\.[A-Za-z]|(?<![A-Za-z])-|-(?![a-z])"
     r"| [IVX]+(?=\s*(?:$|[.,;:!?]))"
 ).search
-"""Finds the first thing in an ASCII text that may be more than plain words and punctuation."""
+"""Finds a character in an ASCII text that may not belong to plain words and punctuation."""
 
 
 @lru_cache(maxsize=8_192)
 def is_code(surface: str) -> bool:
-    """Return whether a token is a sign or a code, and not a plain word or number."""
+    """Return whether `surface`, a token as the text spells it, is a sign or a code.
+
+    False for plain words and numbers.
+    """
     return unified(surface).strip() == encoded(surface)
 
 
@@ -33,10 +37,9 @@ _WORD = re.compile(r"[^\W\d_]+").findall
 
 
 def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Return the words that only one text writes in capitals while the other has them in small
-    letters.
+    """Return the words in capitals of either text that the other text has only in lower case.
 
-    Example: IT is not it.
+    Example: "IT" and "it". Words of a text that is all in capitals are left out.
     """
     found = []
     for one, other in ((a, b), (b, a)):
@@ -55,9 +58,10 @@ _PREDICATE = re.compile(
 
 
 def is_other_list(a: str, b: str) -> bool:
-    """Return whether both texts are a heading with a list after it, and the headings are the same.
+    """Return whether both texts are a heading and a list, with equal headings.
 
-    Such a list is taken as complete, so a longer list does not cover a shorter one.
+    Example: "Colours: red, blue". Such a list counts as complete, so a longer list does not cover a
+    shorter list.
     """
     left, right = _LABELLED(a), _LABELLED(b)
     if left is None or right is None or left[1].casefold() != right[1].casefold():
@@ -77,12 +81,14 @@ _FROM_HEX = str.maketrans("0123456789abcdef", _NIBBLES)
 
 
 def encoded(code: str) -> str:
-    """Return a word of ASCII letters that encodes a sign or a code; `decoded` reverses it."""
+    """Return a word of ASCII letters that stands for a sign or a code; `decoded` turns it back."""
     return _MARK + code.encode().hex().translate(_FROM_HEX)
 
 
 def decoded(word: str) -> str:
-    """Return the sign or code that a word of `encoded` stands for; "" for an ordinary word."""
+    """Return the sign or code that a word made by `encoded` stands for, or "" for an ordinary
+    word.
+    """
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
         return ""
@@ -90,9 +96,10 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with signs and codes encoded as one word each, and numbers and dates unified.
+    """Return the text with each sign or code encoded as one word, and with numbers and dates
+    unified.
 
-    Numbers and dates with several spellings are brought to one.
+    Numbers, dates and times with several spellings get a standard spelling.
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
@@ -114,7 +121,10 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹]")
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, but keep 10² apart from 102, and 1½ from 11/2."""
+    """Return the text in NFKC, but with a mark in 10² and a space in 1½.
+
+    NFKC alone would make them 102 and 11/2.
+    """
     if text.isascii():
         return text
     text = _RAISED.sub(lambda raised: f"^{raised.group()}", text)
@@ -154,7 +164,9 @@ _GLUED = re.compile(
 
 
 def _one_form(text: str) -> str:
-    """Write dates, times, telephone numbers, Roman numerals and decimal commas in one spelling."""
+    """Write dates, times, telephone numbers, Roman numerals and decimal commas in a standard
+    spelling.
+    """
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
     if not _DIGIT(text):
@@ -222,7 +234,7 @@ _SMALL = frozenset(
     "ihr mein dein sein nicht nichts nie kein keine der die das ein eine und oder im am um "
     "zu".split()
 )
-"""Function words that are names if they stand in quotation marks."""
+"""Function words that count as names if they are in quotation marks."""
 
 
 def _operator(found: re.Match[str]) -> str:
@@ -231,7 +243,7 @@ def _operator(found: re.Match[str]) -> str:
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """Encode a function word in quotation marks, because it is a name: the film "It"."""
+    """Encode a function word in quotation marks, because it is a name, as in the film "It"."""
     word = found[1]
     name = encoded('"' + word.lower() + '"')
     return f" {name} " if word.lower() in _SMALL else found.group()
@@ -256,9 +268,10 @@ _PARTS = re.compile("['’-]")
 
 
 def _chunk(chunk: str, shouted: bool) -> str:
-    """Return a run of characters without spaces as it is, or encoded as one word if it is a code.
+    """Return a run of characters without spaces, encoded as one word if it is a code.
 
-    `shouted`: whether the whole text is in capitals; plain words then become lower case.
+    `shouted`: whether the whole text is in capitals; plain words then become lower case. Any other
+    run stays unchanged, except that markup around it and a "#" before a number are removed.
     """
     bare = chunk.lstrip(_OPENING)
     core = bare.rstrip(_CLOSING)
@@ -277,9 +290,9 @@ def _chunk(chunk: str, shouted: bool) -> str:
 
 
 def _has_capital_inside(word: str) -> bool:
-    """Return whether capitals make a word a code, as in iPhone and Objective-C.
+    """Return whether a capital or a full stop makes a word a code, as in iPhone and Objective-C.
 
-    O'Brien, Wi-Fi and NASA are not codes.
+    O'Brien, Wi-Fi, NASA and U.S. are not codes.
     """
     if "." in word:
         return not (

@@ -1,6 +1,6 @@
-"""Cut a text of any script into tokens (words, numbers, signs, stops), each with its kind.
+"""Split a text of any script into tokens (words, numbers, signs, punctuation), each with its kind.
 
-Scripts with spaces are cut into words. Hiragana is cut into endings and particles. A run of Han
+Scripts with spaces are split into words. Hiragana is split into endings and particles. A run of Han
 characters is one word in Japanese, and one token per character in Chinese.
 """
 
@@ -36,9 +36,10 @@ from memory.text.vocabulary import (
 class Kind:
     """Kinds of tokens, by what they contribute to a statement.
 
-    SCALE is a number word such as "thousand". TURNING is a word that changes the whole statement,
-    such as "might" or "had". GOVERNING is a preposition, PARTICLE its Japanese counterpart. PERSON
-    is a pronoun. FILLER is a word that may be left out. STOP is punctuation.
+    CONTENT is a word with a meaning of its own, such as a noun or a verb. SCALE is a number word
+    such as "thousand". NOT is a negation. TURNING is a word that changes the whole statement, such
+    as "might" or "had". GOVERNING is a preposition, PARTICLE a Japanese particle. PERSON is a
+    pronoun. FILLER is a word that may be left out. STOP is punctuation.
     """
 
     CONTENT = "content"
@@ -57,25 +58,29 @@ class Token(NamedTuple):
     """A word, number, sign or punctuation mark of a text."""
 
     key: str
-    """The same for all forms and synonyms of a word; "" for punctuation."""
+    """The form by which tokens are compared, equal for all forms and synonyms of a word; "" for
+    punctuation.
+    """
     kind: str
     surface: str
-    """The form in the text."""
+    """The token as the text spells it."""
     past: bool = False
-    """Whether the form is a past."""
+    """Whether the token is a past form."""
     participle: bool = False
-    """Whether the form can be a participle, as "cut" can.
+    """Whether the word can be a past participle, as "cut" can.
 
-    In Japanese that was read with a dictionary: whether the word is a verb.
+    For a Japanese word that was read with a dictionary, whether it is a verb.
     """
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
-"""Kinds of tokens that state something by themselves."""
+"""Kinds of tokens that have a meaning of their own."""
 
 
 def is_name(token: Token) -> bool:
-    """Return whether the token is a content word with a capital, like a name."""
+    """Return whether the token is a content word with an initial capital, so that it may be a
+    name.
+    """
     return token.kind is Kind.CONTENT and token.surface[:1].isupper()
 
 
@@ -108,12 +113,14 @@ def tokens(text: str) -> list[Token]:
 
 
 _LONG = 40_000
-"""Length in characters above which a text is cut before a regular expression reads it."""
+"""Length in characters above which a text is cut in two before it is tokenised."""
 
 
 @lru_cache(maxsize=32_768)
 def _alphabetic(piece: str) -> Token:
-    """Return the token of a word, a number, a sign or a punctuation mark."""
+    """Return the token of a word of a script with spaces, a number, a sign or a punctuation
+    mark.
+    """
     if piece[0].isalpha():
         return word_token(piece)
     if piece[-1].isdigit():
@@ -129,7 +136,7 @@ _STOP = Token("", Kind.STOP, "")
 
 
 def _digits(number: str) -> str:
-    """Return a number without commas between thousands, and with "-" as its minus sign."""
+    """Return a number without its thousands separators (commas), and with "-" as its minus sign."""
     return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
 
 
@@ -158,14 +165,14 @@ def word_token(word: str) -> Token:
 
 _SHORT = 3
 _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
-"""Abbreviations that are units in small letters, but not in capitals."""
+"""Abbreviations that mean a unit in lower case, but not in capitals."""
 
 
 def _short_or_single(word: str) -> str:
-    """Return the word if its case has a meaning, else "".
+    """Return the word if its case is part of its meaning, or "" if it is not.
 
-    That is a single capital letter (vitamin K), or a unit of two letters with a capital (Mb is not
-    MB).
+    It is for a single capital letter (vitamin K) and for units of two letters with an initial
+    capital (Mb is not MB).
     """
     if len(word) == 1:
         return word if word.isascii() and word.isupper() and word not in "AI" else ""
@@ -186,7 +193,10 @@ _ONE_FORM = (
 
 
 def _read(low: str) -> tuple[str, str, bool]:
-    """Return the key and the kind of a word in lower case, and whether its form is a past."""
+    """Return the key and the kind of a word, and whether it is a past form; `low` is in lower case.
+
+    The key is the form by which words are compared.
+    """
     if low in _CLOSED:
         return *_CLOSED[low], False
     plain = plain_form(low)
@@ -210,14 +220,14 @@ _HAN_ZH_FILLERS = frozenset("的了着地得在正是")
 
 
 _DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}
-"""Endings in kana that only mark a past, each with the key of its token."""
+"""Endings in kana that only mark a past, each with the key under which it is compared."""
 
 
 @lru_cache(maxsize=32_768)
 def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
-    """Return the tokens of one piece of a text that is not all ASCII.
+    """Return the tokens of one piece of a text that has characters other than ASCII.
 
-    `japanese`: whether the text is Japanese; otherwise Han characters are read as Chinese.
+    `japanese`: whether the text is Japanese; if not, Han characters are read as Chinese.
     """
     first = piece[0]
     if "\u3400" <= first <= "\u9fff" or "\uf900" <= first <= "\ufaff" or first == "々":
@@ -230,14 +240,17 @@ def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
 
 
 def _kana_spelling(text: str) -> str:
-    """Return a katakana word in a standard spelling: ヴァ as バ, without a long mark at the end."""
+    """Return a katakana word in a standard spelling: バ for ヴァ, and no long mark at the end."""
     for pair in "ヴァバ ヴィビ ヴェベ ヴォボ ウィウイ ウェウエ ウォウオ ティチ".split():
         text = text.replace(pair[:2], pair[2:])
     return text.rstrip("ー") or text
 
 
 def _han_run(run: str) -> Iterator[Token]:
-    """Yield the tokens of a run of kanji as one word, after a number if a counter follows it."""
+    """Yield the tokens of a run of Han characters in a Japanese text.
+
+    The run is one word; but a number at its beginning is a separate token if a counter follows it.
+    """
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
         yield Token(han_value(number.group()), Kind.NUMBER, number.group())
@@ -247,7 +260,10 @@ def _han_run(run: str) -> Iterator[Token]:
 
 
 def _han_characters(run: str) -> Iterator[Token]:
-    """Yield one token per character of a run of Chinese, but one for a number before a counter."""
+    """Yield the tokens of a run of Han characters in a Chinese text.
+
+    Each character is a token; but a number is one token if a counter follows it.
+    """
     position = looked_at = 0
     while position < len(run):
         number = _HAN_NUMBER.match(run, position) if position >= looked_at else None
@@ -263,7 +279,7 @@ def _han_characters(run: str) -> Iterator[Token]:
 
 
 def han_value(digits: str) -> str:
-    """Return the value of a number in Han numerals, as decimal digits: "21" for 二十一."""
+    """Return the value of a number in Han numerals as decimal digits: "21" for 二十一."""
     if all(digit in _HAN_DIGITS for digit in digits):
         return "".join(str(_HAN_DIGITS[digit]) for digit in digits).lstrip("0") or "0"
     total, part, digit = 0, 0, 0
@@ -304,7 +320,7 @@ _ROLE = {"が": "は", "へ": "に"}
 _NEGATED = re.compile(
     "なかった|ない|なく|ずに|(?<!とりあえ)(?<=[かがさたなばらわえけげせぜてでねべめれきぎしちにびみり])ず$"
 )
-"""Matches negated verb endings. The last alternative matches 止まらず but not まず ("first")."""
+"""Finds negated verb endings. The last alternative finds 止まらず but not まず ("first")."""
 _WISHED = re.compile("た(?:い|く|かった)(?:$|[とのでがわよね])")
 _EMPTY = frozenset(
     "いる ある する して さん ちゃん くん さま だ て い る です という いて あて "
@@ -315,8 +331,8 @@ _EMPTY = frozenset(
 def kana_tokens(run: str) -> tuple[Token, ...]:
     """Return the tokens of a run of hiragana.
 
-    The run is an ending, a particle or an independent word. A negation and a wish ("want to")
-    become tokens of their own before these.
+    The run is an ending, a particle, a word, or a particle with a word after it. If it contains a
+    negation or a wish ("want to"), a token for it precedes the other tokens.
     """
     plain = run
     for pattern, short in _POLITE:
@@ -341,7 +357,7 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
 def _role(particle: str) -> str:
     """Return the role that a Japanese particle gives to the word before it.
 
-    は and が give the same role, and so do へ and に.
+    The role is the particle itself, but が is returned as は, and へ as に.
     """
     if particle == "までに":
         return particle

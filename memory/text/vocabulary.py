@@ -10,7 +10,7 @@ NEGATIONS = frozenset(
     "ne pas jamais sans aucun aucune nunca jamás ningún ninguna não sem sin nessuno senza "
     "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без".split()
 )
-"""Words for "not" in many languages; files in `coverage/languages` may add more."""
+"""Words for "not" in many languages; the files in `coverage/languages` may list more."""
 NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 
 TURNING = frozenset(
@@ -26,7 +26,8 @@ TURNING = frozenset(
     "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
-"""Words that turn a statement into a wish, a doubt, a past or a part, such as "might" and "had".
+"""Words such as "might" and "had": with them, a statement is a wish, a doubt, past, or true in
+part.
 
 Verbs are in dictionary form.
 """
@@ -39,19 +40,21 @@ FILLERS = frozenset(
     "is are am be been being it its itself own such "
     "well oh yes".split()
 )
-"""Words that may be left out without a change of meaning; forms of "be" are among them."""
+"""Words that can be left out without a change of meaning, such as articles and forms of "be"."""
 
 SHADES = frozenset(
     "just very quite too extremely incredibly highly super rather pretty again such own well "
     "then so totally completely".split()
 )
-"""Fillers that state something nevertheless: a difference in them is a difference in meaning."""
+"""Fillers that do have a meaning: two texts that differ in such a word differ in meaning."""
 
 EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""Fillers that count only after a negation: "not really" differs from "not"."""
+"""Fillers that matter only after a negation: "not really" differs from "not", "really" does not
+matter.
+"""
 
 GOVERNING = {
     "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
@@ -59,7 +62,7 @@ GOVERNING = {
     "to": "to", "from": "from", "than": "than", "over": "over", "through": "through",
     "across": "through",
 }  # fmt: skip
-"""Prepositions, each with its key; those with the same key count as equal ("in" and "on")."""
+"""Prepositions, each with the key by which it is compared; "in" and "on" have the same key."""
 
 NARROWING = frozenset(
     # quantity
@@ -80,10 +83,10 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words after which an added word narrows the statement: "all big cats" says less than "all
-cats".
+"""English words that limit a statement to a part, such as "all", "most" or "second".
 
-The second tallest is not the tallest, and a toy gun is not a gun.
+With such a word, an extra word changes the statement: "all cats" says more than "all big cats", and
+the second tallest is not the tallest.
 """
 
 PRIVATIVE = frozenset(
@@ -104,7 +107,9 @@ CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
     "lest except excluding besides unlike instead until till".split()
 )
-"""English words that introduce a condition, an alternative or an exception."""
+"""English words that introduce a condition, an alternative or an exception, such as "if" and
+"unless".
+"""
 
 DOUBTS = frozenset(
     "might may could would should must ought perhaps maybe probably possibly presumably apparently "
@@ -113,10 +118,12 @@ DOUBTS = frozenset(
     "hope wish want expect plan intend consider hesitate try attempt promise threaten pretend "
     "dream need deem opinion according rumor".split()
 )
-"""English words that mark a statement as uncertain, planned, wished or only claimed."""
+"""English words that make a statement uncertain, planned, wished for or merely claimed."""
 
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
-"""English words that report a statement. Who said a whole statement also said each part of it."""
+"""English verbs that report a statement: whoever said the whole statement also said each part of
+it.
+"""
 
 MUTUAL = {
     word: preposition
@@ -126,7 +133,7 @@ MUTUAL = {
     }.items()
     for word in words.split()
 }
-"""Relations that hold in both directions, in dictionary form, with the preposition they take.
+"""Relations that hold in both directions, in dictionary form, with the preposition that they take.
 
 Example: "marry" takes "to", since "Mia is married to Tom" also says that Tom is married to Mia.
 """
@@ -140,7 +147,7 @@ MEASURES = frozenset(
     # kinds, and names of places and times
     "kind sort type city town village island state republic county month year".split()
 )
-"""Nouns before "of" that name no other thing: a cup of tea is tea, the city of Rome is Rome."""
+"""Nouns that do not name a separate thing if "of" follows: a cup of tea is tea."""
 
 CAUSAL_NOUNS = frozenset(
     "account sake view light hope fear reason cause behalf case order purpose".split()
@@ -156,9 +163,9 @@ NO_IDIOMS = {
     }.items()
     for preposition, noun in (pair.split() for pair in pairs.split("|"))
 }
-"""Idioms of a preposition, "no" and a noun. The value: whether the idiom negates the statement.
+"""Idioms made of a preposition, "no" and a noun, and whether each negates the statement.
 
-True for "by no means", False for "in no time".
+True for "by no means", False for "in no time". The key of an item is (preposition, noun).
 """
 
 RELATIONAL = frozenset(
@@ -166,10 +173,10 @@ RELATIONAL = frozenset(
     "niece nephew grandmother grandfather friend boss colleague neighbor teacher doctor owner name "
     "address birthday".split()
 )
-"""Nouns for something that each person has: "the mother of Mia" means "Mia's mother"."""
+"""Nouns for a relation to a person, such as "mother": "the mother of Mia" means "Mia's mother"."""
 
 GIVING = frozenset("give send lend show hand bring offer".split())
-"""Verbs after which the receiver may come first: "gave Leo a book" means "gave a book to Leo"."""
+"""Verbs that allow the receiver before the thing: "gave Leo a book" means "gave a book to Leo"."""
 
 POSITIVE_EST = frozenset(
     "west rest test guest forest interest request protest honest modest harvest nest chest contest "
@@ -187,7 +194,7 @@ NO_ADVERBS = frozenset(
     "hardly barely scarcely nearly simply merely mostly partly possibly probably supposedly "
     "reportedly allegedly apparently".split()
 )
-"""Words that end in -ly but are not adverbs of manner, so they may not change their position."""
+"""Words that end in -ly but are not adverbs of manner, so they cannot move within a sentence."""
 
 PRONOUNS = {
     word: person
@@ -255,7 +262,7 @@ TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
     "week month year day summer winter spring autumn last next every each am pm lately "
     "daily weekly monthly yearly early late".split()
 ) | {"in no time"}  # fmt: skip
-"""Words of time; a phrase made of them may stand at either end of a sentence."""
+"""Words for times; a phrase that consists of them may stand at either end of a sentence."""
 
 UNITS = {
     name: unit
@@ -311,9 +318,9 @@ PAST = {
     )
     for form in forms.split(",")
 }
-"""Irregular pasts and participles, each with its verb in dictionary form.
+"""Irregular past tenses and participles, each with the dictionary form of its verb.
 
-"saw" and "found" are always read as pasts, although they are other words too. This is harmless,
+"saw" and "found" always count as pasts, although they can also be other words. This does no harm,
 because both texts of a comparison are read in the same way.
 """
 
@@ -355,7 +362,7 @@ BE = frozenset({"is", "are", "be", "been", "being", "am"})
 WAS = frozenset({"was", "were"})
 AUXILIARIES = frozenset({"have", "do"})
 WHICH = frozenset({"which", "that", "who"})
-"""Words that begin a relative clause about the word before them."""
+"""Words that begin a relative clause about the noun before them."""
 
 # --- a small thesaurus of everyday English, strict on purpose -------------------------------------
 
@@ -387,16 +394,16 @@ therefore thus hence consequently
 """
 
 GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split("|"))
-"""Groups of synonyms in dictionary form; the first word represents its group.
+"""Groups of synonyms in dictionary form; the first word of a group represents the group.
 
-Two words share a group only if they can replace each other in every everyday sense. Words that
-differ in degree (like and love), words for a kind of the other (dog and poodle) and words that
-differ in one sense (finish and end, job and work) do not. The tests have an example and a
+Two words are in one group only if they can replace each other in every everyday sense. Not in one
+group: words that differ in degree (like and love), a word and a kind of it (dog and poodle), and
+words that differ in one sense (finish and end, job and work). The tests have an example and a
 counterexample for each group.
 """
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
-"""The word that represents a group of synonyms, for each word of the group in dictionary form."""
+"""For each English synonym in dictionary form, the word that represents its group."""
 
 SAME_IN_JAPANESE = {
     word: group.split()[0]
@@ -408,4 +415,4 @@ SAME_IN_JAPANESE = {
     )
     for word in group.split()
 }  # fmt: skip
-"""The word that represents a group of synonyms, for each Japanese word of the group."""
+"""For each Japanese synonym, the word that represents its group."""
