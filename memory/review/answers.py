@@ -1,4 +1,7 @@
-"""How judges' proposals and people's answers about a group of near-copies become decisions."""
+"""Turns a person's answer about a group of near-copies into a decision, and applies it.
+
+Judges (a model, or the free judge that needs no model) may propose the decision to the person.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +24,25 @@ from memory.text import identity
 
 _BY_PERSON = "by a person"
 _CALLS = 8
-"""The most model calls for one proposal, retries included."""
+"""The most model calls for one proposal, repeated calls included."""
 Selection = tuple[str, frozenset[str]]
-"""The key of a group's card, and the ids of the members that the person left out."""
+"""A group without some members: the key of its card, and the ids of the members left out."""
 
 
 class Given(NamedTuple):
-    """An answer was applied; `number` is that of its decision in the ledger."""
+    """The result of an answer that was applied. `number` is the number of its decision."""
 
     number: int
     repeated: bool = False
-    """Whether the same answer had been applied before, so that nothing was done now."""
+    """Whether a person had given the same answer before, so that nothing was changed now."""
 
 
 class Refused(NamedTuple):
-    """An answer was not applied, for the reason `why`; nothing was changed."""
+    """The result of an answer that was not applied. `why` is the reason; nothing was changed."""
 
     why: str
     may_insist: bool = False
-    """Whether the only objection is to the person's text, which they may insist on."""
+    """Whether the only problem is that a check rejects the person's text. They may insist on it."""
 
 
 Outcome = Given | Refused
@@ -47,19 +50,22 @@ Outcome = Given | Refused
 
 @dataclass(frozen=True)
 class _Group:
-    """The group that an answer is about, as it is now, planned without the members left out."""
+    """The group that an answer is about, in its present state.
+
+    `plan` is the rules' plan for the group without the members that the person left out.
+    """
 
     plan: RoundPlan
     members: tuple[Memory, ...]
-    """All members, oldest to newest."""
+    """All members of the group, oldest first."""
     rest: tuple[Memory, ...]
-    """The members that are not left out, oldest to newest."""
+    """The members that the person did not leave out, oldest first."""
     similarity: float
     """The similarity of the two least similar members."""
 
 
 class Answers:
-    """Applies one person's answers. Their decisions get the run name `run`, which `undo` takes."""
+    """Applies people's answers. Their decisions are recorded under the run name `run`."""
 
     def __init__(self, store: MemoryStore, rules: Rules, run: str) -> None:
         self.run = run
@@ -69,15 +75,15 @@ class Answers:
     def give(self, answered: Answered, proposal: Decision | None = None) -> Outcome:
         """Apply an answer in one transaction; refuse it if a member has changed since it was shown.
 
-        `proposal` is the model's decision that the page showed, about the members that are not left
-        out; None if the page showed no proposal. An answer that was already applied is not applied
-        again.
+        `proposal`: the decision of a judge that the page showed for this group, without the members
+        left out; None if the page showed none. If a person gave the same answer before, nothing is
+        changed.
 
         Raises: LedgerError, EmbeddingError.
         """
         answered = answered.plain
         with self._store.ledger.reading() as reader:
-            earlier = _earlier(reader, answered)
+            earlier = _same_answer_before(reader, answered)
             snapshot = snapshot_of(reader, [member.id for member in answered.members])
         if earlier is not None:
             return Given(earlier, repeated=True)
@@ -92,7 +98,7 @@ class Answers:
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer of this run and open its question again.
+        """Undo the last answer of this run that is not undone yet, and open its question again.
 
         Return the undone decision; None if there is none left to undo.
 
@@ -126,7 +132,7 @@ class Answers:
             decision = _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}")
             return replace(decision, distinct=(), pending=True)
         if answered.answer is ReviewAnswer.SAME:
-            return _the_same(answered, group)
+            return _as_same(answered, group)
         if answered.text is not None:
             return self._written(answered.text, answered.insist, group)
         if proposal is not None:
@@ -134,10 +140,10 @@ class Answers:
         return _as_planned(answered, group)
 
     def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
-        """Return a decision that merges the members not left out into the person's own text.
+        """Return a decision that merges the members not left out into `text`, which a person wrote.
 
-        Refuse it if the check finds that the text loses or adds something, unless the person
-        insists.
+        Return Refused if the word check finds that the text loses or adds something, unless
+        `insist`.
         """
         found = verify_by_words(text, [member.content for member in group.rest])
         believed = found.belief is Belief.BELIEVED
@@ -158,7 +164,7 @@ def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
 
 
 def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Iterator[str]:
-    """Yield the reasons for which an answer cannot be applied; none if it can."""
+    """Yield the reasons why an answer cannot be applied; nothing if it can be applied."""
     names = [member.id for member in answered.members]
     if len(set(names)) < max(2, len(names)):
         yield "a group needs two or more different members"
@@ -178,9 +184,10 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
 
 
 def change_since(name: str, shown: str, row: Row | None) -> str:
-    """Say what has changed about a memory since a person saw it; "" if nothing has.
+    """Say in words what has changed about a memory since a person saw it; "" if nothing has.
 
-    `shown` is the hash of the text that they saw, `row` the memory's present row, if any.
+    `name` is the memory's id, `shown` the hash of the text that the person saw, and `row` the
+    memory's present row, or None if it has none.
     """
     if row is None or row.forgotten:
         return f"{name} does not exist any more"
@@ -189,8 +196,11 @@ def change_since(name: str, shown: str, row: Row | None) -> str:
     return "" if content_hash(row.memory.content) == shown else f"{name} has another text now"
 
 
-def _earlier(reader: Reader, answered: Answered) -> int | None:
-    """Return the number of a decision, not undone, by which a person already gave this answer."""
+def _same_answer_before(reader: Reader, answered: Answered) -> int | None:
+    """Return the number of the decision by which a person already gave this answer.
+
+    Return None if there is no such decision, or if it was undone.
+    """
     names = {member.id for member in answered.members}
     for record in reader.decisions.about(answered.members[0].id) if answered.members else ():
         standing = record.by_person and not record.undone
@@ -200,7 +210,10 @@ def _earlier(reader: Reader, answered: Answered) -> int | None:
 
 
 def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
-    """Whether a recorded decision, about the same members, did what this answer asks for."""
+    """Return whether a recorded decision did what this answer asks for.
+
+    The caller has checked that both are about the same members.
+    """
     if answered.answer is ReviewAnswer.LATER:
         return record.left_for_later and record.pending
     if answered.answer is ReviewAnswer.KEEP_ALL:
@@ -226,7 +239,8 @@ def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool
 def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
     """Return a decision that carries out the rules' plan for the members not left out.
 
-    Refuse if the rules have no plan, or not the one that the person saw.
+    Return Refused if the rules have no plan, or if they would retire other members than the person
+    was shown.
     """
     planned = group.plan.groups[0].replacement
     if planned is None:
@@ -237,10 +251,11 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
     return _decision(group, Action.REPLACE, why, planned.survivors)
 
 
-def _the_same(answered: Answered, group: _Group) -> Decision:
-    """Return a decision by which one member replaces all others that are not left out.
+def _as_same(answered: Answered, group: _Group) -> Decision:
+    """Return a decision by which one member replaces all other members that are not left out.
 
-    This is the member that the person chose, else one that covers all others, else the newest.
+    The one that stays is the member that the person chose. If they chose none, it is a member whose
+    text states everything that the others say, or else the newest member.
     """
     chosen = next((member for member in group.rest if member.id == answered.stays), None)
     if chosen is not None:
@@ -254,7 +269,7 @@ def _the_same(answered: Answered, group: _Group) -> Decision:
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
-    """Return a decision that carries out a model's proposal, with the pairs it calls distinct."""
+    """Return a decision that carries out a judge's proposal, with the pairs it calls distinct."""
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
     survivors = [_with_values_of(group.members, survivor) for survivor in proposal.survivors]
     decision = _decision(group, proposal.action, why, survivors)
@@ -276,9 +291,9 @@ def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
 def _decision(
     group: _Group, action: Action, reason: str, survivors: Sequence[Survivor] = ()
 ) -> Decision:
-    """Return a person's decision about the group.
+    """Return a decision about the group, recorded as made by a person.
 
-    It marks the members left out as distinct from the other members and from the survivors.
+    It marks each member that was left out as distinct from every other member and every survivor.
     """
     names = dict.fromkeys(member.id for member in group.rest)
     names |= dict.fromkeys(survivor.memory.id for survivor in survivors)
@@ -299,17 +314,17 @@ def _decision(
 
 @dataclass(frozen=True)
 class Proposal:
-    """A decision that a judge proposes. It is applied if a person agrees."""
+    """The decision that a judge (named `by`) proposes. It is applied only if a person agrees."""
 
     by: str
     decision: Decision
 
     @property
     def token(self) -> str:
-        """A 16-digit hexadecimal hash of the proposal.
+        """A hash of the proposal, 16 hexadecimal digits.
 
-        The page sends it back with the answer, to make sure that the proposal is still the one
-        shown.
+        The page sends it back with the answer. So an answer to a proposal that has changed is
+        noticed.
         """
         parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:
@@ -323,18 +338,25 @@ class Proposal:
 
 
 class Proposals:
-    """Asks judges about groups, and keeps the latest proposal for each selection of members."""
+    """Asks judges about groups, and keeps the latest proposal for each group in `latest`.
+
+    A group counts as another one if other members are left out.
+    """
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
-        """`judges` by name, the free one first. `budget_s`: seconds to wait for one proposal."""
+        """`judges` maps names to judges; the first one is free and needs no model.
+
+        `budget_s`: the most seconds to wait for one proposal.
+        """
         self.judges = judges
         self.latest: dict[Selection, Proposal] = {}
         self._budget_s = budget_s
 
     async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
-        """Ask the judge named `by` once about the only group of a plan.
+        """Ask the judge named `by` once about a group; keep and return its proposal.
 
-        If the judge fails, the result is a proposal with `failed`.
+        `plan` contains only this group, without the members left out. If the judge gives no usable
+        answer, the proposal's `failed` is true.
         """
         question = _question_about(plan)
         decision = await self.judges[by].decide(question, self._asking(), most_answers=1)
@@ -342,10 +364,10 @@ class Proposals:
         return self.latest[selection]
 
     async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
-        """Ask the judge named `by` about several groups of one scope in one question (a page).
+        """Ask the judge named `by` about several groups in one question, and keep its proposals.
 
-        Each plan has one group. Return the selections that got a proposal. If the answer joins
-        members of two groups, those groups get none.
+        The groups belong to one scope, and each plan contains one group. Return the groups that got
+        a proposal. If the answer joins members of two groups, neither of the two gets a proposal.
 
         Raises: ModelError.
         """
@@ -367,7 +389,7 @@ class Proposals:
 
 
 def _question_about(plan: RoundPlan) -> Question:
-    """Return one question about all members of a plan's only group."""
+    """Return a question about all members of the plan's only group."""
     [group] = plan.groups
     if group.question is not None and group.replacement is None:
         return group.question

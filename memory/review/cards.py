@@ -20,34 +20,38 @@ _REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
 
 class CardMember(Frozen):
-    """One memory of a card, with its text as the decision found it, and what happens to it."""
+    """A member of a group: its text before the decision, and what the decision does with it."""
 
     id: str
     content: str
     content_hash: str
-    """The hash of the exact text (see `content_hash`)."""
+    """The hash of `content`, 16 hexadecimal digits; it shows whether the text has changed."""
     user: str | None
     timestamp: datetime
     fate: str
-    """What happens to the memory.
+    """What happens to the memory, as one of five words.
 
-    `keep`: it stays; `retire`: another one replaces it; `judge`: it needs a decision; `beside`: the
-    decision about the other members left it alone; `forgotten`: it has been erased since.
+    `keep`: it stays. `retire`: another memory replaces it. `judge`: a model or a person must decide
+    about it. `beside`: it stays, as the decision was only about other members. `forgotten`: it was
+    erased after the decision.
     """
     alike: float | None
-    """The similarity to the group's newest memory; None for that memory, or if not recorded."""
+    """The similarity to the group's newest member; None for that member, or if not recorded."""
 
 
 class KeptText(Frozen):
-    """A memory that is live after a decision: its text, and the members that it stands for."""
+    """A memory that a decision leaves live, and the members whose place it takes."""
 
     id: str
     text: str
-    """Empty if the text was undone or forgotten since."""
+    """The text; empty if it is not known because it was undone or forgotten after the decision."""
     members: tuple[int, ...]
-    """The positions, from 0, of the card's members that this text stands for, itself included."""
+    """The positions in the card's `members`, from 0, of the members that the text stands for.
+
+    If the text is itself that of a member, the position of this member is included.
+    """
     is_new: bool
-    """Whether the text was newly written, and is not the text of a member."""
+    """Whether the text was written by the decision and differs from the texts of all members."""
 
 
 class Recorded(Frozen):
@@ -59,15 +63,18 @@ class Recorded(Frozen):
     by: str
     verified: str | None
     cosine: float | None
-    """The cosine from which the similarity was computed; None if the two are equal."""
+    """The cosine behind the card's similarity; None if the two numbers are equal."""
     pending: bool
     undone: bool
     reversible: bool
-    """Whether `undo` can reverse decisions of this kind."""
+    """Whether decisions of this kind can be undone."""
 
 
 class Card(Frozen):
-    """A group of memories for display: members (oldest first), what happens to them, and why."""
+    """A group of memories for display: its members, oldest first, and what happens to them and why.
+
+    `recorded` is None if the decision is only planned.
+    """
 
     key: str
     """A hash that identifies the members and their exact texts (see `card_key`)."""
@@ -81,9 +88,9 @@ class Card(Frozen):
     action: str
     reason: str
     kept: tuple[KeptText, ...]
-    """The texts that are live after the decision; empty while the question is open."""
+    """The memories that the decision leaves live for others; empty while the question is open."""
     certainty: float
-    """From 0 to 1; below 0.5 if a model or a person judges. See `memory.decide.certainty`."""
+    """How certain the decision is, from 0 to 1; below 0.5 if a model or a person must judge."""
     recorded: Recorded | None = None
 
 
@@ -93,15 +100,15 @@ def content_hash(content: str) -> str:
 
 
 def card_key(members: Iterable[tuple[str, str]]) -> str:
-    """Return a 16-digit hexadecimal hash that identifies a group.
+    """Return a hash, 16 hexadecimal digits, that identifies a group by its members and their texts.
 
-    `members` are pairs of a memory's id and its content hash, in any order.
+    `members` are pairs of a memory's id and the hash of its text (`content_hash`), in any order.
     """
     return hashlib.sha256(json.dumps(sorted(members)).encode()).hexdigest()[:16]
 
 
 def least_certain_first(cards: Iterable[Card]) -> list[Card]:
-    """Return the cards sorted by certainty, so that a person sees the doubtful ones first."""
+    """Return the cards sorted by certainty, so that a person sees the least certain ones first."""
     return sorted(cards, key=lambda card: (card.certainty, card.members[0].timestamp, card.key))
 
 
@@ -152,10 +159,11 @@ _Columns = dict[str, Any]
 
 
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
-    """Return a card for each recorded decision, in the order given. `records` must be oldest first.
+    """Return a card for each recorded decision, in the order of `records`: oldest first.
 
-    A member has the text from before the decision; if the decision changed no memory, its present
-    text. A survivor has the text from before the next of `records` that changed it, or else its
+    A member is shown with the text that it had before the decision, or with its present text if the
+    decision changed no memory. A survivor is shown with the text that it had after the decision, as
+    far as `records` tell: the text before the next of `records` that changed it, or else its
     present text.
     """
     unseen = {
@@ -214,16 +222,19 @@ def _recorded_card(
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return, by id, the columns that members had before the decision changed them.
+    """Return the columns that each changed member had before the decision, by its id.
 
-    The value is None for a memory that was forgotten since.
+    The value is None for a memory that was forgotten after the decision.
     """
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows
 
 
 def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> CardMember:
-    """Return a member as it was before the decision; for a forgotten one, only its id."""
+    """Return a member as it was before the decision. `name` is its id, `row` its columns then.
+
+    If `row` is None, the memory was forgotten: the member has no text and counts as `forgotten`.
+    """
     if row is None:
         return _member(name, "", None, record.at, "forgotten")
     retired = {gone for _, stands_for in record.survivors for gone in stands_for}
@@ -267,10 +278,10 @@ def _kept(
     *,
     reworded: bool = False,
 ) -> tuple[KeptText, ...]:
-    """Return the texts that are live after a decision.
+    """Return the memories that a decision leaves live, in the order of `survivors`.
 
-    `survivors` are triples of an id, a text, and the ids of the memories that it stands for.
-    `reworded`: the text of a member was changed, so it counts as new.
+    `survivors` are triples: a memory's id, its text, and the ids of the members that it replaces.
+    `reworded`: the decision changed a member's text, so the text counts as new.
     """
     position = {member.id: n for n, member in enumerate(members)}
     return tuple(
@@ -292,12 +303,16 @@ def _key(members: Iterable[CardMember]) -> str:
 
 
 class MemoryHistory(NamedTuple):
-    """All texts that a memory has had, oldest first, and all decisions about them."""
+    """All texts of a memory, and all decisions about it. The decisions are oldest first.
+
+    `wordings` are the memory itself and the memories that it was made from or has replaced: the
+    retired ones oldest first, then the live ones.
+    """
 
     wordings: tuple[Row, ...]
     decisions: tuple[Card, ...]
     living: str | None
-    """The id of the live memory that stands for it today; None if there is none."""
+    """The id of the live memory that stands for this memory today; None if there is none."""
 
 
 def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:

@@ -39,7 +39,12 @@ _FIRST = {"decisions": 1}
 
 
 class ReviewAnswer(StrEnum):
-    """A person's answer about a group: apply the plan, all the same, keep all, or decide later."""
+    """A person's answer about a group of near-copies.
+
+    APPLY: apply the plan, the proposal, or the person's own text. SAME: all members say the same,
+    so one member replaces the others. KEEP_ALL: all members differ. LATER: the question is
+    postponed.
+    """
 
     APPLY = "apply"
     SAME = "same"
@@ -55,7 +60,7 @@ class AnsweredMember(Frozen):
 
 
 class Answered(Frozen):
-    """One answer, a line of the file; the fields are described at the top of this file."""
+    """The answer about one group. The module's docstring describes the fields."""
 
     key: str
     members: tuple[AnsweredMember, ...]
@@ -64,16 +69,17 @@ class Answered(Frozen):
     text: Content | None = None
     insist: bool = False
     stays: str | None = None
-    """The member that stands for the others.
+    """The id of the member that replaces the others, if the answer is `same`.
 
-    None: the one that covers all others, else the newest.
+    If None, it is a member whose text states everything that the others say, or else the newest
+    member.
     """
     retired: tuple[str, ...] | None = None
-    """The members that the report showed as retired; None if the answer does not say."""
+    """The ids of the members that the report showed as retired; None if the answer does not say."""
 
     @property
     def plain(self) -> Answered:
-        """The answer in its simplest form: a merge of fewer than two members becomes `keep_all`."""
+        """The same answer, but `keep_all` if fewer than two members are left to merge."""
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if joins and self.left_out and len(rest) < 2:
@@ -83,14 +89,15 @@ class Answered(Frozen):
 
     @property
     def takes_plan(self) -> bool:
-        """Whether the answer applies the plan or a proposal, not a text of the person's own."""
+        """Whether the answer applies the plan or proposal shown, and not the person's own text."""
         return self.answer is ReviewAnswer.APPLY and self.text is None
 
 
 def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
-    """Return the last answer about each group, each with its line number, in the order of the file.
+    """Read a decisions file; return pairs of a line number and an answer, in the order of the file.
 
-    For a line that is not valid, an InputError takes the place of the answer.
+    If several lines are about the same group, only the last one counts. For a line that is not
+    valid, an InputError takes the place of the answer.
 
     Raises: InputError if this is not a decisions file of a known version.
     """

@@ -24,13 +24,14 @@ _MOST_COMPARED = 12
 _TEMPLATES = Path(__file__).parent / "templates"
 _FIGURES = ("memories", "copies removed", "model calls", "tokens")
 _WIDTH, _HEIGHT = 600, 120
-"""The size of a chart, in the units of its SVG."""
+"""The width and height of a chart, in the units of its SVG."""
 
 
 def environment() -> Environment:
-    """Return the Jinja environment of this package's templates. All values are escaped.
+    """Return the Jinja environment of this package's templates. It escapes all values.
 
-    The filter `inline` inserts one of the package's own files without escaping.
+    The filter `inline` takes the name of a stylesheet or script of this package, and inserts its
+    text without escaping.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
     from markupsafe import Markup
@@ -57,13 +58,13 @@ def source(name: str) -> str:
 
 
 def _source_hash(name: str) -> str:
-    """Return the hash with which a Content-Security-Policy allows an inlined file."""
+    """Return the hash of an inlined file, by which a Content-Security-Policy allows the file."""
     digest = hashlib.sha256(source(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def as_json(value: Any) -> Markup:
-    """Return JSON that is safe inside `<script>`: nothing in it can end the element."""
+    """Return a value as JSON that is safe inside `<script>`: nothing in it can end the element."""
     from markupsafe import Markup
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -75,14 +76,14 @@ def as_json(value: Any) -> Markup:
 def card_data(card: Card) -> dict[str, Any]:
     """Return a card as the JSON data from which `cards.js` draws it.
 
-    Invisible characters are removed. Texts are cut into pieces, so that their differences can be
-    highlighted.
+    Invisible characters are removed. Texts are cut into pieces, so that differences between them
+    can be highlighted.
     """
     data: dict[str, Any] = card.model_dump(
         mode="json", include={"key", "similarity", "action", "certainty", "recorded"}
     )
     texts = [member.content for member in card.members]
-    data["alike"] = _alike(card)
+    data["alike"] = _similarities(card)
     data["user"] = visible(card.user) if card.user is not None else None
     data["private"] = card.is_private
     data["reason"] = one_line(card.reason)
@@ -91,10 +92,10 @@ def card_data(card: Card) -> dict[str, Any]:
     return data
 
 
-def _alike(card: Card) -> str | None:
-    """Return the lowest and highest similarity of a card, such as `0.92 to 0.97`.
+def _similarities(card: Card) -> str | None:
+    """Return a card's lowest and highest similarity as text, such as `0.92 to 0.97`.
 
-    Return one number if they are equal, and None if they were not recorded.
+    If both are equal, the text is one number. Return None if they were not recorded.
     """
     if card.similarity is None or card.highest is None:
         return None
@@ -103,9 +104,11 @@ def _alike(card: Card) -> str | None:
 
 
 def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
-    """Return a member's data. Its text is cut into pieces that all other members share, or do not.
+    """Return a member's data for `card_data`.
 
-    It is compared with at most the twelve newest other members.
+    Its text is cut into pieces: those that the other members share, and those that they do not.
+    `texts` are the texts of all members, and `position` is the index of this member's text. Only
+    the twelve newest other members are compared.
     """
     others = [text for n, text in enumerate(texts) if n != position]
     return {
@@ -120,7 +123,7 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 
 
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
-    """Return the data of a surviving text.
+    """Return the data of a memory that a decision leaves live.
 
     A new text is given as its differences from the newest member that it stands for.
     """
@@ -137,7 +140,7 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 
 
 class FailedPair(NamedTuple):
-    """Two texts that a model failed to compare, and the live memories that have each text."""
+    """Two texts that a model failed to compare, and the live memories with each of them."""
 
     attempt: Attempt
     first: tuple[Row, ...]
@@ -145,21 +148,24 @@ class FailedPair(NamedTuple):
 
 
 class OpenGroup(NamedTuple):
-    """A group with an open question, which the page lets a person answer."""
+    """A group with an open question, as a page needs it to let a person answer."""
 
     key: str
     members: tuple[tuple[str, str], ...]
-    """Each member's id and content hash. Empty if one was retired since: no answer is possible."""
+    """Pairs of a member's id and the hash of its text.
+
+    Empty if a member is no longer live, because no answer is possible any more.
+    """
 
 
 def open_group(rows: Sequence[Row]) -> OpenGroup:
-    """Return the group of these memories, in the form in which it can be answered."""
+    """Return the group that these rows form, with what a page needs to let a person answer."""
     members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
     return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
 
 
 def failed_pairs(reader: Reader) -> list[FailedPair]:
-    """Return the pairs of texts that a model failed to compare, if both are still live."""
+    """Return the pairs of texts that a model failed to compare, if live memories have both."""
     attempts = reader.attempts.all()
     rows: dict[str, list[Row]] = {
         key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
@@ -175,22 +181,23 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
 
 
 class Line(NamedTuple):
-    """The curve of one number in a chart, from left to right. Higher values have a lower y.
+    """One curve in a chart over time, named `name`.
 
-    `last` is the last value, `most` the highest.
+    `last` is the number at the end of the curve, `most` the highest number.
     """
 
     name: str
     last: int
     most: int
     points: str
-    """`x,y x,y ...`, the `points` of an SVG polyline."""
+    """The points `x,y x,y ...` of an SVG polyline, from left to right; y is 0 at the top."""
 
 
 def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
-    """Return each decision's time and the totals after it, in the order of `_FIGURES`.
+    """Return, for each decision, its time and four totals after it.
 
-    A decision that was undone changes no number of memories, but its calls and tokens count.
+    The totals are the number of live memories, of copies removed, of model calls and of tokens. A
+    decision that was undone does not change the first two, but its calls and tokens count.
     """
     known, live, copies = set[str](), set[str](), set[str]()
     found = []
@@ -212,9 +219,10 @@ def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
 
 
 def lines(found: Sequence[tuple[datetime, tuple[int, ...]]]) -> list[Line]:
-    """Return the curves of memories, copies removed, model calls and tokens.
+    """Return the four curves of memories, copies removed, model calls and tokens.
 
-    `found` is the result of `replay`. A curve has at most one point per unit of width.
+    `found` has, for each decision, its time and the four totals after it, as `replay` returns them.
+    A curve has at most one point per unit of the chart's width.
     """
     if not found:
         return []

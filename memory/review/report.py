@@ -35,7 +35,7 @@ _DONE = {
 
 
 class Figure(Frozen):
-    """A number in the summary, and what it counts."""
+    """A number in the summary, as text, and the words that say what it counts."""
 
     value: str
     name: str
@@ -48,19 +48,22 @@ class Report(Frozen):
     at: datetime
     headline: str
     summary: str
-    """One or two sentences."""
+    """One or two sentences below the headline."""
     figures: tuple[Figure, ...]
     pairs: dict[str, int]
-    """The number of pairs in one scope at or above each similarity; empty if not counted."""
+    """The number of pairs of memories at or above each similarity; empty if they were not counted.
+
+    The keys are similarities as text. Only memories of the same scope form pairs.
+    """
     lower: float
     upper: float
     spread: SimilarityHistogram | None
     cards: tuple[Card, ...]
-    """The least certain group first; in a history, the oldest decision first."""
+    """The groups: the least certain first, but in a history the oldest decision first."""
 
     @property
     def warning(self) -> str:
-        """The warning that `forget` cannot erase the texts in this file."""
+        """A warning for readers: `memory-dedup forget` does not erase the texts in this file."""
         texts = sum(len(card.members) for card in self.cards)
         return (
             f"This file contains {_count(texts, 'text')} of memories. `memory-dedup forget` cannot"
@@ -69,7 +72,7 @@ class Report(Frozen):
 
     @property
     def answerable(self) -> bool:
-        """Whether a person can still decide about the groups."""
+        """Whether people can answer the report's groups: true only for the plan of an audit."""
         return self.kind == "audit"
 
 
@@ -82,7 +85,8 @@ def audit_report(
 ) -> Report:
     """Return the report of what a clean-up would do.
 
-    `planned` and `cards` are its plan, and `spread` is the histogram of similarities of all pairs.
+    `planned` and `cards` describe the plan, in numbers and by groups. `spread`: the histogram of
+    the similarities of all pairs. `at`: the time of the report.
     """
     questions = _count(planned.questions, "question")
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
@@ -121,7 +125,11 @@ def batch_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """Return the report of what a batch did; `spread` is the histogram from before the batch."""
+    """Return the report of what a clean-up did.
+
+    `done` and `cards` describe it, in numbers and by groups. `spread`: the histogram of the
+    similarities of all pairs, from before the clean-up. `at`: the time of the report.
+    """
     return Report(
         kind="batch",
         at=at,
@@ -149,9 +157,9 @@ def _done_figures(done: DeduplicationReport) -> Iterator[Figure]:
 
 
 def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
-    """Yield the tokens, if any were used, and the money, if prices are configured.
+    """Yield the number of tokens, if any were used, and the costs, if prices are configured.
 
-    `about` is put before each number.
+    `about` is put before each number; it is "about " for an estimate.
     """
     tokens = usage.input_tokens + usage.output_tokens
     if tokens:
@@ -161,7 +169,10 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """Return the report of all recorded decisions, whoever made them. `cards` are oldest first."""
+    """Return the report of all recorded decisions, by people and by rules and models.
+
+    `cards` are in the order of the decisions, oldest first. `at`: the time of the report.
+    """
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
     figures = [
@@ -189,7 +200,9 @@ def _count(count: int, one: str, several: str = "") -> str:
 
 
 def check_report_name(path: Path) -> None:
-    """Check that the file's extension is known and its folder exists, before any work is done.
+    """Check that the file's extension is known and that its folder exists.
+
+    Commands call this before they begin, so that no work is lost.
 
     Raises: InputError.
     """
@@ -201,9 +214,11 @@ def check_report_name(path: Path) -> None:
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write a report in the format that the file's extension names, completely or not at all.
+    """Write a report in the format that the file's extension names.
 
-    Raises: InputError.
+    The file is replaced as a whole; if writing fails, an earlier file stays as it was.
+
+    Raises: InputError if the extension is not known or the file cannot be written.
     """
     check_report_name(path)
     data = _FORMATS[path.suffix.lower()](report).encode()
@@ -228,7 +243,7 @@ class Bar(NamedTuple):
 
 
 def _html(report: Report) -> str:
-    """Render one HTML file that loads nothing and runs only its own scripts."""
+    """Render the report as one HTML file that loads nothing and runs only its own scripts."""
     page = environment().get_template("report.html")
     return page.render(
         report=report,
@@ -244,9 +259,9 @@ def _html(report: Report) -> str:
 
 
 def _bars(spread: SimilarityHistogram) -> Iterator[Bar]:
-    """Yield a bar for each step of similarity, with logarithmic heights.
+    """Yield a bar for each interval of similarity, from 0 to 1, with a logarithmic height.
 
-    Of millions of pairs, few are very similar, and those matter most.
+    On a linear scale, the bars of very similar pairs, which matter most, would be too low to see.
     """
     top = math.log10(1 + max(spread.counts)) or 1.0
     width = 1 / len(spread.counts)
@@ -257,7 +272,10 @@ def _bars(spread: SimilarityHistogram) -> Iterator[Bar]:
 
 
 def _csv(report: Report) -> str:
-    """Render one row for each member. A byte order mark tells spreadsheets that it is UTF-8."""
+    """Render the report as CSV, with a row for each member of each group.
+
+    It begins with a byte order mark, by which spreadsheets recognise UTF-8.
+    """
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\r\n")
     rows.writerow(_COLUMNS)
@@ -279,7 +297,7 @@ def _rows(number: int, card: Card) -> Iterator[list[object]]:
 
 
 def _cell(text: str) -> str:
-    """Return the text so that no spreadsheet runs it as a formula."""
+    """Return the text, with an apostrophe before it if a spreadsheet would run it as a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -315,7 +333,7 @@ def _group_lines(number: int, card: Card) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return the text as one line that Markdown shows literally."""
+    """Return the text on one line, escaped so that Markdown shows it as it is."""
     return _MARKUP.sub(r"\\\1", one_line(visible(text)))
 
 

@@ -62,9 +62,9 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _LOOK = "look"
-"""The answer that Enter sends: it only shows the group again."""
+"""The form's value if a person presses Enter: the group is only shown again."""
 _CARDS, _GROUPS = 25, 100
-"""The number of cards, and of groups in the list, on one page."""
+"""The most cards on one page, and the most groups on one page of the list."""
 T = TypeVar("T")
 Form = dict[str, list[str]]
 _ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text/javascript"}
@@ -74,7 +74,11 @@ _TOKEN = "token"  # noqa: S105 - the name of a parameter
 
 
 class BrowserSession:
-    """Admits browsers to the review. A one-time address gives a browser the session's cookie."""
+    """Decides which browsers may use the review.
+
+    A person opens an address with a token that works once. The browser then gets a cookie, and with
+    the cookie it may use all pages.
+    """
 
     def __init__(self, address: Address) -> None:
         """`address` is the server's address, with the port that it really listens on."""
@@ -87,18 +91,19 @@ class BrowserSession:
         self._secret = secrets.token_urlsafe()
         self._tokens: set[str] = set()
         self._cookie = f"memory_review_{self._port}"
-        """The name contains the port, because browsers send a host's cookies to all its ports."""
+        """The cookie's name. It contains the port, as browsers send cookies to all ports."""
 
     def address(self) -> str:
-        """Return a new address, which admits one browser once."""
+        """Return a new address with a token, which admits the first browser that opens it."""
         token = secrets.token_urlsafe()
         self._tokens.add(token)
         return f"http://{self._name}:{self._port}/?{_TOKEN}={token}"
 
     async def check(self, request: Request) -> Response | None:
-        """Return None if a request may pass, else the response to it.
+        """Return None if a request may pass, else the response to send instead.
 
-        The response is a refusal, or, for an unused token, a redirect that sets the cookie.
+        The response is a refusal, or, for an address with an unused token, a redirect that sets the
+        cookie.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host.lower()):
@@ -119,7 +124,11 @@ class BrowserSession:
         return None
 
     def _is_own(self, host: str) -> bool:
-        """Whether a Host header names this server, and not a foreign name that resolves to it."""
+        """Return whether a Host header names this server.
+
+        A page of another site may use a foreign name that resolves to this machine; such a name is
+        refused.
+        """
         name, _, port = host.rpartition(":")
         if self._by_number and port == str(self._port):
             with contextlib.suppress(ValueError):
@@ -136,7 +145,7 @@ def _refused(why: str) -> Response:
 
 
 class ReviewServer:
-    """The web pages of a review, for the browsers that `session` admits."""
+    """The web pages of a review. `session` decides which browsers may see them."""
 
     def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review
@@ -234,7 +243,7 @@ class ReviewServer:
         try:
             answered = _answered(form)
         except ValidationError as exc:
-            return await self._again(key, left_out, form, refusal=str(first_problem(exc)))
+            return await self._show_refusal(key, left_out, form, refusal=str(first_problem(exc)))
         outcome = await self._review.answer(answered, _one(form, "proposal"))
         if isinstance(outcome, Given):
             asked_there = _one(form, "back") == "questions"
@@ -242,10 +251,16 @@ class ReviewServer:
                 _redirect("/questions") if asked_there else _redirect("/", last=str(outcome.number))
             )
         why = {"objection" if outcome.may_insist else "refusal": outcome.why}
-        return await self._again(key, left_out, form, **why)
+        return await self._show_refusal(key, left_out, form, **why)
 
-    async def _again(self, key: str, left_out: frozenset[str], form: Form, **why: str) -> Response:
-        """Show the group as it is now, with the person's text and why it was not saved."""
+    async def _show_refusal(
+        self, key: str, left_out: frozenset[str], form: Form, **why: str
+    ) -> Response:
+        """Show a group again, as it is now, after an answer was refused.
+
+        `why` has one item for the template: `objection` (the person may insist on the text) or
+        `refusal`, each with the reason. The text that the person wrote is shown again.
+        """
         shown = await self._review.show(key, left_out)
         if shown is None:
             return await self._page("gone.html", why=next(iter(why.values()), ""))
@@ -333,7 +348,7 @@ class ReviewServer:
         return await in_thread(self._review.read, look)
 
     async def _decision(self, number: str | None) -> dict[str, Any] | None:
-        """Return the data of the card of a decision; None if there is no such number."""
+        """Return the data that draw the card of a decision; None if there is no such decision."""
 
         def look(reader: Reader) -> dict[str, Any] | None:
             record = reader.decisions.get(_number(number, 0))
@@ -343,7 +358,10 @@ class ReviewServer:
 
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
-    """Whether the similarity is within the filter's limits; True if a limit is not a number."""
+    """Return whether a group's similarity is from `low` to `high`, which a person typed.
+
+    An empty limit is no limit. Return True if a limit is not a number.
+    """
     try:
         return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)
     except ValueError:
@@ -351,7 +369,10 @@ def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
 
 
 def _not_asked_yet(judges: Sequence[str], shown: ShownGroup) -> list[str]:
-    """Return the judges that a person can still ask. The first one is asked automatically."""
+    """Return the names of the judges that a person can still ask about the group.
+
+    The first judge is left out, because it is asked automatically.
+    """
     known = {judges[0]} if shown.proposal is None else {judges[0], shown.proposal.by}
     return [judge for judge in judges if judge not in known]
 
@@ -360,9 +381,9 @@ def _not_asked_yet(judges: Sequence[str], shown: ShownGroup) -> list[str]:
 
 
 async def _form(request: Request) -> Form:
-    """Return the fields of a submitted form.
+    """Return the fields of a submitted form; each one has a list of values.
 
-    Raises: InputError if it is not readable.
+    Raises: InputError if the form is not readable.
     """
     try:
         body = await request.body()
@@ -376,14 +397,14 @@ def _one(form: Form, name: str) -> str:
 
 
 def _answer_of(form: Form) -> str:
-    """Return the form's answer; `same` if the person only chose the member that stays."""
+    """Return the form's answer, or `same` if the person only chose the member that stays."""
     return _one(form, "answer") or (ReviewAnswer.SAME.value if _one(form, "stays") else "")
 
 
 def _answered(form: Form) -> Answered:
     """Return the answer that a form contains.
 
-    Raises: ValidationError.
+    Raises: ValidationError if fields are missing or not valid.
     """
     answer = _answer_of(form)
     writes = answer == "text"

@@ -1,4 +1,4 @@
-"""A review in progress: the groups that are left, their present state, and the answers so far."""
+"""A review: people answer the groups of a plan one by one, and each answer is applied."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 State = Literal["rules", "judge", "later"]
-"""`rules`: the rules can settle the group; `judge`: it needs a decision; `later`: postponed."""
+"""The state of a group that is left.
+
+`rules`: the rules can settle it; `judge`: a model or a person must decide; `later`: a person
+postponed it.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,25 +83,28 @@ class ShownGroup:
     card: Card
     left_out: frozenset[str] = frozenset()
     retired: tuple[str, ...] = ()
-    """The ids of the members that the rules would retire, if those in `left_out` are left out."""
+    """The ids of the members that the rules would retire, with those in `left_out` ignored."""
     proposal: Proposal | None = None
-    """A judge's proposal, which *Apply* would carry out; only if `needs_reader`."""
+    """A judge's proposal, which the answer *Apply* carries out; None unless `needs_reader`."""
     needs_reader: bool = False
-    """Whether the rules alone cannot settle the members that are not left out."""
+    """Whether a model or a person must decide about the members that are not left out."""
     later: bool = False
     note: str = ""
-    """What has changed since the group was planned; "" if nothing has."""
+    """What has changed about the group since it was planned, in words; "" if nothing has."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The number of groups that people have answered, that are left, and that were postponed."""
+    """How many groups people have answered, how many are left, and how many are postponed.
+
+    The postponed groups are not counted in `left`.
+    """
 
     answered: int
     left: int
     later: int
     can_go_back: bool
-    """Whether this review has an answer that can be undone."""
+    """Whether an answer of this review can be undone."""
 
 
 class Review:
@@ -114,9 +121,10 @@ class Review:
         *,
         blind: bool = False,
     ) -> None:
-        """`plan` plans the groups of the store; `blind` hides similarities and plan from the pages.
+        """`plan` is called to plan the groups of the store, at the start and after changes.
 
-        `follow_undo` is called with the undone decisions; a problem that it returns is logged.
+        `follow_undo` is called with undone decisions, to update other copies of the memories; it
+        returns a problem, which is logged, or "". `blind`: do not show similarities and the plan.
         """
         self.store = store
         self.blind = blind
@@ -133,14 +141,17 @@ class Review:
         self._one_at_a_time = asyncio.Lock()
 
     def read(self, look: Callable[[Reader], T]) -> T:
-        """Call `look` with a read-only transaction and return its result. It blocks."""
+        """Call `look` with a reader of the ledger, in one transaction, and return its result.
+
+        This blocks the thread.
+        """
         with self.store.ledger.reading() as reader:
             return look(reader)
 
     # --- looking ---
 
     async def look(self) -> None:
-        """Plan the groups again, from the present state of the store."""
+        """Plan all groups of the store as it is now, and replace this review's groups by them."""
         plan = await self._plan()
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
@@ -160,8 +171,8 @@ class Review:
     async def next_key(self) -> str | None:
         """Return the key of the group to show next; None if no group is left.
 
-        If only postponed groups are left and the store has changed, the store is planned again
-        first.
+        If all groups that are left are postponed, and the store has changed after they were
+        planned, first plan the store again.
         """
         if all(planned.ids in self._later for planned in self._left.values()):
             now = await in_thread(self.read, lambda reader: reader.revision())
@@ -175,7 +186,7 @@ class Review:
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
     def groups(self) -> list[tuple[PlannedGroup, State]]:
-        """Return the groups that are left, each with its state, in the order of `keys`."""
+        """Return the groups that are left, each with its state; the postponed ones come last."""
         ordered: list[tuple[PlannedGroup, State]] = []
         for key in self.keys():
             planned = self._left[key]
@@ -184,22 +195,25 @@ class Review:
         return ordered
 
     def after(self, key: str) -> str | None:
-        """Return the next group's key; after the last, the first group's. None if none is left."""
+        """Return the key of the group that follows the group `key`; None if no group is left.
+
+        The last group is followed by the first one.
+        """
         keys = self.keys()
         following = keys.index(key) + 1 if key in keys else 0
         return keys[following % len(keys)] if keys else None
 
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
-        """Return a group as it is now; None if it is gone.
+        """Return a group as it is now; None if the group is gone.
 
         `left_out`: ids of members that the person left out. If the group has changed, its card has
-        another key. If the rules cannot settle it, the first judge, which is free, makes a
-        proposal.
+        another key. If the rules cannot settle the group, the first judge, which needs no model, is
+        asked for a proposal.
         """
         planned = self._left.get(key)
         if planned is None:
             return None
-        current, note = await in_thread(self._now, planned)
+        current, note = await in_thread(self._current, planned)
         if current is None:
             self._left.pop(key, None)
             return None
@@ -224,10 +238,10 @@ class Review:
         return known or await self.proposals.ask(next(iter(self.proposals.judges)), selection, rest)
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
-        """Ask the judge `by` about a group, without the members left out; keep its proposal.
+        """Ask the judge named `by` about a group, without the members left out; keep its proposal.
 
-        If no member is left out and the model reads pages, later groups that need a proposal are
-        asked in the same call, as many as fit.
+        If no member is left out, the same call also asks about as many later groups as the model
+        can read at once. This needs a model that reads several groups in one question.
         """
         planned = self._left.get(key)
         if planned is None or by not in self.proposals.judges:
@@ -244,9 +258,11 @@ class Review:
             await self.proposals.ask(by, selection, rest)
 
     def _waiting_with(self, key: str, first: PlannedGroup, by: str) -> dict[Selection, RoundPlan]:
-        """Return later groups without a proposal by this judge that fit on one page with `first`.
+        """Return later groups to ask about in the same question as `first`, with their plans.
 
-        They belong to the same scope. A private group is never combined with others.
+        `key` is the key of the group `first`. The later groups have no proposal by the judge `by`,
+        are in the same scope as `first`, and fit into one question with it. A private group is
+        never combined with other groups.
         """
         found: dict[Selection, RoundPlan] = {}
         members = first.group.members
@@ -274,9 +290,9 @@ class Review:
     # --- answering ---
 
     async def answer(self, answered: Answered, token: str = "") -> Outcome:
-        """Apply one answer; return its decision's number, or why it was refused.
+        """Apply one answer; return the number of its decision, or why it was refused.
 
-        `token` identifies the proposal that the page showed; "" if the answer applies none.
+        `token` identifies the proposal that the page showed; "" if it showed none.
         """
         answered = answered.plain
         async with self._one_at_a_time:
@@ -293,7 +309,7 @@ class Review:
             return outcome
 
     async def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer of this review and put its group first again.
+        """Undo the last answer of this review, and make its group the next one to show.
 
         Return the undone decision; None if there was no answer.
 
@@ -308,11 +324,13 @@ class Review:
                 self._later.discard(ids)
                 self._answered -= not record.left_for_later
                 self._left = {key: v for key, v in self._left.items() if not v.ids <= ids}
-                self._put_first(await in_thread(self._alive, ids))
+                self._put_first(await in_thread(self._live_group, ids))
             return record
 
     async def undo(self, number: int) -> None:
-        """Undo a decision by its number. Its members are recorded as kept apart.
+        """Undo the decision with this number, and plan all groups again.
+
+        The decision's memories are recorded as distinct, so that they are not merged again.
 
         Raises: CannotUndo.
         """
@@ -326,12 +344,13 @@ class Review:
         if problem := self._follow_undo(undone):
             logger.warning("%s", problem)
 
-    def _now(self, planned: PlannedGroup) -> tuple[PlannedGroup | None, str]:
-        """Return a group as it is now, and what has changed; the same group and "" if nothing has.
+    def _current(self, planned: PlannedGroup) -> tuple[PlannedGroup | None, str]:
+        """Return a group as it is now, and in words what has changed.
 
-        The group is None if fewer than two members can still be merged.
+        If nothing has changed, return `planned` itself and "". If fewer than two members can still
+        be merged, the group is None.
         """
-        current = self._alive(planned.ids)
+        current = self._live_group(planned.ids)
         if current is not None and current.key == planned.key:
             return planned, ""
         rows = {row.memory.id: row for row in self._snapshot(planned.ids).rows}
@@ -342,11 +361,11 @@ class Review:
         why = "; ".join(filter(None, changes)) or "a person keeps some of these apart"
         return current, f"{why}: this is the group as it is now"
 
-    def _alive(self, ids: frozenset[str]) -> PlannedGroup | None:
-        """Return a group of those memories that are live and that no person keeps apart.
+    def _live_group(self, ids: frozenset[str]) -> PlannedGroup | None:
+        """Return the group of those memories that are live and that no person called distinct.
 
-        Return None if fewer than two are left. If a person's answers divide them into several
-        groups, return only the first; `look` finds the others.
+        Return None if fewer than two are left. If people's answers divide them into several groups,
+        return only the first one; the next call of `look` finds the others.
         """
         snapshot = self._snapshot(ids, live=True)
         apart = frozenset(self.read(lambda reader: self._kept_apart(reader, snapshot.rows)))
@@ -363,14 +382,14 @@ class Review:
         return plan_again(rest, self._rules, self.store.scale)
 
     def _snapshot(self, ids: frozenset[str], *, live: bool = False) -> Snapshot:
-        """Return a snapshot of these memories; with `live`, only of those that are live."""
+        """Return a snapshot of the memories with these ids; with `live`, only of the live ones."""
         snapshot = self.read(lambda reader: snapshot_of(reader, sorted(ids)))
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live or not live})
 
     def _kept_apart(self, reader: Reader, rows: Sequence[Row]) -> list[TextPair]:
-        """Return the pairs of texts that a person called distinct.
+        """Return the pairs of texts among these rows that a person called distinct.
 
-        Each is (scope's key, lower text key, higher text key).
+        Each pair is a triple: the scope's key, and the two text keys in ascending order.
         """
         keys = [(self.store.scope_of(row.memory), row.text_key) for row in rows]
         distinct = reader.distinct.of_all(keys, (PERSON,))
@@ -381,10 +400,10 @@ class Review:
         ]
 
     async def _settle(self, answered: Answered, *, new: bool) -> None:
-        """Remove a group that was answered, or mark it as postponed.
+        """Remove a group that was answered from the groups that are left, or mark it as postponed.
 
-        If its plan was applied and members are left that need a decision, these become the next
-        group.
+        `new`: the answer was not given before, so it is counted. If the rules' plan was applied and
+        some members still need a decision, these members become the next group.
         """
         self._given += new
         planned = self._left.pop(answered.key, None)
@@ -398,7 +417,7 @@ class Review:
         self._later.discard(ids)
         asks_next = planned is not None and planned.group.replacement and planned.group.question
         if asks_next and answered.takes_plan:
-            self._put_first(await in_thread(self._alive, ids - set(answered.left_out)))
+            self._put_first(await in_thread(self._live_group, ids - set(answered.left_out)))
 
     def _put_first(self, planned: PlannedGroup | None) -> None:
         if planned is not None:
