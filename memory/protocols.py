@@ -42,7 +42,7 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one float32 unit vector per text, in the given order, as shape (len(texts), dim).
 
-        The texts are normalised already.
+        The caller has normalised the texts already.
 
         Raises: EmbeddingError.
         """
@@ -57,10 +57,10 @@ class LanguageModel(Protocol):
 
     @property
     def page_size(self) -> int:
-        """Return the most memories that one question to this model may contain.
+        """Return how many memories a page (a question about many memories) may show this model.
 
-        0 means that the model does not read whole pages of memories. A question to it then contains
-        at most eight memories, and `reread` is never called.
+        0 means that the model reads no pages. Its questions then contain at most eight memories,
+        and `reread` is never called.
         """
 
     async def judge(self, question: Question) -> Verdict:
@@ -149,7 +149,7 @@ class VectorIndex(Protocol):
         """Return whether several processes may use the index at the same time.
 
         If so, the vectors of forgotten memories are removed one by one. Otherwise the whole index
-        is cleared, so that its files keep nothing of them.
+        is cleared, so that its files keep no trace of such vectors.
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:

@@ -91,7 +91,10 @@ class Database(ABC):
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the path of the ledger's file; for PostgreSQL, a path in `folder` for a copy."""
+        """Return the path from which the paths of copies are made by adding an ending.
+
+        It is the file of a SQLite ledger; for PostgreSQL, it is `ledger.db` in `folder`.
+        """
 
     @abstractmethod
     def copy_into(self, target: Database, tables: Collection[str]) -> None:

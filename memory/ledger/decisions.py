@@ -26,7 +26,7 @@ from memory.ledger.transaction import TableGroup
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
-"""The highest integer that PostgreSQL stores in this column."""
+"""The highest integer that PostgreSQL stores in the column of decision numbers."""
 
 
 class Decisions(TableGroup):
@@ -114,7 +114,7 @@ class Decisions(TableGroup):
             yield step
 
     def by_person(self) -> list[DecisionRecord]:
-        """Return the decisions that a person made and has not undone."""
+        """Return the decisions that a person made, except those that were undone."""
         kept = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))
         return self._found(sa.select(t.decisions).where(kept))
 
@@ -223,7 +223,7 @@ class DecisionsWriter(Decisions):
             self.close(closed)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
-        """Mark a decision as undone. `pending`: whether a model is to be asked about it again."""
+        """Mark a decision as undone. `pending`: whether a later batch asks a model about it."""
         undone = t.decisions.update().where(t.decisions.c.seq == number)
         self._connection.execute(undone.values(undone=True, pending=pending))
 
@@ -231,7 +231,7 @@ class DecisionsWriter(Decisions):
         """Erase what decisions recorded about forgotten memories, except their ids.
 
         `ids`: the forgotten memories. If a decision put their words into another memory and was
-        undone later, what was recorded about that memory between these times is erased too. Return
+        undone later, what was recorded about that memory before the undoing is erased too. Return
         the decisions concerned, as they were before the erasure.
         """
         records: dict[int, DecisionRecord] = {}
@@ -362,7 +362,8 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a decision mentions one of these memories in any role.
 
-    The decision is about the memory, made it, or compared it with or found it linked to another.
+    The decision is about the memory, made it, compared another memory with it, or concerns a memory
+    that was linked to it.
     """
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
@@ -425,7 +426,10 @@ def _columns(decision: Decision, before: str) -> dict[str, Any]:
 
 
 def _mentions(number: int, decision: Decision, before: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `mentions` for a decision."""
+    """Yield the rows of the table `mentions` for the decision with this number.
+
+    `before`: JSON with the state that undo restores.
+    """
     involved = {member.id for member in decision.members} | {
         name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
     }

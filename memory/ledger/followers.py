@@ -96,7 +96,7 @@ class Followers(TableGroup):
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return, by id, the values that decide each memory's scope; only live memories count."""
+        """Return, by id, the values that decide each live memory's scope; others are left out."""
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 

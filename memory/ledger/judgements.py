@@ -165,7 +165,7 @@ MOST_ATTEMPTS = 5
 BATCH_PAUSE = timedelta(minutes=10)
 """How long a batch does not repeat a question after the model first failed at it."""
 _LONGER = 6
-"""The factor by which each pause is longer than the one before."""
+"""Each pause is this many times as long as the pause before."""
 
 
 class Attempts(TableGroup):

@@ -174,7 +174,7 @@ class Ledger:
         return self._database.checkpoint()
 
     def set_aside_files(self) -> list[str]:
-        """Return the paths of older ledger files that are kept next to this ledger or elsewhere.
+        """Return the paths of older copies of this ledger that still exist.
 
         These are damaged ledgers that a restore renamed, and copies made before an upgrade.
         """

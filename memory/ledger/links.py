@@ -166,7 +166,10 @@ def inherited(
 
 
 def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
-    """Enter a link for both of its memories. `ends`: links by the ids of carrier and target."""
+    """Enter the link `end`, which the memory `source` carries, into `ends` for both memories.
+
+    `ends` maps a memory's id, and then the id of the other memory, to the link between them.
+    """
     back = {"target_id": source, "link_type": INVERSE_LINK[end.link_type]}
     ends.setdefault(source, {})[end.target_id] = end
     ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)

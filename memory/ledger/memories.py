@@ -184,7 +184,8 @@ class Memories(TableGroup):
     def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
         """Return, by id, the id of each memory's live successor; a live memory maps to itself.
 
-        Ids are in the given order. Unknown ids and memories without a live successor are left out.
+        The result has the order of `ids`. Unknown ids and memories without a live successor are
+        left out.
         """
         wanted = list(dict.fromkeys(ids))
         states = self._states(wanted)
@@ -422,10 +423,10 @@ def _column_values(scope: Scope) -> dict[str, Any]:
 
 
 def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield SQL conditions that columns equal `parameters`, such as `scope_user` for `user`.
+    """Yield, for each parameter such as `scope_user`, the SQL condition that its column equals it.
 
-    They are written so that SQLite uses no index for these columns. It would otherwise prefer the
-    index of users to better ones, because it assumes that each user has few rows.
+    The conditions are written so that SQLite uses no index for these columns. It would otherwise
+    prefer the index of users to better ones, because it assumes that each user has few rows.
     """
     for name in parameters:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
@@ -435,5 +436,5 @@ def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:
-    """Return the rows that are in the scope. Their columns match already, so check the metadata."""
+    """Return the rows that are in the scope. Their columns match it; only metadata is checked."""
     return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows

@@ -40,7 +40,7 @@ def version_of(connection: Connection) -> str | None:
 
 
 def stored_version(connection: Connection) -> str | None:
-    """Return the recorded schema version of a database that has tables; None if there is none.
+    """Return the recorded schema version of a database that has tables; None if none is recorded.
 
     It is cheap enough to be called at every write.
     """
@@ -209,7 +209,7 @@ _TO_3 = (
 
 
 def _to_4(connection: Connection) -> None:
-    """Give episodes an owner, their memories a table, and decisions of a person an index.
+    """Give episodes an owner and a table of their memories, and index the decisions of a person.
 
     The owner is the user of the episode's memories, if they all have the same user. If one of them
     was forgotten, the summary may still tell about it. The summary is then erased, and the episode

@@ -45,7 +45,7 @@ NOTHING_BEFORE = '{"rows": {}, "links": []}'
 Each decision saves the rows and links that it changes, as JSON, so that undo can restore them.
 """
 FORGOTTEN_REASON = "forgotten"
-"""The reason of a decision or verdict about a memory that was forgotten afterwards."""
+"""The text that replaces the reason of a decision or verdict about a forgotten memory."""
 VERDICTS = "distinct"
 """Key of the earlier verdicts in the JSON that a person's decision saves for undo.
 
@@ -85,7 +85,7 @@ class Change(NamedTuple):
     """A memory that was written after a given revision, for an index that follows the ledger.
 
     `values` are the values from which the memory's scope is made. `number` is its position in the
-    order of arrival.
+    order in which memories arrived.
     """
 
     id: str
@@ -127,13 +127,15 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Pairs: the id of a memory that stayed or was made, and the ids of those that it replaces."""
+    """Pairs of the id of a memory that stayed or was made, and the ids of those it replaces."""
     before: str
     pending: bool
     undone: bool
     model: str | None
     cosine: float | None = None
+    """The cosine from which `similarity` was computed; None if the two are equal."""
     verified: str | None = None
+    """How a merged text was checked against its members; None if there is no merged text."""
 
     @property
     def scrubbed(self) -> bool:

@@ -92,9 +92,9 @@ class _Rekeyed:
             last = page[-1].seq
 
     def _find_unchanged(self) -> None:
-        """Add memories that keep their old key to `changed`, if other memories lose the same key.
+        """Add memories that keep their old key to `changed`, if others with this key get a new one.
 
-        For them, the old key counts as one of its new keys.
+        The old key is then entered as one of its own new keys.
         """
         for old, instead in self.changed.items():
             query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
@@ -174,7 +174,7 @@ class _Rekeyed:
                 self._change(row.seq, before=json.dumps(before))
 
     def reopen(self) -> None:
-        """Mark a replacement as pending if its two texts had the same key before this step only.
+        """Mark a replacement as pending if its two texts shared a key before and no longer do.
 
         Replacements that a person made stay as they are.
         """

@@ -113,7 +113,7 @@ class SqliteDatabase(Database):
     def _look_again(self) -> None:
         """Reopen the file if another process has started or stopped writing it since it was opened.
 
-        Then the file must be opened in another way (see `_View`).
+        A file with a write-ahead log is opened in another way than a file without one.
         """
         view = _view_of(self._path, read_only=True, untouched=self._untouched)
         if view != self._view:
@@ -281,9 +281,9 @@ class _View:
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
     """Choose how to open a ledger's file, so that a reader does not change it.
 
-    `untouched`: whether also no files are to be made next to it. If a crash left a write-ahead log,
-    an ordinary connection would move the log into the file on closing. A missing file is never
-    made, since an empty file is no ledger.
+    With `untouched`, no files are made next to it either. If a crash left a write-ahead log, an
+    ordinary connection would move the log into the file on closing. A missing file is never made,
+    since an empty file is no ledger.
     """
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():

@@ -188,7 +188,8 @@ class Lineage(Enum):
 class Snapshot:
     """All live memories at one revision, oldest first, with the verdicts on their texts.
 
-    A batch plans from it. Texts are named by their keys, pairs of texts by scope and both keys.
+    A batch is planned from a snapshot. Texts are named by their keys, and pairs of texts by their
+    scope and both keys.
     """
 
     rows: tuple[Row, ...]
@@ -217,7 +218,7 @@ class Snapshot:
     Empty if `kept_apart` is empty.
     """
     read: frozenset[ScopedText] = frozenset()
-    """Texts that the model has read already, so that a page need not show them again."""
+    """Texts that the model has read already on a page (a question about many memories)."""
 
 
 def take_snapshot(

@@ -280,7 +280,7 @@ def identity_hash(memory: Memory, external_id: str | None = None) -> str:
 
 
 def to_columns(memory: Memory) -> dict[str, Any]:
-    """Return the values of a memory by column name, without its links, which are another table."""
+    """Return a memory's values by column name, without its links, which are in another table."""
     return {
         **{name: getattr(memory, name) for name in _PLAIN},
         "text_key": text_key(memory.content),
@@ -328,7 +328,10 @@ _PLAIN = {
 
 @contextmanager
 def naming_damage(of: str) -> Iterator[None]:
-    """Turn errors of parsing a row in the block into LedgerDamaged; `of` names the row in it."""
+    """Turn errors of parsing a row in the block into LedgerDamaged.
+
+    `of`: a name for the row, for the error message.
+    """
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as exc:

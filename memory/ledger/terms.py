@@ -198,8 +198,8 @@ def fill_terms(connection: sa.Connection) -> None:
 def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
     """Update the index of terms for the memories in `states`.
 
-    Each has six values: the memory's number, whether it is live, its user and text, and then the
-    owner and the term hashes that the index holds for it at present (None if it is not in there).
+    Each state has six values: the memory's number, whether it is live, its user and its text, and
+    the owner and the term hashes that the index holds for it now (None if it holds none).
     """
     old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for number, live, user, content, owner_before, before in states:

@@ -57,7 +57,7 @@ class Transaction:
         return self.numbered or bool(self.touched)
 
     def take_revision(self) -> None:
-        """Give all memories in `touched` this transaction's revision, and count the revision.
+        """Give all memories in `touched` this transaction's revision, and record it as the latest.
 
         Call it as the last step before the commit. It does nothing if no row needs a revision.
         """

@@ -22,7 +22,7 @@ _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 """SQL condition: the turn is extracted, and its text is still kept."""
 SHARED = "default"
-"""The conversation to which turns without one belonged before schema version 7."""
+"""Before schema version 7, the name of the conversation of all turns that named none."""
 
 
 class Turns(TableGroup):
@@ -199,7 +199,10 @@ def _turn(column: str) -> Turn:
 
 
 class Leases(TableGroup):
-    """Read access to leases: only the process that holds its lease may extract a conversation."""
+    """Read access to leases.
+
+    Only the process that holds the lease of a conversation may extract memories from it.
+    """
 
     def is_held(self, conversation: str, seconds: float) -> bool:
         """Whether a process holds the lease of a conversation.

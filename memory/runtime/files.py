@@ -174,7 +174,7 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
-    """Rename a file or folder to `NAME.KIND-1`, or the next free number, and return the new path.
+    """Rename a file or folder to `NAME.KIND-1`, or to the next free number; return the new path.
 
     `beside`: endings of companion files, such as `-wal`, which are renamed with it if they exist.
 

@@ -1,9 +1,9 @@
 """HTTP servers: their address, the check of each request, and limits for each client.
 
 The only import of `uvicorn` and `h11`. uvicorn limits the size of a header and the number of
-requests answered at once, but not how long a client may take to send one. `_Protocol` adds that
-limit, and closes the oldest unfinished connection if there are too many. The servers speak plain
-HTTP: to reach them from other machines, put an encrypting proxy in front.
+requests answered at once, but not how long a client may take to send a request. `_Protocol` adds
+that limit, and closes the oldest unfinished connection if there are too many connections. The
+servers speak plain HTTP: to reach them from other machines, put an encrypting proxy in front.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Address:
 class Gate:
     """An ASGI application that checks each HTTP request before the inner application receives it.
 
-    The body is read only after the check, completely; above MAX_BODY_BYTES the request is refused.
-    WebSockets are always refused.
+    After the check, the whole body is read before the inner application starts. A request whose
+    body has more than MAX_BODY_BYTES is refused. WebSockets are always refused.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Gate:
             await answer(scope, receive, send_with_headers)
 
     async def _with_body(self, request: Request) -> ASGIApp:
-        """Read the whole body, and return the application with the body already in memory.
+        """Read the whole body, and return an application that gets the body from memory.
 
         If the body is too large, return a response that refuses the request.
         """

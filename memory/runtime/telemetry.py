@@ -55,7 +55,7 @@ class Watched:
 
 
 _watched: WeakSet[Watched] = WeakSet()
-"""The stores whose backlogs are reported, as one sum: a gauge exists once in a process."""
+"""The stores whose backlogs are reported. Each gauge reports one sum over all of them."""
 _watching = threading.Lock()
 
 

@@ -39,7 +39,7 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Return the result of `call`, and run it in a thread if the texts that it reads are long.
+    """Run a call and return its result; use a thread if the texts that it reads are long.
 
     `texts` are only measured, and the call receives only `args` and `kwargs`. Texts are long if
     they have more than 2,000 characters together.
