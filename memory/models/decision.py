@@ -121,7 +121,7 @@ class Decision:
     made. A member stays as it is if no survivor replaces it; if it is new, it is stored as it is.
     `distinct` holds pairs of ids, of members or survivors, whose texts were judged to be distinct.
     `pending` says that the question about the members stays open. `model` is the name of the model
-    that decided, PERSON, or None if no model was needed.
+    that was asked, PERSON if a person decided, or None.
     """
 
     action: Action
@@ -321,11 +321,11 @@ class DeduplicationReport(Frozen):
     run: str = ""
     """The run's name in the ledger; empty in a dry run."""
     memories: int
-    """Live memories before the run."""
+    """The number of live memories before the run."""
     memories_after: int
-    """Live memories after the run; in a dry run, the same as before."""
+    """The number of live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """The number of pairs of memories in one scope, by the similarity that they reach at least.
+    """For each similarity, the number of pairs in one scope with at least this similarity.
 
     They are counted before the run.
     """
@@ -344,7 +344,7 @@ class DeduplicationReport(Frozen):
     merged: int
     """The number of memories whose text was merged from several others."""
     pending: int
-    """The number of questions that the model failed to answer; a later run asks them again."""
+    """The number of questions that the model failed to answer; a later run repeats them."""
     left: int
     """The number of groups left for the next run because the budget of model calls was spent."""
     pages: int = 0

@@ -81,7 +81,7 @@ def once(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Frozen(BaseModel):
-    """Base class of strict, immutable models that reject unknown fields."""
+    """Base class of strict, immutable pydantic models that reject unknown fields."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -195,7 +195,7 @@ class SearchResult:
 
     @property
     def distance(self) -> float:
-        """`1 - similarity`, the form in which agents see and compare it."""
+        """The distance that agents see: `1 - similarity`, rounded to 6 decimals."""
         return round(1.0 - self.similarity, 6)
 
 

@@ -50,7 +50,7 @@ class Scale(Frozen):
         return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
-        """Return the similarity of texts `a` and `b`, to 6 decimals, for their vectors' cosine."""
+        """Return the similarity of texts `a` and `b`, to 6 decimals, given their cosine."""
         return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
 
     def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
@@ -68,18 +68,18 @@ class Scale(Frozen):
         return np.where(has_cjk, _curve(rounded, self.anchor_kana_han), plain)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
-        """Return the lowest cosine, to 6 decimals, with which two texts reach `similarity`.
+        """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
 
-        If `text` is given, one of the two texts is `text`; if it is None, they can be any texts.
+        If `text` is given, this holds for pairs of `text` with any other text; if it is None, for
+        pairs of any two texts.
         """
         return _least(self, similarity, text is not None and has_cjk(text))
 
     def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
-        """Return, for each of n texts, the lowest cosine with which it reaches `similarity`.
+        """Return, for each of n texts, the lowest cosine whose similarity is at least `similarity`.
 
-        The cosine is that of a pair of the text with any other text. `has_cjk`, shape (n,), says
-        which of the texts have kana or Han. The result has the same shape; its cosines are rounded
-        to 6 decimals.
+        The cosine is that between the text and any other text. `has_cjk`, shape (n,), says which of
+        the n texts have kana or Han. The result has shape (n,) and is rounded to 6 decimals.
         """
         return np.where(has_cjk, _least(self, similarity, True), _least(self, similarity, False))
 

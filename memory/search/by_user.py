@@ -23,8 +23,8 @@ class VectorsByUser:
     """The vectors of recently searched users, in RAM, kept up to date with the ledger.
 
     A user's vectors are loaded at the first query. Up to `limit` bytes are held; the users searched
-    longest ago are dropped first. It is safe to share between threads: one thread loads a user's
-    vectors while others that need them wait.
+    longest ago are dropped first. It is safe to share between threads: while one thread loads a
+    user's vectors, other threads that need these vectors wait.
     """
 
     def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
@@ -183,7 +183,7 @@ class VectorsByUser:
         return revision
 
     def _take_in(self, reader: Reader) -> None:
-        """Apply the ledger's changes after `_revision` to the vectors that they concern."""
+        """Apply the ledger's changes after `_revision` to the loaded vectors that they concern."""
         changes = reader.followers.changes(self._revision, fields=self._fields)
         by_id = {one.id: one for one in changes}
         of: dict[Scope, list[Change]] = {EVERYBODY: changes}

@@ -40,9 +40,9 @@ def nearest_pairs(
 
     Only pairs with a cosine of at least `threshold` count. A pair is returned if either row is
     among the other's `k` nearest, so there are at most n * k pairs, sorted by (i, j). Of equally
-    near rows, those with the lower position count as nearer. It is slow if all rows are equal,
-    because each pair is then compared a second time in float64. `blocks` are the sizes in which
-    products are computed; None means sizes that fit.
+    near rows, those with the lower position count as nearer. `blocks` are the sizes in which
+    products are computed; None means sizes that fit. The search is slow if all rows are equal,
+    because each pair is then compared a second time in float64.
     """
     return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
 
@@ -208,10 +208,10 @@ class _Search:
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """Return all pairs at or above the upper threshold, and the count for each band.
+        """Return all pairs at or above the upper threshold, and a count for each band.
 
-        `threads` is the number of threads, and `on_share` is called with the share of the work
-        done.
+        A band is a threshold; its count is the number of pairs at or above it. `threads` is the
+        number of threads, and `on_share` is called with the share of the work done.
         """
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):
@@ -258,7 +258,10 @@ class _Search:
         self._floors[rows] = np.maximum(self._floors[rows], floors)
 
     def _strip(self, row: int) -> Ints:
-        """Compare the pairs of the strip that starts at `row`; return the count for each band."""
+        """Compare the pairs of a strip of tiles; return the number of pairs counted for each band.
+
+        `row` is the strip's first row. Bands for which `_is_kept` is true are counted later.
+        """
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
         kept: list[Places] = []
@@ -274,7 +277,7 @@ class _Search:
         return counts
 
     def _noticed(self, products: Vectors, row: int, column: int) -> Places:
-        """Return the pairs of a tile that may reach the upper threshold or be a row's nearest.
+        """Return a tile's pairs that may reach the upper threshold or be among a row's nearest.
 
         `products` are the tile's products, and `row` and `column` its first row and column.
         """

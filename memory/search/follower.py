@@ -29,7 +29,7 @@ _PAUSE_S = 0.02
 class Follower:
     """An approximate index that is kept up to date with one ledger.
 
-    Safe to share between threads.
+    It is safe to share between threads.
     """
 
     def __init__(self, index: VectorIndex, ledger: Ledger, lag: int = 200) -> None:

@@ -12,7 +12,7 @@ from memory.ledger import Postings
 
 Floats = npt.NDArray[np.float64]
 _SATURATION, _BY_LENGTH = 1.2, 0.75
-"""BM25's parameters k1 and b, as found by Robertson and Walker. Others rank about as well here."""
+"""BM25's parameters k1 and b, as found by Robertson and Walker. Other values rank about as well."""
 
 
 class WordScores(NamedTuple):

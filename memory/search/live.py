@@ -18,13 +18,13 @@ from memory.search.pairs import slack
 from memory.search.products import Ints, chunks, multiplied
 
 _PRODUCTS = 4_000_000
-"""The number of products held at once if many queries are answered together."""
+"""The maximum number of products held at once if many queries are answered together."""
 _SCOPES = 16
 """The number of scopes for which the matching rows are remembered."""
 BOUNDED_FROM = 10_000
 """From this number of rows on, a single query first computes upper bounds, to skip most rows.
 
-The bounds need a quarter of the numbers that the exact products need.
+The bounds are computed from a quarter of the numbers that the exact products need.
 """
 _AXES = 4
 """The bounds use one axis for this many dimensions of a vector."""
@@ -78,7 +78,7 @@ class LiveVectors:
         `fields` are the metadata keys that scopes may contain. `count` is the expected number of
         memories, and `dim` the dimension of the vectors.
 
-        Raises: IndexFault if a vector has another dimension.
+        Raises: IndexFault if a vector does not have `dim` dimensions.
         """
         keys: list[str] = []
         room = count + count // 16 + 1
@@ -99,7 +99,9 @@ class LiveVectors:
         return self._row_of.keys() & ids
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
-        """Apply changes that the ledger has committed. `vectors` holds the new vectors by text key.
+        """Apply changes that the ledger has committed.
+
+        `vectors` holds the vectors of new and changed memories by text key.
 
         Raises: IndexFault if a vector has another dimension than those in the matrix.
         """

@@ -33,8 +33,8 @@ def similarity(a: Vector, b: Vector) -> float:
 def similarities(a: Vectors, b: Vectors) -> Floats:
     """Return the cosine of each row of `a` with the same row of `b`.
 
-    The matrices have shape (n, dim), the result (n,). Computed in float64 and rounded to 6
-    decimals.
+    The matrices have shape (n, dim), the result (n,). The cosines are computed in float64 and
+    rounded to 6 decimals.
     """
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)

@@ -135,7 +135,7 @@ class SearchRouter:
             follower.rebuild(on_progress)
 
     def close(self) -> None:
-        """Drop the vectors and close the index. It may be called twice."""
+        """Drop the vectors and close the index. This method may be called twice."""
         self._by_user.forget_all()
         self._give_up()
 

@@ -31,9 +31,9 @@ from memory.text import has_cjk, text_key
 
 @dataclass(frozen=True)
 class Applied:
-    """The result of a decision that was applied; `number` is its number in the ledger.
+    """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is its newest member or, if that was retired, the live memory that replaced it.
+    `memory` is the newest member of the decision or, if that was retired, its live successor.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Unconditional:
 class UnlessRepeated:
     """The condition that no other live memory in the scope has the same text as the new memory.
 
-    Memories in `Decision.candidates` do not count.
+    Memories that the new one was compared with, `Decision.candidates`, do not count.
     """
 
 
@@ -88,9 +88,9 @@ class WhileMergeable(WhileUnchanged):
 class WhileUnanswered(WhileMergeable):
     """The condition that the members can still be merged, and no person has answered the question.
 
-    That is: no stored member has changed, no judge in `bound_by` and no person has called texts
-    that would be merged distinct, and no person has already given the answer that the decision
-    gives.
+    That is: no stored member has changed; no judge in `bound_by`, and no person, has called two
+    texts distinct that would be merged; and no person has already given the answer that the
+    decision gives. `revision` is the ledger's revision at which the members were read.
     """
 
 
@@ -98,10 +98,10 @@ class WhileUnanswered(WhileMergeable):
 class WhileNearest(WhileMergeable):
     """The condition that the members can still be merged, and no other similar memory was stored.
 
-    That is: no stored member has changed, and no judge in `bound_by` and no person has called texts
-    that would be merged distinct. Besides, no memory was written after `revision` that has the new
-    memory's text or a similarity of at least `min_similarity` to it. Memories in
-    `Decision.candidates` do not count.
+    That is: no stored member has changed; no judge in `bound_by`, and no person, has called two
+    texts distinct that would be merged; and no memory was written after `revision` that has the new
+    memory's text or a similarity of at least `min_similarity` to it. Memories that the new one was
+    compared with, `Decision.candidates`, do not count.
     """
 
     min_similarity: float = 1.0
@@ -183,8 +183,8 @@ class Applier:
         Each decision about a new memory assumes that the decisions before it are applied. So these
         decisions are tried only up to the first Conflict, and only one of them if anything was
         written after they were prepared. Decisions about stored memories alone are all tried.
-        Return an Applied or a Conflict for each decision that was tried: the first decisions, at
-        least one.
+        Return an Applied or a Conflict for each decision that was tried. These are the first of
+        `decided`, at least one.
 
         `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
         is the name of the batch or import that the decisions are recorded under.
@@ -334,8 +334,8 @@ class Applier:
     def _repeated(self, writer: Writer, one: Decided, since: int) -> str:
         """Return a message that names a live memory with the new memory's text; "" if none.
 
-        Only memories written after the ledger's revision `since` count. Memories in
-        `Decision.candidates` do not count.
+        Only memories written after the ledger's revision `since` count. Memories that the new one
+        was compared with do not count.
         """
         if one.arrival is None:
             return ""
@@ -484,7 +484,10 @@ def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
 
 
 def _stored_by(one: Decided) -> Iterator[Memory]:
-    """Yield the memories that a decision adds to the ledger: new, merged, and with former texts."""
+    """Yield the memories that a decision adds to the ledger.
+
+    These are a new memory, merged memories, and memories with the former texts of others.
+    """
     if one.arrival is not None:
         yield one.arrival.memory
     for survivor in one.decision.survivors:

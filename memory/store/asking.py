@@ -27,7 +27,10 @@ class Insistence(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """The model that is asked about pairs of texts, by its name, and when it is asked again."""
+    """The model that is asked about pairs of texts, and the rule for asking it again.
+
+    `model` is the name of the model.
+    """
 
     model: str
     insistence: Insistence = Insistence.WHEN_DUE
@@ -36,10 +39,10 @@ class Asker:
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The kinds of judge whose verdicts the model is bound by.
+        """The kinds of judge whose verdicts are final for the model.
 
         The model is not asked about pairs of texts that such a judge called distinct. A verdict of
-        the offline judge binds only the offline judge itself.
+        the offline judge is final only for the offline judge itself.
         """
         if self.insistence is Insistence.AGAIN:
             return ("person",)
@@ -81,8 +84,8 @@ def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) ->
     """Return the pairs of texts that a person called distinct when scopes had other fields.
 
     `fields` are the fields that scopes consist of now. Each pair is returned once for every present
-    scope with a live memory that has one of the two texts, unless a field has different values in
-    the present and the earlier scope.
+    scope with a live memory that has one of the two texts. A present scope is left out if it
+    differs from the earlier scope in a field that both have.
     """
     names = {*fields, "is_private"}
     distinct: dict[str, list[tuple[Scope, TextPair]]] = {}

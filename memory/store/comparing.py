@@ -38,8 +38,8 @@ def find_named(
 ) -> tuple[list[Named | str], int]:
     """Look up the stored memories that new memories repeat or update, as their extraction says.
 
-    `new` holds each new memory as the model extracted it and with its vector. Return a pair: one
-    item for each new memory, in order, and the ledger's revision. An item is a Named or, if the
+    `new` holds, for each new memory, its extraction and the memory with its vector. Return a pair:
+    one item for each new memory, in order, and the ledger's revision. An item is a Named or, if the
     memories cannot be merged, a string with the reason. If several new memories name the same
     stored one, only the first may be merged with it.
     """

@@ -1,4 +1,4 @@
-"""Erases memories for good: first from the ledger, then from index and database log."""
+"""Erases memories for good: from the ledger, then from the search index and the database's log."""
 
 from __future__ import annotations
 
@@ -184,7 +184,8 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     """Erase the reasons that models gave for decisions, because they may quote forgotten memories.
 
-    `scrubbed` are these decisions. Verdicts and other decisions lose the same reasons.
+    `scrubbed` are these decisions. Their reasons are also erased from verdicts and from other
+    decisions about the same texts.
     """
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}

@@ -14,13 +14,16 @@ from memory.store.applying import Probe, ranked
 from memory.text import search_terms
 
 SHORTLIST = 50
-"""If a user's vectors are not in RAM: how many memories words and vectors each select."""
+"""How many memories are selected by words, and as many by vector, if vectors are not in RAM."""
 SPARE = 10
 """How many memories beyond `k` are compared exactly, because the first scores are rounded."""
 _OF_A_PART = 4
-"""If the scope is only a part of a user's memories, words select this many times as many."""
+"""The factor by which more memories are selected if a scope is only a part of a user's memories."""
 _SAMPLE = 256
-"""If vectors are not in RAM: from how many memories the spread of the cosine is estimated."""
+"""The number of memories from which the spread of the cosine is estimated.
+
+An estimate is needed only if the user's vectors are not in RAM.
+"""
 
 
 def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
@@ -36,7 +39,7 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 def best_of_shortlist(
     reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
 ) -> Best:
-    """Return the `k + SPARE` memories that answer a query best, if vectors are not in RAM.
+    """Return the `k + SPARE` memories that answer a query best, for a user without vectors in RAM.
 
     `near` holds ids of memories selected by vector. The other candidates are the memories with the
     highest scores in `words`. `probe` is the query and its vector. Memories outside of `scope` are

@@ -212,7 +212,7 @@ class MemoryStore:
     def history(self, memory_id: str | None = None) -> list[DecisionRecord]:
         """Return the decisions about a memory, oldest first.
 
-        If no id is given, return all decisions except those that only added a memory.
+        If `memory_id` is None, return all decisions except those that only added a memory.
         """
         with self.ledger.reading() as reader:
             if memory_id is None:
@@ -343,7 +343,7 @@ class MemoryStore:
         """Store all of these memories in one transaction, without comparing them with similar ones.
 
         Return how many of them were not stored before. If the transaction fails, none is stored.
-        `run` is a name for this batch, under which it can be undone.
+        `run` is the name of the batch or import that is recorded with them.
         """
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 

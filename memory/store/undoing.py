@@ -36,7 +36,7 @@ class Afterwards(Enum):
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
-    """Return the decisions that `undo` would undo for `target`, newest first; change nothing.
+    """Return the decisions that must be undone to undo `target`, newest first; change nothing.
 
     `target` is the number of a decision or the name of a run.
 
