@@ -100,7 +100,7 @@ class Database(ABC):
     def copy_into(self, target: Database, tables: Collection[str]) -> None:
         """Copy the committed state of the named tables into an empty database.
 
-        The ledger may have an older schema; the copy gets the same.
+        If the ledger has an older schema, the copy has it too.
 
         Raises: LedgerError.
         """

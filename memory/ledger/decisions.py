@@ -41,7 +41,7 @@ class Decisions(TableGroup):
     def about(self, memory_id: str) -> list[DecisionRecord]:
         """Return the decisions that involve a memory.
 
-        Either the decision is about the memory, or the memory stayed or was made by the decision.
+        These decisions are about the memory, or the memory is one of their results.
         """
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
@@ -370,9 +370,10 @@ def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision is about one of these memories, or made or kept it.
+    """Return the SQL condition that a decision is about a memory or has it as a result.
 
-    `ids`: the memories, or the name of a parameter that receives them.
+    It must hold for one of the memories `ids`, which may also be the name of a parameter that
+    receives them.
     """
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved

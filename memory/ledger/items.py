@@ -1,4 +1,7 @@
-"""The table of items: values under a key of a namespace. An item's text may be a memory too."""
+"""The table of items: values, each stored under a namespace and a key.
+
+The text in a value may be stored as a memory too.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class ItemPlace(NamedTuple):
 
 
 class Items(TableGroup):
-    """Read access to items: values stored under a key of a namespace."""
+    """Read access to items: values, each stored under a namespace and a key."""
 
     def get(self, namespace: Namespace, key: str) -> StoredItem | None:
         return next(self._found(t.items.c.id == _id(namespace, key)), None)

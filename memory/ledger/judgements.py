@@ -83,7 +83,7 @@ class DistinctPairs(TableGroup):
 
 
 class DistinctPairsWriter(DistinctPairs):
-    """Write access to distinct pairs."""
+    """Write access to pairs of texts that a judge called distinct: they state different things."""
 
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
         """Record that a judge (`by`) called two texts distinct: they state different things.
@@ -161,7 +161,7 @@ def _holds(scope: Scope, where: str, judge: str) -> bool:
 # --- questions that a model failed at -------------------------------------------------------------
 
 MOST_ATTEMPTS = 5
-"""After this many failures at a question, the model is not asked it again by default."""
+"""The number of failures after which, by default, a model is not asked the same question again."""
 BATCH_PAUSE = timedelta(minutes=10)
 """How long a batch does not repeat a question after the model first failed at it."""
 _LONGER = 6
@@ -212,8 +212,8 @@ class AttemptsWriter(Attempts):
         """Count one more failure, at the time `now`, of a model to judge two texts.
 
         If another model failed at them before, counting starts again at 1. `first_pause`: how long
-        the model is not asked again after its first failure. Each further pause is six times as
-        long as the one before, until the fifth failure; then no more attempts are made.
+        the model is not asked about the texts after its first failure. Each further pause is six
+        times as long as the one before. After the fifth failure, no more attempts are made.
         """
         pair = (scope.key, *sorted((text_key(text_a), text_key(text_b))))
         keys = dict(zip(_PAIR, pair, strict=True))
@@ -306,7 +306,7 @@ class ReadingsWriter(Readings):
         }
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the records that a model has read texts with these keys, in all scopes."""
+        """Delete the records that any model has read texts with these keys, in any scope."""
         self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
 
     def drop_all(self, model: str) -> None:

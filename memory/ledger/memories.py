@@ -100,8 +100,9 @@ class Memories(TableGroup):
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
-        """Return the `limit` newest live memories of the scope, newest first; all if it is None.
+        """Return the newest live memories of the scope, newest first.
 
+        At most `limit` memories are returned, or all if `limit` is None.
         Memories with a time before `since` are left out.
         """
         written: sa.ColumnElement[str] = t.memories.c.timestamp
@@ -126,12 +127,12 @@ class Memories(TableGroup):
         """Look up which of these memories are stored already.
 
         Return a pair for each memory, in order: the row of the stored memory that is the same, or
-        None; and whether the id is in use. A stored memory counts as the same in three cases:
+        None; and whether its id is in use. A stored memory counts as the same in three cases:
 
         - It has the same id, user and privacy, and it has or once had the same text.
         - It has the same id, and it was forgotten.
-        - It has the same external id (or none), user, privacy, time and text. This also finds
-          a memory that was stored under a new id, because another memory had taken its id.
+        - It has the same user, privacy, time, text and external id (or neither has one). This also
+          finds a memory that was stored under a new id, because another memory had taken its id.
         """
         identities = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
@@ -158,7 +159,7 @@ class Memories(TableGroup):
         return self._connection.scalar(query.limit(1)) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
-        """Whether the stored memory has the same user and privacy, and has or had the same text."""
+        """Whether `row` has the user and privacy of `memory`, and has or once had its text."""
         known = row.memory
         if (known.user, known.is_private) != (memory.user, memory.is_private):
             return False

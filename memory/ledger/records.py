@@ -177,7 +177,7 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that were replaced or replaced others; of all members if none did."""
+        """Ids of the members that replaced others or were replaced; if none, ids of all members."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
@@ -205,8 +205,8 @@ class Step(NamedTuple):
 class Attempt(NamedTuple):
     """A pair of texts that a model failed to judge `attempts` times.
 
-    `low_key` and `high_key` are the keys of the texts, in sorted order. `next_at` is when the model
-    is asked again, in UTC; None means never.
+    `low_key` and `high_key` are the keys of the texts, in sorted order. `next_at` is the time, in
+    UTC, from which the model may be asked about the pair again; None means never.
     """
 
     low_key: str
@@ -232,7 +232,7 @@ class IndexState:
     """How far a vector index has followed the ledger."""
 
     watermark: int
-    """The last revision that the index contains."""
+    """The last revision of the ledger that the index contains."""
     stale: bool
     """Whether the index may still hold vectors of forgotten memories."""
 

@@ -1,6 +1,6 @@
-"""The schema step from version 5 to 6, which computes all text keys again.
+"""The schema step from version 5 to 6, which computes all text keys by a new rule.
 
-Like every step, it has its own table definitions.
+Like every schema step, it has its own table definitions.
 """
 
 from __future__ import annotations

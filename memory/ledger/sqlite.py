@@ -26,7 +26,10 @@ _DAMAGED = "damaged"
 _LOG_PAGES = 1_000
 """A writer moves the write-ahead log into the file, after a commit, if it has this many pages."""
 _MOST_LOG_PAGES = 4_000
-"""If the write-ahead log has this many pages, SQLite moves it in a commit, and writers wait."""
+"""If the write-ahead log has this many pages, SQLite moves it into the file during a commit.
+
+Other writers wait until that is done.
+"""
 _PAGES_OF_A_TRANSACTION = 12
 """Estimated pages that a transaction writes to the log, besides one page for each row."""
 

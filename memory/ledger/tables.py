@@ -104,8 +104,8 @@ mentions = sa.Table(
 )
 """The memories that each decision mentions.
 
-`involved`: true if the decision is about the memory, or if the memory stayed or was made by it.
-False if the memory was only compared with such a memory or linked to one.
+`involved`: true if the decision is about the memory, or if the memory is one of its results. False
+if the memory was only compared with such a memory or linked to one.
 """
 distinct_pairs = sa.Table(
     "distinct_pairs",
@@ -128,7 +128,7 @@ attempts = sa.Table(
 )
 """How often a model failed to judge a pair of texts.
 
-`next_at`: when the model is asked again; NULL means never.
+`next_at`: the time from which the model may be asked about the pair again; NULL means never.
 """
 readings = sa.Table(
     "readings",

@@ -231,7 +231,10 @@ class LeasesWriter(Leases):
     """Write access to leases."""
 
     def claim(self, lease: Lease, seconds: float) -> bool:
-        """Take the lease of a conversation for `seconds`. Return False if it is held already."""
+        """Take the lease of a conversation for `seconds`.
+
+        Return False, and do nothing, if a process holds it already.
+        """
         if self.is_held(lease.conversation, seconds):
             return False
         self.free(lease.conversation)
