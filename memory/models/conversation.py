@@ -73,7 +73,7 @@ class Candidate(Frozen):
     user: Name | None = None
     """The user that the fact is about, according to the model.
 
-    The memory made from the fact always belongs to a speaker of the turns.
+    Whatever the model says, the memory made from the fact belongs to a speaker of the turns.
     """
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)

@@ -18,7 +18,7 @@ Cosine = float | Floats
 A pair must reach the higher threshold of its two rows.
 """
 _AT_ONCE = 50_000
-"""The number of pairs compared in one call, so large that numpy does the work and not Python."""
+"""The number of pairs compared in one call, large enough that numpy does most of the work."""
 
 
 class CandidatePairs(NamedTuple):

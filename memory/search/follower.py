@@ -47,11 +47,11 @@ class Follower:
         self._copying: threading.Thread | None = None
 
     def nearest(self, queries: Sequence[Query], *, fill: bool = True) -> list[list[str] | None]:
-        """Return, for each query, the ids of memories that may be nearest, for exact comparison.
+        """Return, for each query, the ids of memories that may be nearest to it.
 
-        None in place of a list means that the index cannot answer this query. If the index is far
-        behind the ledger and `fill` is true, the missing changes are copied into it in the
-        background.
+        The caller must compare these memories exactly. None in place of a list means that the index
+        cannot answer this query. If the index is far behind the ledger and `fill` is true, the
+        missing changes are copied into it in the background.
 
         Raises: IndexFault, LedgerError.
         """

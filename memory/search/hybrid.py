@@ -23,13 +23,13 @@ class WordScores(NamedTuple):
     by_number: Floats
     """The scores; the memory with number `n` has position `n - numbers[0]`.
 
-    The last score is always 0; it is used for all memories outside of this range.
+    The last score is always 0; it is used for all numbers without a position of their own.
     """
     memories: int
     """The number of all memories that were scored, including those that score 0."""
 
     def best(self, k: int) -> list[int]:
-        """Return the numbers of the `k` memories with the highest scores, in no order."""
+        """Return the numbers of the `k` memories with the highest scores, in no fixed order."""
         best = self.numbers
         if k < len(best):
             best = best[np.argpartition(-self.by_number[best - best[0]], k)[:k]]

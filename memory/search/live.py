@@ -63,7 +63,7 @@ class LiveVectors:
         self._values: list[ScopeValues] = []
         self._kind_of: dict[tuple[object, ...], int] = {}
         self._held: dict[Scope, list[bool]] = {}
-        """For each scope, a flag for each item of `_values`: whether the scope holds such memories.
+        """For each scope, a flag for each item of `_values`: whether it matches the scope.
 
         A list may be shorter than `_values`; the missing flags are computed when needed.
         """

@@ -109,7 +109,7 @@ class Products:
         return products
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """Extend an array of one value for each row to whole tiles, by repeating its last value."""
+        """Extend an array, one value for each row, to whole tiles by repeating its last value."""
         missing = -len(values) % self._blocks.tile
         return np.concatenate([values, np.repeat(values[-1:], missing)])
 

@@ -27,7 +27,7 @@ _UNIT = 1e-3
 
 
 class EmbeddingCache:
-    """An embedder that uses the vectors in the ledger as a cache. It is used for one ledger."""
+    """An embedder that uses the vectors in a ledger as its cache."""
 
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger

@@ -46,7 +46,7 @@ class Forgotten:
     memory: Memory
     erased: bool
     origins: tuple[Memory, ...] = ()
-    """The retired memories that it replaced. They were erased too."""
+    """The retired memories that the memory had replaced. They were erased too."""
     set_aside: tuple[str, ...] = ()
     """Paths of ledger copies that a restore or an upgrade left. A person must delete them."""
 

@@ -253,7 +253,7 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
 def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
     """Return the ids of memories that waiting candidates would replace and that are not live.
 
-    Their merged texts may contain the words of a forgotten memory.
+    The merged texts of these candidates may contain the words of a forgotten memory.
     """
     found = [one for turn in waiting for one in turn.candidates or () if one is not None]
     named = {one.id for candidate in found for one in candidate.named}
@@ -262,7 +262,7 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
-    """Return the candidate; if it names an id in `gone`, without `named` and `merged`."""
+    """Return the candidate; if it names an id in `gone`, its `named` and `merged` are cleared."""
     if gone.isdisjoint(one.id for one in candidate.named):
         return candidate
     return candidate.model_copy(update={"named": (), "merged": ""})
@@ -284,7 +284,10 @@ def _without(turn: Turn, memories: Sequence[Memory]) -> str:
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """Return what a speaker said at a time, whole and by clauses, in first and in third person."""
+    """Return several wordings of what `speaker` said: whole, by clauses, and in the third person.
+
+    `at` is the time at which it was said.
+    """
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
     told = [retold(one, speaker, at) for one in clauses if one]
     stated = (one.text for one in statements(said, speaker, at))

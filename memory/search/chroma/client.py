@@ -133,7 +133,7 @@ def load_minilm() -> Any:
 def own_embedding(collection: ChromaCollection) -> Any | None:
     """Return the embedding function that a collection is configured with; None if there is none.
 
-    Raises: IndexFault if it is not installed here.
+    Raises: IndexFault if the function cannot be loaded.
     """
     named = collection.configuration_json.get("embedding_function") or {}
     if named.get("type") != "known":

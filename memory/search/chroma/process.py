@@ -222,12 +222,12 @@ def alone_at(
 
 
 def closed_record(folder: Path) -> Path:
-    """Return the file that records the folder's state when it was last closed properly."""
+    """Return the path of the record of a folder's state when it was last closed properly."""
     return folder.with_suffix(".closed")
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
-    """Return the size in bytes and the modification time in ns of each file, by relative path."""
+    """Return, by relative path, the size in bytes and modification time in ns of each file."""
     found = {}
     for path in folder.rglob("*"):
         if path.is_file():
