@@ -1,4 +1,6 @@
-"""Turn memories, similarities and a model's verdicts into decisions; no I/O and no model calls."""
+"""Turn memories, similarities and a model's verdicts into decisions, without I/O and model
+calls.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,6 @@
-"""Keep account of a batch run: its decisions, what it leaves for the next run, and its report."""
+"""The account of a batch run: what it has decided, what it leaves for the next run, and its
+report.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,19 @@ from memory.models import (
 from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
-"""The greatest number of times that a model reads the pages of a scope in one run."""
+"""How many times a model may read the pages of one scope in one run."""
 Order = Literal["certain", "size", "time"]
-"""The sort order of groups: least certain first, largest first, or newest first."""
+"""How groups are sorted: "certain" puts the least certain first, "size" the largest, "time" the
+newest.
+"""
 
 
 @dataclass(frozen=True)
 class GroupFilter:
-    """Which groups of a plan to show, and in which order; by default all of them, as planned.
+    """Which groups of a plan to show, and in which order; by default all groups, in the plan's
+    order.
 
-    `most`: the maximum number of groups; `user`: show only the groups of this user.
+    `most`: the maximum number of groups, None for all; `user`: show only the groups of this user.
     """
 
     most: int | None = None
@@ -53,52 +58,61 @@ class GroupFilter:
 
 @dataclass
 class Account:
-    """Counts what a batch run has decided, asked and left so far; not thread-safe.
+    """Keeps track of what a batch run has decided, asked and left to the next run; not thread-safe.
 
-    Groups are identified by the set of their members' ids.
+    A group is identified by the set of its members' ids.
     """
 
     run: str
-    """The run's name in the ledger."""
+    """The name of the run in the ledger."""
     first: RoundPlan
     """The plan of the first round."""
     started: float
-    """When planning began, as monotonic time in seconds."""
+    """When planning began, in seconds of the monotonic clock."""
     among: set[str] | None = None
-    """Ids of memories: only groups with one of them are settled. None means all groups."""
+    """Ids of memories: only groups with at least one of these memories are settled; None for all
+    groups.
+    """
     rounds: int = 0
     retired: int = 0
     """The number of memories retired so far."""
     merged: int = 0
     """The number of new memories made by merging."""
     pending: int = 0
-    """The number of decisions whose question stays open."""
+    """The number of decisions whose question the model failed to answer, so that it stays open."""
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
-    """Why the last failed question failed."""
+    """Why the model failed to answer the latest question that it did not answer, or ""."""
     actions: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
-    """Groups whose question the model failed to answer."""
+    """Groups about which the model failed to answer; each is a set of ids."""
     left: set[frozenset[str]] = field(default_factory=set)
-    """Groups left for the next run."""
+    """Groups that are left for the next run; each is a set of ids."""
     apart: set[TextPair] = field(default_factory=set)
-    """Pairs of texts that were judged different in this run, so they are not asked about again."""
+    """Pairs of texts that this run judged different, so that the model is not asked about them
+    twice.
+    """
     readings: Counter[Scope] = field(default_factory=Counter)
-    """How often the pages of each scope were read."""
+    """How many times the pages of each scope were read; `MOST_READINGS` if some were left
+    unread.
+    """
     pages: int = 0
     """The number of pages that were read."""
     pages_left: int = 0
     """The number of pages left for the next run."""
     unread_ids: set[str] = field(default_factory=set)
-    """Ids of the memories on the pages of scopes that were not read to the end."""
+    """Ids of the memories on the pages of every scope of which this run left a page unread."""
     shown: set[ScopedText] = field(default_factory=set)
-    """Texts on the pages of scopes that were read to the end."""
+    """Texts on the pages of every scope of which this run read all pages."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
-    """Groups at which another write came first."""
+    """Groups whose decision could once not be written, because a member had changed meanwhile.
+
+    Each group is a set of ids.
+    """
     bound_by: tuple[Judge, ...] = JUDGES
-    """The judges whose verdicts this run accepts."""
+    """The judges whose earlier verdicts this run respects."""
     latest: RoundPlan = field(init=False)
     """The plan of the latest round."""
 
@@ -106,10 +120,12 @@ class Account:
         self.latest = self.first
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """Return the groups of a round that this run still has to settle, and remember the plan.
+        """Return the groups of a round that this run still has to settle; also store the plan as
+        `latest`.
 
-        Groups that need no model come first, then questions, each with the most similar first.
-        Groups whose only step is a question on a page are left out.
+        Groups with a step that needs no model come first, then groups with only a question. In both
+        parts, the groups with the most similar members come first. Groups that only need a question
+        about a page of many memories are left out.
         """
         self.latest = plan
         over = self.failed | self.left
@@ -123,18 +139,19 @@ class Account:
         return sorted(wanted, key=_most_alike_first)
 
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
-        """Return the pages of each scope that a model still has to read in this run, one list per
-        scope.
+        """Return the pages that a model still has to read in this run, one list per scope.
 
-        A page is a list of memories of one scope. A scope is read at most twice, the second time
-        for memories at which another write came first.
+        A page is a list of memories of one scope. The pages of a scope are read at most twice: the
+        second time covers only memories whose decision could not be written because they had
+        changed meanwhile.
         """
         by_scope = plan.pages_by_scope.items()
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
-    def was_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Count the pages of one scope as read by the model, except `left`, which wait for the next
-        run.
+    def mark_read(self, pages: Sequence[PagePlan], left: int) -> None:
+        """Record that a model has read these pages, which are all of one scope.
+
+        `left`: the number of these pages that were not read and are left for the next run.
         """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
@@ -146,12 +163,14 @@ class Account:
             self.shown.update((scope, text_key(one.content)) for scope, one in members)
 
     def left_any_of(self, members: Collection[str]) -> bool:
-        """Return whether one of these memories, given by id, waits for the next run."""
+        """Return whether at least one of these memories, given by id, is left for the next run."""
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
-        """Note that another write came before a decision; the second time, leave the group for the
-        next run.
+        """Record that a decision could not be written, because a memory of the group had changed
+        meanwhile.
+
+        If this happens twice to the same group, the group is left for the next run.
         """
         if _ids(group) in self.conflicts:
             self.leave(group)
@@ -161,14 +180,16 @@ class Account:
         self.left.add(_ids(group))
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
-        """Return the report about a decision. It changes nothing, so any thread may call it."""
+        """Return the report about the decision for a group. Changes nothing, so any thread may call
+        it.
+        """
         fates = {member.id: "keep" for member in group.members}
         fates |= dict.fromkeys(decision.retired, "retire")
         steps = Steps(decision.action.value, decision.reason, fates)
         return _group_report(group, self.latest.likeness.among(group.members), steps)
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
-        """Count a decision that was applied, and add its report."""
+        """Count a decision that was applied, and add its report to the report of the run."""
         self.actions[decision.action] += 1
         self.reasons[decision.reason.partition(": ")[0]] += 1  # without its details
         self.retired += len(decision.retired)
@@ -239,13 +260,19 @@ def _ids(group: GroupPlan) -> frozenset[str]:
 
 
 def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
-    """Return a sort key: groups that need no model come first, then the most similar ones."""
+    """Return a sort key of groups: those with a step that needs no model first, then by
+    similarity.
+    """
     asks = group.replacement is None and group.question is not None
     return asks, -(group.question.similarity if group.question else 1.0)
 
 
 def certainty(group: GroupPlan) -> float:
-    """Return how certain a group is, 0 to 1: above 0.5 if it needs no model; then by similarity."""
+    """Return how certain the plan of a group is, from 0 to 1.
+
+    It is at most 0.5 if a model must be asked, and otherwise at least 0.5. Within each half it
+    grows with the similarity of the members.
+    """
     if group.question is not None:
         return group.question.similarity / 2
     alike = group.replacement.similarity if group.replacement else None
@@ -260,9 +287,9 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
 
 
 class Steps(NamedTuple):
-    """The planned steps for a group in words: first the replacement, then the question.
+    """The planned steps for a group, in words: the replacement comes first, then the question.
 
-    `fates`: "keep", "retire" or "judge" for each member, by id.
+    `fates`: for each member's id, "keep", "retire" or "judge".
     """
 
     action: str
@@ -298,9 +325,10 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
 
 
 def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
-    """Yield (position, position, similarity) for every two members that have different texts.
+    """Yield (i, j, similarity) for every two members with different texts, given by their
+    positions.
 
-    Members with the same text are represented by the last of them.
+    Members with the same text are represented by the last of them. `alike` holds the similarities.
     """
     texts = {identity(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):

@@ -1,6 +1,6 @@
 """Compare memories by their vectors, to find candidate pairs and groups of similar memories.
 
-Pairs are searched in this process or on an executor, such as a cluster.
+The search for pairs runs in this process or on an executor, such as a cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Likeness:
-    """Computes the similarity of live memories of one snapshot."""
+    """Computes the similarity of the live memories of one snapshot of the store, from their
+    vectors.
+    """
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
         self._vectors = snapshot.vectors
@@ -53,9 +55,9 @@ class Likeness:
         return group
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
-        """Compare every two members of each group, and return one result per group, in order.
+        """Return the similarities within each group, in the order of the groups.
 
-        All cosines are computed in one pass.
+        Every two members of a group are compared. All cosines are computed in one pass.
         """
         if not self._keys:
             self._keys = {row.memory.id: row.text_key for row in self._rows}
@@ -89,15 +91,17 @@ class Likeness:
 class AlikeGroup:
     """The similarity of every two memories of one group.
 
-    `keys`: the text key of each member, by id. `pairs`: (cosine, similarity) by two text keys, the
-    lower key first; a pair is missing if one of its texts has no vector.
+    `keys`: for each member's id, the key of its text. `pairs`: for two text keys, the lower key
+    first, (cosine, similarity). A pair is missing if one of its texts has no vector.
     """
 
     keys: Mapping[str, str]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
 
     def of(self, a: Memory, b: Memory) -> float:
-        """Return the similarity of two members: 1 for the same text, 0 if one has no vector."""
+        """Return the similarity of two members: 1 if they have the same text, 0 if a text has no
+        vector.
+        """
         return self._pair(a, b)[1]
 
     def _pair(self, a: Memory, b: Memory) -> tuple[float | None, float]:
@@ -107,8 +111,10 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan with its question completed: its lowest cosine, and which pairs are
-        near-copies.
+        """Return the plan, with the lowest cosine and the near-copies among the members in its
+        question.
+
+        A plan without a question is returned unchanged.
         """
         if plan.question is None:
             return plan
@@ -126,10 +132,12 @@ class AlikeGroup:
 
 
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:
-    """Return whether the cosine of each row with each column is at least the required one.
+    """Return whether the cosine of each of `rows` with each of `columns` reaches its required
+    minimum.
 
-    `rows` (n,) and `columns` (m,) are row numbers of `matrix`; `min_cosines` has shape (n, m). A
-    row always passes with itself. Products are float32; those close to the limit are repeated in
+    `rows`, shape (n,), and `columns`, shape (m,), are row numbers of `matrix`. `min_cosines`, shape
+    (n, m), has the required minimums. The cosine of a row with itself always counts as reached.
+    Products are computed in float32; products near their minimum are computed a second time in
     float64.
     """
     products = matrix[rows] @ matrix[columns].T
@@ -146,9 +154,9 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
 
 
 def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected components of the nodes 0 to n - 1, each sorted; single nodes included.
+    """Return the connected components of a graph whose nodes are 0 to n - 1, each component sorted.
 
-    Computed by union-find.
+    Nodes without an edge are components of one node. Computed by union-find.
     """
     parent = list(range(n))
 
@@ -172,13 +180,15 @@ def cohesive(
     edges: Sequence[tuple[int, int, float]],
     may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Split a connected component of nodes into groups in which every two members may be together.
+    """Split a connected component of a graph into groups in which every two members may be
+    together.
 
-    If a is like b and b is like c, but a is unlike c, the three must not be merged: the merged text
-    would claim of a what only c states. Groups are therefore built by complete linkage. They start
-    as single nodes and are joined along `edges` (node, node, similarity), the most similar first,
-    if `may_join` accepts the members of both. Ties are resolved by the nodes' numbers: if these do
-    not depend on the order in which memories arrived, neither do the groups.
+    If a is similar to b and b to c, but a is not similar to c, the three must not be merged,
+    because the merged text would claim of a what only c states. Groups are therefore built by
+    complete linkage: they start as single nodes, and two groups are joined if `may_join` accepts
+    their members. `edges` (node, node, similarity) are tried in order, the most similar first. Ties
+    are resolved by node number, so the groups do not depend on the order in which memories arrived,
+    if the node numbers do not.
     """
     group_of = {member: member for member in component}
     members_of = {member: [member] for member in component}
@@ -200,42 +210,44 @@ def cohesive(
 # --- candidate pairs ---------------------------------------------------------------------------
 
 Alike = tuple[tuple[Memory, ...], AlikeGroup]
-"""The members of a group, oldest first, and their similarities."""
+"""The members of a group, oldest first, and the similarity of every two of them."""
 
 
 @dataclass(frozen=True)
 class PairSearch:
     """A search for pairs of similar texts within one scope.
 
-    It finds all pairs at or above `upper` and, below it, the nearest neighbours of each text.
-    Arrays have one value per text, shape (n,).
+    It finds all pairs with a similarity of at least `upper`, and, below `upper`, the nearest
+    neighbours of each text. `keys`, `is_cjk` and `weights` have one item per text.
     """
 
     keys: tuple[str, ...]
     """The text keys."""
     is_cjk: Flags
-    """Whether a text has Japanese or Chinese characters."""
+    """For each text, whether it has Japanese or Chinese characters, shape (n,)."""
     weights: Ints
-    """The number of memories that have a text."""
+    """For each text, the number of memories that have it, shape (n,)."""
     scale: Scale
     """The curve from cosine to similarity."""
     upper: float
     floor: float
-    """The lowest similarity of pairs of nearest neighbours."""
+    """The lowest similarity at which a text counts as a nearest neighbour."""
     neighbours: int
     """How many nearest neighbours below `upper` are found for each text."""
     bands: tuple[float, ...]
-    """Similarities: for each, the pairs of memories at or above it are counted."""
+    """Similarity thresholds; for each, the pairs of memories that reach it are counted."""
 
     def part(self, begin: int, end: int) -> PairSearch:
-        """Return a search over the texts at positions `begin` to `end` - 1 only."""
+        """Return a search over only the texts at positions `begin` to `end` - 1, with the same
+        settings.
+        """
         part = slice(begin, end)
         return replace(
             self, keys=self.keys[part], is_cjk=self.is_cjk[part], weights=self.weights[part]
         )
 
     def with_rows(self, other: PairSearch) -> PairSearch:
-        """Return a search over the texts of both searches; the settings are those of this one."""
+        """Return a search over the texts of both searches, with the settings of this search."""
         return replace(
             self,
             keys=self.keys + other.keys,
@@ -244,9 +256,10 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Return the number of comparisons of `find`, in which each pair counts twice.
+        """Return how many comparisons of two texts `find` makes; each pair counts twice.
 
-        `across` is as in `find`.
+        `across`: None if all texts are compared with each other; otherwise only the first `across`
+        texts are compared with the remaining texts.
         """
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
@@ -258,12 +271,13 @@ class PairSearch:
         threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
-        """Return the pairs at or above `upper`, and below it each text's nearest at or above
-        `floor`.
+        """Return the pairs of similar texts, as positions in `keys`.
 
-        Rows are positions in `keys`. With `across`, only pairs of one of the first `across` texts
-        with one of the others are found. `threads`: the number of threads, by default one per core;
-        `on_share`: is called with the progress.
+        They are all pairs with a similarity of at least `upper`, and, below `upper`, the pairs of
+        each text with its nearest neighbours that reach `floor`. `across`: None to compare all
+        texts; otherwise only the first `across` texts are compared with the remaining texts.
+        `threads`: the number of threads, by default one per core. `on_share`: called with the share
+        of the comparisons that is done, from 0 to 1.
         """
         if len(self.keys) < 2:
             none = joined([])
@@ -282,9 +296,9 @@ class PairSearch:
 
 
 class Compared:
-    """Reports the progress of several searches as a number of texts.
+    """Reports the progress of several searches, as a number of texts out of all their texts.
 
-    The share of texts that it reports is the share of comparisons that are done.
+    The number is computed from the share of the comparisons that are done.
     """
 
     def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
@@ -299,9 +313,10 @@ class Compared:
         self._say(0)
 
     def share_of(self, comparisons: int) -> OnShare:
-        """Return a callback for the search that comes next and has this number of comparisons.
+        """Return a callback that reports the progress of the search that runs next.
 
-        It is called with the share of them that is done, from 0 to 1.
+        `comparisons`: the number of comparisons of that search. The callback must be called with
+        the share of them that is done, from 0 to 1.
         """
         return lambda share: self._say(share * comparisons)
 
@@ -319,8 +334,10 @@ class PlanExecutor(Protocol):
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterable[CandidatePairs]:
-        """Return the candidate pairs of each search, in order; report the progress to
-        `on_compared`.
+        """Return the candidate pairs of each search, in order.
+
+        `on_compared`: called during the search with the number of texts compared and the number of
+        all texts.
         """
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
@@ -328,7 +345,7 @@ class PlanExecutor(Protocol):
 
 
 class InProcessExecutor:
-    """A `PlanExecutor` that works in this process."""
+    """A `PlanExecutor` that searches and plans in this process."""
 
     def find(
         self,
@@ -347,16 +364,20 @@ class InProcessExecutor:
 
 
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-    """Return the plan of each group, in order, with the cosines of its question."""
+    """Return the plan of each group, in order; questions include the cosines of their members."""
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 
 
 # --- a whole store ----------------------------------------------------------------------------
 
 _BINS = 40
-"""The number of equal bins from 0 to 1, chosen so that 0.90 and 0.95 are edges."""
+"""The number of bins of equal width from 0 to 1; with 40, the thresholds 0.90 and 0.95 are bin
+edges.
+"""
 MOST_PAIRS = 4_000_000
-"""The number of pairs that are compared; in a larger store, only a regular sample is compared."""
+"""The number of pairs up to which all pairs are compared; of more pairs, a regular sample is
+compared.
+"""
 
 
 def similarity_histogram(
@@ -365,10 +386,10 @@ def similarity_histogram(
     scale: Scale,
     most_pairs: int = MOST_PAIRS,
 ) -> SimilarityHistogram:
-    """Count the pairs of memories that share a scope, by similarity.
+    """Return how many pairs of memories of the same scope have which similarity.
 
-    `scope_of` returns the scope of a memory. The counts are estimates if there are more than
-    `most_pairs` pairs. Memories without a vector are left out.
+    `scope_of`: returns the scope of a memory. If there are more than `most_pairs` pairs, the counts
+    are estimates. Memories without a vector are left out.
     """
     scopes: dict[Scope, list[Row]] = {}
     for row in snapshot.rows:

@@ -1,9 +1,9 @@
-"""Divide the memories of one scope into pages, which a language model reads one at a time.
+"""Divide the memories of one scope into pages; a language model reads one page at a time.
 
 The memories form a graph, with an edge from each memory to each of its nearest neighbours. A page
-covers an edge if it shows both of its ends. Pages are built greedily: a page starts at the memory
-with the most uncovered edge weight, and then the memory that covers the most weight is added. The
-module does no I/O.
+covers an edge if it shows both of its ends. Pages are built greedily: a page starts with the memory
+whose uncovered edges have the greatest total weight. Then, repeatedly, the memory is added with
+which the page covers the most additional weight. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -22,17 +22,23 @@ Flags = npt.NDArray[np.bool_]
 MOST_ON_PAGE = 48
 """Maximum number of memories on one page."""
 MOST_CHARACTERS = 8_000
-"""Maximum number of characters of all texts on one page, unless the first two texts have more."""
+"""Maximum total length of the texts on one page, in characters, unless the first two are longer."""
 NEIGHBOURS = 10
 """Number of nearest neighbours to which a memory has an edge."""
 SURELY_MET = 8
-"""Number of nearest neighbours that a thorough pass always shows together with a memory."""
+"""With how many of its nearest neighbours each memory is shown by a thorough pass over a scope.
+
+A pass is the division of all memories of a scope into pages.
+"""
 _SHOWN = 0.81
-"""Share of the total edge weight that an ordinary pass covers."""
+"""The share of the total edge weight that pages must cover, unless the pass is thorough."""
 _FEW = 0.25
-"""If at most this share of a scope's memories is unread, the pass over it is thorough."""
+"""If the share of unread memories in a scope is at most this, its pages are thorough.
+
+Thorough pages show each unread memory with all of its `SURELY_MET` nearest neighbours.
+"""
 _WEIGHT = 2_520
-"""The edge to the n-th nearest neighbour, counted from 0, weighs `_WEIGHT` // (n + 2)."""
+"""The weight of the edge to the n-th nearest neighbour, counted from 0, is `_WEIGHT` // (n + 2)."""
 # Gain for showing a memory that no page shows yet. It equals the edge between two memories that
 # are each other's nearest. Without it, memories that are near to nothing need pages of their own.
 _PLACED = _WEIGHT
@@ -45,18 +51,23 @@ class PageGraph:
     sizes: Ints
     """The number of characters of each memory, shape (n,)."""
     pairs: Pairs
-    """Each memory with its nearest neighbours, each pair once."""
+    """Pairs of a memory and one of its nearest neighbours, by position; each pair occurs once."""
     unread: Flags
-    """Whether no earlier run has read a memory, shape (n,). Edges need at least one such memory."""
+    """For each memory, whether no earlier run has read it, shape (n,).
+
+    Only edges of unread memories must be covered.
+    """
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """Divide the memories of a scope into pages, and return the positions of the members of each.
+    """Divide the memories of a scope into pages, and return the positions of the members of each
+    page.
 
-    A page is a list that a model reads at once; similar members stand next to each other. Every
-    unread memory is on at least one page, and each page has at least two members. A thorough pass
-    shows each unread memory together with its eight nearest neighbours. The pass is always thorough
-    if few memories are unread. `most`: the maximum number of memories on a page.
+    A page is a list of memories that a model reads in one question; similar memories stand next to
+    each other. Every unread memory is on at least one page, and each page has at least two
+    memories. `thorough`: whether each unread memory must be shown together with its `SURELY_MET`
+    nearest neighbours; this is always done if few memories are unread. `most`: the maximum number
+    of memories on a page. Returns [] if nothing is unread.
     """
     if len(graph.sizes) < 2 or not graph.unread.any():
         return []
@@ -66,13 +77,16 @@ def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE)
 
 
 _Edges = tuple[Ints, Ints, Ints]
-"""The two ends `i < j` of each edge and its weight, as three arrays of shape (m,)."""
+"""Three arrays of shape (m,): the first and the second end of each edge, `i < j`, and its
+weight.
+"""
 
 
 def _edges(graph: PageGraph, nearest: int) -> _Edges:
-    """Return the edges from each unread memory to its `nearest` neighbours.
+    """Return the edges from each unread memory to its `nearest` nearest neighbours.
 
-    If two memories are among each other's nearest, the weights of both directions are added.
+    If two unread memories are nearest neighbours of each other, the weights of both directions are
+    added.
     """
     pairs = graph.pairs
     ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
@@ -87,9 +101,9 @@ def _edges(graph: PageGraph, nearest: int) -> _Edges:
 
 
 class _PageGrower:
-    """Builds the pages, lists of memories to read, one after another.
+    """Builds pages, which are lists of memories to read, one after another.
 
-    An edge of the graph is open until a page shows both of its ends.
+    An edge of the graph is open until one page shows both of its ends.
     """
 
     def __init__(self, graph: PageGraph, edges: _Edges, most: int) -> None:
@@ -108,9 +122,10 @@ class _PageGrower:
         self._unplaced = graph.unread.copy()
 
     def grow(self, most_left: float) -> list[list[int]]:
-        """Build pages until every unread memory is shown and few edges are open.
+        """Build pages until every unread memory is on a page and few edges are open.
 
-        `most_left`: the share of the total edge weight that may stay open. Returns positions.
+        `most_left`: the share of the total edge weight that may stay open, from 0 to 1. Returns,
+        for each page, the positions of its memories.
         """
         enough = int(self._left.sum() * most_left)
         found: list[list[int]] = []
@@ -154,11 +169,13 @@ class _PageGrower:
         passed: set[int],
         only: Flags | None,
     ) -> int | None:
-        """Return the memory to add next, or None if there is none.
+        """Return the position of the memory to add to the page next, or None if there is none.
 
-        It is the one that covers the most weight with the page, or on an empty page the one with
-        the most open weight. `gain`: the weight that each candidate would cover; `passed`: memories
-        that were tried already; `only`: whether each memory may be added, None if all may.
+        It is the memory with which the page covers the most additional weight. For an empty page,
+        it is the memory with the greatest weight of open edges. `gain`: the additional weight of
+        each candidate; `best_first`: a heap of (-gain, memory), in which outdated gains are
+        skipped; `passed`: memories that were tried for this page; `only`: for each memory, whether
+        it may be added, or None if all may.
         """
         while best_first:
             negative, member = heappop(best_first)
@@ -170,7 +187,9 @@ class _PageGrower:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """Return the open edges of a memory: their other ends, their numbers and their weights."""
+        """Return three items for the open edges of a memory: their other ends, numbers and
+        weights.
+        """
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
         is_open = self._open[edges]
@@ -189,6 +208,10 @@ class _PageGrower:
         self._unplaced[page] = False
 
     def _nearest(self, member: int) -> list[int]:
-        """Return at least one neighbour of a memory, also those shown with it before."""
+        """Return up to `SURELY_MET` neighbours of a memory, or any other memory if it has no
+        neighbour.
+
+        Memories that an earlier page shows together with it are included.
+        """
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

@@ -51,16 +51,16 @@ class PageRules:
     size: int = MOST_ON_PAGE
     """The maximum number of memories on a page."""
     private: bool = False
-    """Whether private memories may be on pages."""
+    """Whether private memories may be shown to the model on pages."""
     thorough: bool = False
-    """Whether every memory is shown with its eight nearest neighbours."""
+    """Whether each unread memory must be shown together with its eight nearest neighbours."""
 
 
 @dataclass(frozen=True)
 class PagePlan:
-    """Memories of one scope that a model reads together as one page.
+    """Memories of one scope that a model reads together in one question.
 
-    Similar memories stand next to each other, so that each half of the page is a sensible page too.
+    Similar memories stand next to each other, so that a page can also be read in two halves.
     """
 
     scope: Scope
@@ -68,7 +68,9 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """The question about the page; whoever asks it must sort its members by time first."""
+        """The question about the page, whose members the caller must sort by time before the model
+        reads it.
+        """
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
     def halves(self) -> tuple[PagePlan, PagePlan]:
@@ -77,10 +79,11 @@ class PagePlan:
         return PagePlan(self.scope, first), PagePlan(self.scope, second)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """Return the page with merged members replaced by their successors.
+        """Return the page with each memory that was merged or replaced replaced by its live
+        successor.
 
-        `living`: for each id, the memory that is live for it now. Replacements are followed to the
-        end.
+        `living`: for the id of a memory, its successor. If the successor was replaced too, its own
+        successor is used, and so on.
         """
         members: dict[str, Memory] = {}
         for member in self.members:
@@ -92,12 +95,14 @@ class PagePlan:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Groups of texts that pages must show together again, even if a model has read them."""
+    """Groups of texts that pages must show together once more, even if a model has already read
+    them.
+    """
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
-    """Sets of text keys, by scope key."""
+    """For each scope key, the groups, each as a set of text keys."""
     alone: bool = False
-    """Whether pages show these texts and no other unread ones."""
+    """Whether pages are made only for the texts of these groups, and not for other unread texts."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +114,9 @@ class Matching:
     neighbours: int = 5
     """How many nearest neighbours below the upper threshold are found for each text."""
     pages: PageRules | None = None
-    """Limits of pages; None if the model is only asked about pairs and small groups."""
+    """Limits of pages, or None if the model is only asked about groups and not about pages."""
     just_below: float = 0.0
-    """How far below the lower threshold an audit also counts pairs."""
+    """How far below the lower threshold pairs are also counted, as a difference of similarities."""
 
 
 @dataclass(frozen=True)
@@ -124,31 +129,34 @@ class RoundPlan:
     memories: int
     """The number of live memories."""
     pairs: dict[str, int]
-    """The number of pairs within a scope at or above each of `BANDS`."""
+    """For each of `BANDS`, the number of pairs of memories of one scope that reach it.
+
+    The keys are texts such as "0.95".
+    """
     revision: int
-    """The ledger's revision from which the round was planned."""
+    """The revision of the ledger that the plan is based on."""
     waiting: int = 0
-    """The number of pairs at which a model failed and that are not due yet."""
+    """The number of pairs about which a model failed to answer, and must not be asked yet."""
     just_below: JustBelow | None = None
     """The number of pairs just below the lower threshold; None if they are not counted."""
     pages: tuple[PagePlan, ...] = ()
-    """The pages, which are read after the groups that need no model are settled."""
+    """The pages; the model reads them after the decisions that need no model were applied."""
     alone: tuple[ScopedText, ...] = ()
-    """Unread texts that have a vector and are on no page."""
+    """Texts that no model has read, that have a vector, and that are on none of the pages."""
 
     @property
     def asked(self) -> list[Question]:
-        """The questions about groups that are not asked on pages."""
+        """The questions about groups, except groups that are asked about as part of a page."""
         return [one.question for one in self.groups if one.question and not one.on_pages]
 
     @property
     def questions(self) -> list[Question]:
-        """All questions to a model: those about groups, then those about pages."""
+        """All questions to the model: first those about groups, then those about pages."""
         return [*self.asked, *(page.question for page in self.pages)]
 
     @property
     def pages_by_scope(self) -> dict[Scope, list[PagePlan]]:
-        """The pages of each scope, in the order in which they are read."""
+        """The pages of each scope, in the order in which the model reads them."""
         found: dict[Scope, list[PagePlan]] = {}
         for page in self.pages:
             found.setdefault(page.scope, []).append(page)
@@ -156,16 +164,16 @@ class RoundPlan:
 
 
 class Planner:
-    """Plans the rounds of a batch run. A scope in which nothing has changed keeps its earlier plan.
+    """Plans the rounds of a batch run; keeps the plan of a scope in which nothing has changed.
 
-    Memories of one scope with the same text are one node. The candidate pairs are all pairs at or
-    above the upper threshold, and for each text its nearest ones at or above the lower threshold.
-    Union-find joins them into connected components. A component is split until every two members of
-    a group reach the lower threshold, and so do the texts from which a member was merged. So a
-    successor is similar to every memory that it replaces, and two memories are never merged only
-    because a third is similar to both. The texts behind a merged memory still count in later
-    rounds, so a pair that was split is split again. Groups depend on the texts, not on the order in
-    which they arrived.
+    Memories of one scope with the same text are one node of a graph. Its edges, the candidate
+    pairs, are all pairs that reach the upper threshold, and for each text its nearest neighbours
+    that reach the lower threshold. Each connected component is split into groups in which every two
+    members reach the lower threshold. For a merged memory, the texts from which it was merged must
+    reach it too. Therefore a merged memory is similar to every memory that it replaces, two
+    memories are never merged only because a third is similar to both, and a pair that one round
+    splits is also split in later rounds. Groups depend on the texts, not on the order in which they
+    arrived.
     """
 
     def __init__(
@@ -176,9 +184,11 @@ class Planner:
         executor: PlanExecutor | None = None,
         on_compared: Progress | None = None,
     ) -> None:
-        """Use these rules and settings; `scope_of` returns the scope of a memory.
+        """Set the rules and settings of all plans.
 
-        `on_compared` is called during the search for pairs with the number of texts compared.
+        `scope_of`: returns the scope of a memory. `executor`: searches for pairs and plans groups,
+        by default in this process. `on_compared`: called during the search for pairs with the
+        number of texts compared and the number of all texts.
         """
         self._rules = rules
         self._scope_of = scope_of
@@ -188,10 +198,10 @@ class Planner:
         self._known: dict[Scope, _ScopePlan] = {}
 
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
-        """Plan the groups and pages of one round, and count the pairs at or above each of `BANDS`.
+        """Plan the groups and pages of one round, and count the pairs that reach each of `BANDS`.
 
-        The groups are ordered oldest first. `again`: groups of texts that pages must show once
-        more.
+        The groups are ordered by their oldest members, oldest first. `again`: groups of texts that
+        pages must show together once more, even if a model has already read them.
         """
         order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
         likeness = Likeness(snapshot, self._matching.scale)
@@ -241,10 +251,10 @@ class Planner:
     def _unread(
         self, scope: Scope, nodes: _Nodes, read: Collection[ScopedText], again: AskedAgain
     ) -> frozenset[str] | None:
-        """Return the keys of a scope's texts that a model should read on pages; None for no pages
-        at all.
+        """Return the keys of the texts of a scope that pages must show, or None if it has no pages.
 
-        `read`: texts that a model has read already; `again`: texts that it should read once more.
+        `read`: the texts that a model has already read; `again`: groups of texts that pages must
+        show once more, even if a model has read them.
         """
         rules = self._matching.pages
         private = next(iter(nodes.values()))[0].memory.is_private
@@ -257,10 +267,10 @@ class Planner:
 
 
 _State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] | None]
-"""What a scope's plan depends on.
+"""What the plan of a scope depends on; if it is unchanged, so is the plan.
 
-That is the number and revision of each row, the pairs of texts judged distinct, and the unread
-texts.
+It consists of the number and the revision of each row, the pairs of texts judged distinct, and the
+keys of the texts that pages must show (None if there are no pages).
 """
 
 
@@ -275,7 +285,9 @@ class _ScopePlan(NamedTuple):
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
-    """Return a plan with all memories of a snapshot as one group, whatever their similarity."""
+    """Return a plan with all memories of the snapshot in one group, even if they are not
+    similar.
+    """
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
     alike = likeness.among(members)
@@ -284,7 +296,9 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
-    """Count the pairs that a threshold lower by `reach` would add; None if `reach` is 0."""
+    """Count the pairs that a lower threshold reduced by `reach` would add; return None if `reach`
+    is 0.
+    """
     if reach <= 0.0:
         return None
     low = _lowered(lower, reach)
@@ -310,10 +324,12 @@ def near_copies(
     min_similarity: float,
     scale: Scale = PLAIN,
 ) -> list[NearCopies]:
-    """Return the pairs with one of the named memories at or above a similarity, most similar first.
+    """Return the pairs of similar memories that include a named memory, the most similar pair
+    first.
 
-    `names`: the ids of the memories; `scope_of`: returns the scope of a memory; `scale`: turns a
-    cosine into a similarity. Pairs that were judged distinct are left out.
+    `names`: the ids of the named memories; `scope_of`: returns the scope of a memory;
+    `min_similarity`: the lowest similarity of a pair; `scale`: turns a cosine into a similarity.
+    Pairs that were judged distinct are left out.
     """
     order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
     found: dict[tuple[str, str], NearCopies] = {}
@@ -337,7 +353,7 @@ def near_copies(
 
 
 _Nodes = dict[str, list[Row]]
-"""The rows that have each text, oldest first, by text key; all in one scope."""
+"""For each text key of one scope, the rows of the memories that have this text, oldest first."""
 
 
 def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Scope, _Nodes]:
@@ -360,10 +376,10 @@ class _Scope:
         rules: Rules,
         unread: frozenset[str] | None,
     ) -> None:
-        """Collect the texts of a scope and what its groups depend on.
+        """Collect the texts of a scope, and the settings on which its groups and pages depend.
 
-        `nodes`: the rows of each text; `distinct`: pairs judged distinct; `unread`: keys of texts
-        that pages must show, None if there are no pages.
+        `nodes`: for each text key, its rows; `distinct`: pairs of texts judged distinct; `unread`:
+        the keys of the texts that pages must show, or None if there are no pages.
         """
         self._nodes = nodes
         self._unread = unread
@@ -375,7 +391,7 @@ class _Scope:
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._rows = self._vectors.positions(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
-        """Positions of the texts of which at least one memory was merged from others."""
+        """Positions of the texts that at least one merged memory has."""
         contents = (nodes[key][0].memory.content for key in self._keys)
         self._is_cjk = np.fromiter(map(has_cjk, contents), np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._is_cjk)
@@ -409,8 +425,9 @@ class _Scope:
         )
 
     def take(self, found: CandidatePairs) -> None:
-        """Store the pairs that were found, except those judged distinct, and their number in each
-        band.
+        """Store the candidate pairs of a search, and count the pairs in each band.
+
+        Pairs that were judged distinct are counted but not stored.
         """
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
             self.bands[band] += count
@@ -424,7 +441,9 @@ class _Scope:
     # --- groups ---
 
     def groups(self, likeness: Likeness, executor: PlanExecutor) -> list[GroupPlan]:
-        """Return the plans of the groups, whose members have the same text or are all similar."""
+        """Return the plans of all groups; the members of a group have the same text or are all
+        similar.
+        """
         groups = []
         for keys in self._texts_together():
             rows = [
@@ -444,11 +463,11 @@ class _Scope:
     def pages(
         self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
     ) -> tuple[PagePlan, ...]:
-        """Return pages, which are lists of memories for a model to read, of those left after
-        replacements.
+        """Return the pages, which are lists of memories of the scope that a model reads in one
+        question.
 
-        `groups`: the plans of the scope's groups; `again`: sets of text keys, each to be shown
-        together.
+        Memories that a planned replacement retires are left out. `groups`: the plans of the scope's
+        groups; `again`: sets of text keys, each of which a page must show together.
         """
         rules = self._matching.pages
         if not self._unread or rules is None:
@@ -476,7 +495,9 @@ class _Scope:
         )
 
     def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
-        """Return the keys of unread texts that have a vector and are on none of these pages."""
+        """Return the keys of texts that pages must show and that have a vector, but are on none of
+        `pages`.
+        """
         shown = {member.id for page in pages for member in page.members}
         return [
             key
@@ -509,9 +530,10 @@ class _Scope:
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        """Return whether the texts of two groups, given by position, may form one group.
+        """Return whether two groups of texts, given by position, may form one group.
 
-        All pairs across the groups are checked, even if they were not candidate pairs.
+        Every text of one group is compared with every text of the other, even if the search did not
+        find the pair.
         """
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
@@ -523,9 +545,11 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the rows in the vector matrix of these texts and of those they were merged from.
+        """Return the row numbers, in the vector matrix, of these texts and of the texts they were
+        merged from.
 
-        Also returns, for each row, the cosine that another text must reach. Both have shape (n,).
+        Also return, for each row, the cosine that another text must reach. Both arrays have shape
+        (n,). `nodes`: the positions of the texts.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]
@@ -546,10 +570,10 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return as pairs all rows whose texts are in one of the groups, so that a page shows them
-    together.
+    """Return all pairs of rows that are in the same one of `groups`, as positions in `rows`.
 
-    Their similarity is set above that of all other pairs. Rows are given by position.
+    `groups`: sets of text keys. The pairs get a similarity above that of all other pairs, so that
+    the rows are shown on one page.
     """
     position = {row.text_key: n for n, row in enumerate(rows)}
     found = [sorted(position[key] for key in group if key in position) for group in groups]

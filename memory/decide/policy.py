@@ -1,8 +1,8 @@
 """Decide about one new memory, a group of memories, or a question that a model failed to answer.
 
-If only a model can decide, the result is a `Question`. The caller asks it and passes the answer, a
-`Verdict`, to `verdicts`. `decide_new` and `plan_group` follow the decision table of
-ARCHITECTURE.md. The module does no I/O.
+If only a model can decide, the result is a `Question`. The caller asks the model, and passes its
+answer, a `Verdict`, to the functions of the module `verdicts`. `decide_new` and `plan_group`
+implement the decision table of ARCHITECTURE.md. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from memory.text import has_cjk, identity, text_key
 Similarity = Callable[[Memory, Memory], float]
 """A function that returns the similarity of two memories, from 0 to 1."""
 MOST_ASKED = 8
-"""Maximum number of members in one question; a larger group is asked about in parts."""
+"""Maximum number of members in one question; of a larger group, only the most similar members are
+asked about.
+"""
 _SHOWN = "the model was shown what is similar, and named none of it"
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan for a group of similar memories: first a replacement, then a question about the
-    rest.
+    """The plan for a group of similar memories: a replacement, then a question about the rest.
 
-    `on_pages`: whether the question is asked as part of a page of many memories, not by itself.
+    Either of the two may be None. `on_pages`: whether the question is asked as part of a page of
+    many memories, and not by itself.
     """
 
     members: tuple[Memory, ...]
@@ -59,11 +61,13 @@ def decide_new(
     rules: Rules,
     shown: Collection[str] = (),
 ) -> tuple[Decision | Question, SearchResult | None]:
-    """Decide about a new memory; return the decision or question, and the match that it is about.
+    """Decide about a new memory.
 
-    `matches`: similar stored memories in the same scope, most similar first, without those judged
-    distinct. The nearest match that needs no model decides. If there is none, the question is about
-    the nearest match. `shown`: keys of texts that the model saw when it wrote the new memory; no
+    Return the decision, or the question to ask a model, and the stored memory that it is about
+    (None if nothing is similar). `matches`: similar memories of the same scope, most similar first;
+    memories whose text was judged distinct from the new text must be left out. The most similar
+    match that can be decided without a model decides. If there is none, the question is about the
+    most similar match. `shown`: keys of texts that the model saw when it wrote the new memory; no
     question is asked about these.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
@@ -90,7 +94,9 @@ def _always(similarity: float) -> Similarity:
 
 
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
-    """Sort two memories by time; if the times are equal, the stored one counts as older."""
+    """Return the two memories with the older one first; with equal times, `stored` counts as
+    older.
+    """
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
 
 
@@ -104,25 +110,27 @@ def add(
 
 
 def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
-    """Return the plan for a group of similar memories: a replacement, a question, both or neither.
+    """Return the plan for a group of similar memories, which must be ordered oldest first.
 
-    `members` are ordered oldest first.
+    The plan has a replacement, a question, both, or neither.
     """
     replacement = replace_covered(members, similarity, rules)
     gone = set(replacement.retired) if replacement else set()
     left = tuple(member for member in members if member.id not in gone)
     question = None
     if len(left) > 1:
-        asked = _nearest_first(left, similarity)
+        asked = _closest_members(left, similarity)
         lowest = min(similarity(a, b) for a, b in combinations(asked, 2))
         question = _question(asked, lowest, rules)
     return GroupPlan(tuple(members), replacement, question)
 
 
-def _nearest_first(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
-    """Return the members for one question, at most `MOST_ASKED`, in their original order.
+def _closest_members(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
+    """Choose at most `MOST_ASKED` members for one question, and return them in their original
+    order.
 
-    These are the two most similar members, and those most similar to the ones chosen before.
+    First the most similar pair is chosen, then repeatedly the member whose similarities to the
+    members already chosen have the greatest sum.
     """
     if len(members) <= MOST_ASKED:
         return members
@@ -144,8 +152,10 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 
 
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
-    """Describe how each member differs from the last, which is the newest; each description
-    once.
+    """Describe how each member differs from the last member, which is the newest.
+
+    Equal descriptions are returned once, and members with the same statement as the last are
+    skipped.
     """
     newest = members[-1].content
     found = (differs(member.content, newest) for member in members[:-1])
@@ -155,12 +165,13 @@ def differences(members: Sequence[Memory]) -> tuple[str, ...]:
 def replace_covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> Decision | None:
-    """Return the decision to retire the members that another member covers, or None.
+    """Return the decision to retire the members that another member covers, or None if there are
+    none.
 
     One text covers another if it states everything that the other states. Only members with a
-    similarity of at least `upper` replace each other. `members` are ordered oldest first. The
-    member that covers the most stays, the newest if several cover the same. It takes over the
-    newest time and metadata of the members that it replaces.
+    similarity of at least `rules.upper` can replace each other. `members` must be ordered oldest
+    first. The member that covers the most members stays, or the newest of several such members. It
+    takes over the newest time and metadata of the members that it replaces.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
@@ -190,9 +201,10 @@ def replace_covered(
 def _covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> dict[str, set[str]]:
-    """Return for each member, by id, the ids of the members that it could replace.
+    """Return, for the id of each member, the ids of the members that it could replace.
 
-    Texts are only compared if the similarity is at least `upper`, which few pairs reach.
+    Texts are compared only if their similarity is at least `rules.upper`, because few pairs reach
+    it.
     """
     takes: dict[str, set[str]] = {member.id: set() for member in members}
     for a, b in combinations(members, 2):
@@ -214,16 +226,21 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
-    """Return the member as the survivor of its group, with the group's newest time and metadata."""
+    """Return `member` as the survivor of its group, with the newest time and metadata of the group.
+
+    `group` must be ordered oldest first.
+    """
     others = tuple(other.id for other in group if other.id != member.id)
     return Survivor(inherit(member, group), others)
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return `text_of` with the values that it takes over from its group, ordered oldest first.
+    """Return `text_of` with values that it takes over from its group, which is ordered oldest
+    first.
 
-    It keeps its id and text. It takes the newest member's category, emotion, metadata and time, the
-    union of tags, and the highest intensity and importance. Links are moved in the ledger.
+    The id and the text stay. Category, emotion, metadata and time are those of the newest member,
+    tags are the tags of all members, and intensity and importance are the highest of any member.
+    Links between memories are moved in the ledger, not here.
     """
     newest = group[-1]
     return text_of.model_copy(
@@ -243,9 +260,9 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Return the decision to keep all members of a failed question, which stays open.
+    """Return the decision about a failed question, changed so that it keeps all members.
 
-    Used if no call of the model succeeded in the whole run.
+    The question stays open. Used if no model call of the whole run succeeded.
     """
     return replace(
         decision,
@@ -256,11 +273,12 @@ def without_fallback(decision: Decision) -> Decision:
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
-    """Return the decision about a question that a model failed to answer; it stays open.
+    """Return the decision about a question that a model failed to answer.
 
-    If `rules.on_merge_failure` is "replace" and all members are near-copies by cosine, members are
-    retired whose text another member states completely. The others are kept. The decision is
-    pending, so that a later batch asks again. `reason`: why the model failed.
+    If `rules.on_merge_failure` is "replace" and the cosines show that all members are near-copies,
+    each member is retired whose text another member covers. All other members are kept. The
+    decision is marked as pending, so that a later batch asks the question once more. `reason`: why
+    the model failed.
     """
     may_replace = rules.on_merge_failure == "replace"
     fallback = None
@@ -281,7 +299,9 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions about new memories that are not applied yet, but must be known for later ones."""
+    """Decisions about new memories that are not written to the store yet, but affect later
+    decisions.
+    """
 
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
@@ -289,7 +309,7 @@ class PendingWrites:
         """Start without pending decisions.
 
         `scale`: turns a cosine into a similarity; `scope_of`: returns the scope of a memory;
-        `min_similarity`: the lowest similarity at which a memory is a match.
+        `min_similarity`: the lowest similarity at which two memories match.
         """
         self._scale = scale
         self._scope_of = scope_of
@@ -306,11 +326,13 @@ class PendingWrites:
     def seen_by(
         self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
     ) -> list[SearchResult] | None:
-        """Return the matches of a new memory as if the pending decisions were applied, or None.
+        """Return the matches of a new memory as if the pending decisions had been written to the
+        store.
 
-        `matches`: its matches in the store; `distinct`: keys of texts judged different from it. The
-        result is sorted, most similar first. None means that the store must be searched again after
-        the decisions are applied, because one of them changes a match, or is about the same text.
+        `matches`: its matches in the store; `distinct`: keys of texts judged distinct from its
+        text. The result is sorted, most similar first. Returns None if a pending decision changes
+        one of the matches or concerns the same text. Then the caller must write the pending
+        decisions and search the store once more.
         """
         before = self._by_scope.get(self._scope_of(new.memory), ())
         key, changed = text_key(new.memory.content), set[str]()
@@ -346,7 +368,8 @@ class PendingWrites:
 
 
 def _same_text_first(hit: SearchResult) -> tuple[bool, float, float]:
-    """Return a sort key: first matches with the same text (no cosine), then by similarity and
-    time.
+    """Return a sort key of matches: same text first, then the most similar, then the newest.
+
+    A match with the same text has no cosine.
     """
     return hit.cosine is not None, -hit.similarity, -hit.memory.timestamp.timestamp()

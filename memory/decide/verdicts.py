@@ -1,8 +1,8 @@
-"""Check the groups of a model's verdict, and turn them into decisions; no I/O and no model calls.
+"""Check the groups of a model's verdict, and turn them into decisions, without I/O or model calls.
 
-`resolve` accepts or refuses each merged text, if that is possible without a model. The caller has
-doubtful ones read and passes the result to `as_read`, or calls `checked` with `by_words` if no
-model reads. `decided` then makes the decision.
+`resolve` accepts or refuses each merged text if this is possible without a model. The caller has a
+model read the doubtful texts and passes each result to `as_read`. If no model reads them, the
+caller calls `checked` with `by_words`. `decided` then makes the decision.
 """
 
 from __future__ import annotations
@@ -30,24 +30,30 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a model's verdict as a proposed merge, and the result of checking its text."""
+    """A group of a model's verdict as a proposed merge, with the result of checking the merged
+    text.
+    """
 
     merge: ProposedMerge
     belief: Belief
-    """DOUBTFUL means that the text needs a second reading."""
+    """Whether the text is accepted or refused; DOUBTFUL means that a model must read it."""
     reason: str = ""
-    """Why the merge was refused, worded for a model, or which values are outdated."""
+    """Why the merge is refused, worded for a model. If it is accepted, which values are outdated,
+    or "".
+    """
     verified: Verified | None = None
-    """How the text was accepted; None if it was not."""
+    """How the accepted text was checked; None if it is not accepted."""
     is_final: bool = False
-    """Whether a refused merge must not be asked about again."""
+    """Whether the merge is refused for good, so that the model is not asked about it a second
+    time.
+    """
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-    """Return the groups of a verdict, each checked without a model, or why the whole verdict is
-    invalid.
+    """Check each group of a verdict without a model; return one part per group, in order.
 
-    A verdict is a model's answer to the question which members state the same fact.
+    A verdict is a model's answer to the question which members state the same fact. If the verdict
+    as a whole is invalid, returns a text that says why.
     """
     named = [index for group in verdict.parts for index in group.members]
     if any(not 0 <= index < len(question.members) for index in named):
@@ -63,10 +69,11 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 
 
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
-    """Accept or refuse a merge if that is possible without a model; otherwise it is DOUBTFUL.
+    """Accept or refuse a merge without a model; if neither is possible, the result is DOUBTFUL.
 
-    `by_words`: no model will read the text, so each statement and value of the members must be in
-    it, or have a newer value. Then the result is never DOUBTFUL.
+    `by_words`: set if no model will read the text. Then the text must have every statement and
+    value of its members, except values for which a newer member has another value, and the result
+    is never DOUBTFUL.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -75,19 +82,25 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 
 
 MOST_IN_GROUP = 12
-"""Maximum number of memories that a model may merge into one when it reads a page."""
+"""Maximum number of memories on a page that a model may merge into one."""
 LONGEST = 400
-"""Maximum number of characters of a merged text, unless its longest member is nearly as long."""
+"""Length limit of a merged text, in characters, or 1.2 times its longest member's length if
+longer.
+"""
 Apart = Callable[[Sequence[Memory]], Judge | None]
-"""Return which judge ruled that two of these memories are different facts, or None."""
+"""A function that returns the judge who ruled that two of the memories are different facts, or
+None.
+"""
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
-    """Check each group of an answer about a page, which is a question about up to 48 memories.
+    """Check each group of a model's answer about a page, which is a question about up to 48
+    memories.
 
-    A refused group does not affect the others. Groups of fewer than two members are left out. A
-    group that contradicts an earlier verdict of a model may be proposed once more, without one of
-    the two memories. `apart`: returns the judge that keeps two of its arguments apart.
+    Each group is checked by itself; groups with fewer than two members are left out. `apart`:
+    returns the judge who ruled that two of the memories are different facts, or None. If a model
+    ruled so, the group is refused, but the model may propose it once more without one of the two
+    memories.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -106,11 +119,11 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
 
 
 def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: bool = False) -> Part:
-    """Check one merge without a model, and return it with the result.
+    """Check one proposed merge without a model.
 
-    `apart`: returns the judge that keeps two of the members apart; `fault`: a reason to refuse that
-    is already known, or ""; `is_last`: whether a merge that an earlier verdict forbids is refused
-    for good.
+    `apart`: returns the judge who ruled that two of the memories are different facts, or None.
+    `fault`: a reason for refusal that is already known, or "". `is_last`: whether a merge that
+    contradicts an earlier verdict is refused for good.
     """
     keeper = apart(merge.members)
     if final := _never(merge, keeper):
@@ -126,9 +139,9 @@ _JUDGED_APART = "an earlier verdict says that two of them are different facts"
 
 
 def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
-    """Return why a group is refused whatever its text states, or "" if it is not.
+    """Return why a merge is refused for good, whatever its text states, or "" if it is not.
 
-    `keeper`: the judge that keeps two of its members apart, or None.
+    `keeper`: the judge who ruled that two of its members are different facts, or None.
     """
     if keeper == "person":
         return "a person keeps two of them apart"
@@ -143,10 +156,11 @@ def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
 def joined_as(
     part: Part, similarity: float | None, reason: str, new_id: Callable[[], str], model: str
 ) -> Decision:
-    """Return the decision to apply one accepted merge.
+    """Return the decision that applies one accepted merge.
 
-    `reason`: "" for the usual one; `new_id`: returns the id of a new memory; `model`: the model's
-    name.
+    `similarity`: the similarity of its members, or None if unknown. `reason`: the reason to record,
+    "" for the usual reason. `new_id`: returns the id for a new memory. `model`: the name of the
+    model.
     """
     return Decision(
         Action.MERGE,
@@ -160,7 +174,11 @@ def joined_as(
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:
-    """Accept or refuse a doubtful part by its second reading; refuse it if `reading` is None."""
+    """Return a doubtful part as accepted or refused, as its second reading says.
+
+    `reading`: what the model said about the merged text; None means no answer, and the part is
+    refused.
+    """
     if reading is None:
         reason = "the second reading did not answer about the merged text"
         return replace(part, belief=Belief.REFUSED, reason=reason)
@@ -179,10 +197,10 @@ def decided(
     new_id: Callable[[], str],
     model: str,
 ) -> Decision:
-    """Return the decision for a verdict after all of its parts were accepted.
+    """Return the decision for a verdict; all of its parts must be accepted.
 
-    `new_id`: returns the id of a new memory; `model`: the model's name. Members of different parts,
-    or of none, are recorded as distinct.
+    Members that are not in the same part are recorded as distinct. `new_id`: returns the id for a
+    new memory. `model`: the name of the model.
     """
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     by_reading = any(part.verified == "by a second reading" for part in parts)
@@ -202,7 +220,10 @@ def decided(
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """Return the survivor of a merge: the newest member that has this text, else a new memory."""
+    """Return the survivor of a merge: the newest member with this text, or else a new memory.
+
+    `group`: the members, ordered oldest first. `new_id`: returns the id for the new memory.
+    """
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:
         return survive(same[-1], group)

@@ -392,7 +392,7 @@ class Batch:
             finally:
                 account.usage += reading.usage
                 account.failure = reading.failure or account.failure
-                account.was_read(pages, reading.left)
+                account.mark_read(pages, reading.left)
 
         await side_by_side(read, scopes, self._settings.concurrency)
 
