@@ -142,7 +142,7 @@ class Decision:
 
     @property
     def judge(self) -> Judge:
-        """The kind of judge who called the `distinct` pairs distinct."""
+        """The kind of judge who called the pairs in `distinct` distinct."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"

@@ -14,7 +14,7 @@ from memory.text import has_cjk
 LOWER = 0.90
 """Of the pairs of natural memories with this similarity, half are copies or worth merging."""
 NEAR_COPY = 0.95
-"""From this value on, similarity and cosine are equal for every embedder: these are near-copies."""
+"""From this value on, the similarity of two texts equals their cosine for every embedder."""
 _PLACES = 6
 _STEP = 10.0**-_PLACES
 

@@ -16,7 +16,7 @@ _SATURATION, _BY_LENGTH = 1.2, 0.75
 
 
 class WordScores(NamedTuple):
-    """The BM25 scores of memories for a question. Memories without any of its words score 0."""
+    """The BM25 scores of memories for a question. Memories with no word of the question score 0."""
 
     numbers: npt.NDArray[np.int64]
     """The ledger's numbers of the memories that contain any of the words, ascending."""

@@ -20,7 +20,7 @@ from memory.search.products import Ints, chunks, multiplied
 _PRODUCTS = 4_000_000
 """The maximum number of products held at once if many queries are answered together."""
 _SCOPES = 16
-"""The number of scopes for which the matching rows are remembered."""
+"""The maximum number of scopes for which the matching rows are remembered."""
 BOUNDED_FROM = 10_000
 """From this number of rows on, a single query first computes upper bounds, to skip most rows.
 
@@ -246,7 +246,7 @@ class LiveVectors:
     def _reserve(self, count: int) -> None:
         """Make room for `count` rows.
 
-        No other object may hold the arrays, which are resized in place.
+        No view of the arrays may be in use, because they are resized in place.
         """
         if count > len(self._matrix):
             room = count + count // 8 + 8

@@ -75,7 +75,7 @@ def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
-    """Return the rows scaled to length 1; the same array if they have that length already."""
+    """Return the rows scaled to length 1; the same array if all rows have that length already."""
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
     if np.abs(lengths - 1).max(initial=0) < 1e-6:
         return vectors

@@ -121,7 +121,7 @@ class Decided:
     decision: Decision
     condition: Condition
     arrival: Embedded | None = None
-    """The one member that is not stored yet; None if all members are stored."""
+    """The member that is not stored yet, with its vector; None if all members are stored."""
 
     @property
     def newest(self) -> Memory:
@@ -518,7 +518,10 @@ def _unlinked(memory: Memory) -> Memory:
 
 
 def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
-    """Write the new values of surviving members, and retire the memories that survivors replace."""
+    """Write the new values of surviving members, and retire the memories that survivors replace.
+
+    `survivors` holds each survivor with its decision.
+    """
     kept = [survivor.memory for one, survivor in survivors if survivor.memory.id in one.names]
     writer.memories.rewrite(kept)
     retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]

@@ -15,7 +15,7 @@ from memory.offline import retold, statements
 from memory.text import sentences, telling_words, text_key
 
 _FEWEST_WORDS = 2
-"""A memory with fewer content words is found only as a whole sentence or clause."""
+"""A memory with fewer content words is stated only by a sentence or clause with the same text."""
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 

@@ -16,7 +16,7 @@ from memory.text import search_terms
 SHORTLIST = 50
 """How many memories are selected by words, and as many by vector, if vectors are not in RAM."""
 SPARE = 10
-"""How many memories beyond `k` are compared exactly, because the first scores are rounded."""
+"""How many memories beyond `k` are compared exactly, because the first scores are less precise."""
 _OF_A_PART = 4
 """The factor by which more memories are selected if a scope is only a part of a user's memories."""
 _SAMPLE = 256

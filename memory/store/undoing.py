@@ -54,7 +54,7 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
 
 
 def _later_dependents(reader: Reader, record: DecisionRecord) -> list[int]:
-    """Return the numbers of later decisions that must be undone before this one."""
+    """Return the numbers of later decisions that must be undone before the decision `record`."""
     built = reader.decisions.after(record) if record.survivors else []
     return built + (reader.decisions.parted_after(record) if record.verdicts else [])
 
