@@ -54,7 +54,7 @@ app = typer.Typer(
 )
 
 _CONTEXT = 8
-"""The number of latest turns that the model gets for a reply."""
+"""The most turns that the model gets for a reply: the latest ones."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
 DeduplicateFirst = Annotated[
@@ -176,10 +176,10 @@ async def _deduplicate(
 def _read_transcript(path: Path) -> list[Turn]:
     """Return the turns of a JSON Lines file.
 
-    Turns without a conversation get one from the file's name and its first speaker. So two people's
-    files with the same name do not share a conversation.
+    A turn without a conversation gets one that is named after the file and the first person who
+    speaks. So the files of two people with the same file name do not share a conversation.
 
-    Raises: InputError, which names the line. No turn of the file is remembered then.
+    Raises: InputError, which names the line; no turn of the file is stored then.
     """
     from memory.models import MAX_NAME
 
@@ -197,7 +197,7 @@ def _turns(path: Path) -> Iterator[Turn]:
 
     Each line has `user`, `text` and `timestamp`, and may have `id`, `conversation` and `is_bot`.
 
-    Raises: InputError, which names the line.
+    Raises: InputError, which names the wrong line.
     """
     from memory.interchange import read_objects, to_turn
 
@@ -213,7 +213,10 @@ def _turns(path: Path) -> Iterator[Turn]:
 async def _replay(
     store: MemoryStore, memory: ChatMemory, model: str, turns: Sequence[Turn]
 ) -> None:
-    """Store recorded turns, extract memories from them, and print figures. No replies."""
+    """Store recorded turns, extract memories from them, and print figures. The bot does not reply.
+
+    `model` is the model's name.
+    """
     from memory.cli import table
 
     before, started = store.counts().live, time.monotonic()
@@ -242,8 +245,8 @@ async def _replay(
 class Chat:
     """A conversation with one user. Each turn recalls memories, gets a reply, and is stored.
 
-    At a terminal, memories are extracted in the background. For lines from a pipe, each line waits
-    for the extraction, so that the next line sees what it said.
+    At a terminal, memories are extracted in the background. If the input is a pipe, the next line
+    is read only after memories were extracted from this one, so that it can use them.
     """
 
     def __init__(
@@ -254,10 +257,9 @@ class Chat:
         patience_s: float,
         workspace: WorkspaceMemorySync | None,
     ) -> None:
-        """`patience_s`: seconds to wait for a reply, retries included.
+        """`patience_s`: the most seconds to wait for a reply, with repeated calls of the model.
 
-        `workspace`: the agent's Markdown files, from which `/forget` erases a memory too; None if
-        none.
+        `workspace`: the agent's Markdown files, if any, from which `/forget` also erases a memory.
         """
         from memory.text import clean
 
@@ -271,14 +273,16 @@ class Chat:
         self._tty = sys.stdin.isatty()
 
     async def run(self, memory: ChatMemory) -> None:
-        """Talk until the input ends, /quit or Ctrl-C; then extract the last turns."""
+        """Talk until the input ends, or until /quit or Ctrl-C; then extract the last turns."""
         self._greet()
         with stop_event() as interrupted:
             lines = _Lines("you> " if self._tty else "")
-            while (line := await _first(lines.next(), interrupted)) is not None:
+            while (line := await _unless_interrupted(lines.next(), interrupted)) is not None:
                 if not line.strip():
                     continue
-                command = await _first(self._heard(memory, line.strip()), interrupted)
+                command = await _unless_interrupted(
+                    self._answer_or_run(memory, line.strip()), interrupted
+                )
                 if command in ("/quit", None):
                     break
         with stop_event() as interrupted:
@@ -293,11 +297,14 @@ class Chat:
             _dim(f"{self._model.name}{note}. {_HELP}")
 
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
-        """Wait until all turns are extracted. After Ctrl-C, the rest is left for the next start."""
+        """Wait until all turns are extracted, or until `interrupted` is set by Ctrl-C.
+
+        Turns that are not extracted are extracted after the next start.
+        """
         waiting = await memory.waiting()
         if waiting:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
-        await _first(self._settled(memory), interrupted)
+        await _unless_interrupted(self._settled(memory), interrupted)
         if left := await memory.waiting():
             err().print(f"{left} turns wait for the next start")
 
@@ -309,8 +316,8 @@ class Chat:
 
     # --- a turn ---
 
-    async def _heard(self, memory: ChatMemory, line: str) -> str:
-        """Answer a line, or run it if it is a command; return its first word."""
+    async def _answer_or_run(self, memory: ChatMemory, line: str) -> str:
+        """Answer a line, or run it if it is a command such as `/quit`; return its first word."""
         command, _, rest = line.partition(" ")
         if command == "/memories":
             await self._list(memory, rest)
@@ -361,7 +368,10 @@ class Chat:
         return turn
 
     async def _recall(self, memory: ChatMemory, text: str) -> Sequence[Memory]:
-        """Return the user's memories that fit a text, best first. Print why if that fails."""
+        """Return the user's memories that fit a text, best first.
+
+        If the search fails, print the reason and return [].
+        """
         try:
             return await memory.recall(text, user=self._user)
         except MemoryPipelineError as exc:
@@ -379,7 +389,7 @@ class Chat:
         return [memory for memory in self._store.memories() if memory.user == self._user]
 
     def _forget(self, memory_id: str) -> list[str]:
-        """Erase a memory if it is about the user; return the lines to print."""
+        """Erase a memory if it is about this user; return the lines to print."""
         from memory.agent import forget_everywhere
 
         try:
@@ -395,7 +405,7 @@ class Chat:
     # --- the hook ---
 
     def say(self, result: ExtractionResult) -> None:
-        """Print what an extraction did to the user's memories; only at a terminal."""
+        """Print what an extraction did to the user's memories, but only at a terminal."""
         if self._tty:
             for outcome in result.outcomes:
                 if outcome.memory.user == self._user:
@@ -450,18 +460,18 @@ def _has_descriptor() -> bool:
 
 
 class _PipedLines:
-    """Reads lines from a pipe with `os.read`.
+    """Reads lines from a pipe with `os.read`. Each call returns the next line.
 
-    It holds no lock of `sys.stdin`, with which Python could not exit while the thread waits.
+    Unlike `sys.stdin`, it holds no lock while it waits, so that Python can exit in the meantime.
     """
 
     def __init__(self) -> None:
         self._read = b""
 
     def __call__(self) -> str:
-        """Return the next line; bytes that are not UTF-8 become U+FFFD.
+        """Wait for the next line and return it; bytes that are not UTF-8 become U+FFFD.
 
-        Raises: EOFError.
+        Raises: EOFError at the end of the input.
         """
         while b"\n" not in self._read:
             more = os.read(sys.stdin.fileno(), 65_536)
@@ -472,8 +482,10 @@ class _PipedLines:
         return line.decode(errors="replace").removesuffix("\r")
 
 
-async def _first(line: Coroutine[None, None, str | None], interrupted: asyncio.Event) -> str | None:
-    """Wait for the result of `line`, and return it; None if `interrupted` is set first."""
+async def _unless_interrupted(
+    line: Coroutine[None, None, str | None], interrupted: asyncio.Event
+) -> str | None:
+    """Await `line` and return its result; if `interrupted` is set first, cancel it, return None."""
     reading = asyncio.create_task(line)
     stopped = asyncio.create_task(interrupted.wait())
     await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,5 +1,5 @@
 """Implementations of other frameworks' memory interfaces, one file for each framework.
 
-Each file needs the optional extra of its framework. So there is nothing to import from this package
-itself: `from memory.adapters.langgraph import DedupStore` imports only LangGraph.
+Import an adapter from its own file, such as `memory.adapters.langgraph`. That needs the optional
+extra of this framework, and loads no other framework.
 """

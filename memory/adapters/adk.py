@@ -38,11 +38,11 @@ _USER = "user"
 """The author of events that come from the user and not from an agent."""
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
-"""The ledger's key for the name of the app whose memories it holds, if `ledger_url` is set."""
+"""The key in a ledger's metadata for the name of its only app. Used if `ledger_url` is set."""
 
 
 class DedupMemoryService(BaseMemoryService):
-    """An ADK memory service. Each app has its own ledger, and each user is a scope in it.
+    """An ADK memory service. Each app has its own ledger, and the users of an app are kept apart.
 
     The ledger of an app is in a folder with the app's name. The service may be used from any event
     loop. Call `await close()` at the end.
@@ -117,7 +117,10 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Store these memories as they are worded, each through the deduplicator.
 
-        Raises: InputError.
+        `custom_metadata` is added to the metadata of every memory. An entry without a time gets the
+        present time.
+
+        Raises: InputError if a text or a time is not valid.
         """
         memory = await self._memory_of(app_name)
         for entry in memories:
@@ -132,7 +135,7 @@ class DedupMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Return the user's memories that fit the query, best first."""
+        """Return the user's memories that fit the query, best first, at most `most_found`."""
         memory = await self._memory_of(app_name)
         found = await memory.chat.recall(query, user=user_id, k=self._most_found)
         return SearchMemoryResponse(memories=[_entry(memory) for memory in found])
@@ -142,7 +145,8 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Erase a memory of this user for good; do nothing if the user has no such memory.
 
-        Raises: StillStatedBy if a live memory contains what this retired one said.
+        Raises: StillStatedBy if the memory is retired and a live memory still contains what it
+        said.
         """
         if not memory_id:
             return
@@ -152,7 +156,10 @@ class DedupMemoryService(BaseMemoryService):
                 await memory.chat.forget(memory_id)
 
     async def close(self) -> None:
-        """Close all apps' stores. Turns not extracted yet are extracted after the next start."""
+        """Close the stores of all apps.
+
+        Turns that are not extracted yet are extracted after the next start.
+        """
         while self._apps:
             _, memory = self._apps.popitem()
             await memory.close()
@@ -175,7 +182,7 @@ class DedupMemoryService(BaseMemoryService):
 def _claim(ledger: Ledger, app_name: str) -> None:
     """Record in the ledger that it holds this app's memories.
 
-    Raises: InputError if it holds those of another app.
+    Raises: InputError if the ledger holds the memories of another app.
     """
     with ledger.writing() as writer:
         holder = writer.meta(_CLAIMED)
@@ -200,7 +207,7 @@ def _says(event: Event) -> bool:
 
 
 def _text(content: types.Content) -> str:
-    """Return what a content says as text, without the model's thoughts."""
+    """Return the text of a content, without the parts that are the model's thoughts."""
     parts = content.parts or []
     return " ".join(part.text for part in parts if part.text and not part.thought)
 
@@ -218,7 +225,9 @@ def _turn(event: Event, user_id: str, conversation: str) -> Turn:
 
 
 def _moment(entry: MemoryEntry) -> datetime | None:
-    """Return an entry's time, in UTC if it names no time zone; None if the entry has no time.
+    """Return an entry's time; None if the entry has no time.
+
+    A time without a time zone is taken as UTC.
 
     Raises: InputError if the time is not ISO 8601.
     """

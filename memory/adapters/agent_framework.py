@@ -34,10 +34,10 @@ class DedupContextProvider(ContextProvider):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`k`: the most memories that are added to a run's context.
+        """`user`: the user whom the memories are about.
 
-        `settings` override single settings of the configuration, such as `data_dir="..."`. `model`
-        and `embedder` replace the configured ones.
+        `k`: the most memories added to a run's context. `settings` override single settings of the
+        configuration, such as `data_dir="..."`. `model` and `embedder` replace the configured ones.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.
@@ -55,7 +55,7 @@ class DedupContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],  # noqa: ARG002
     ) -> None:
-        """Add the memories that fit the user's new messages to the context.
+        """Search for memories that fit the user's new messages, and add them to the run's context.
 
         Raises: LedgerError, EmbedderMismatch.
         """
@@ -79,10 +79,10 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """Store the run's messages; memories are extracted from them in the background.
 
-        A message counts as repeated if its session, its number in the session and its text are the
-        same.
+        A message is stored only once, even if the run is repeated. It is recognised by its session,
+        its number in the session and its text.
 
-        Raises: LedgerError if the messages could not be stored; then none was.
+        Raises: LedgerError if the messages could not be stored; none of them is stored then.
         """
         answers = context.response.messages if context.response is not None else []
         spoken = [*context.input_messages, *answers]
@@ -104,7 +104,7 @@ class DedupContextProvider(ContextProvider):
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:
-        """Wait until all stored turns have been extracted, or the model fails."""
+        """Wait until memories are extracted from all stored messages, or until the model fails."""
         await (await self._memory.chat()).settle()
 
     async def close(self) -> None:

@@ -37,10 +37,10 @@ class DedupMemory(Memory):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`k`: the most memories that a query returns.
+        """`user`: the user whom the memories are about.
 
-        `settings` override single settings of the configuration, such as `data_dir="..."`. `model`
-        and `embedder` replace the configured ones.
+        `k`: the most memories that a query returns. `settings` override single settings of the
+        configuration, such as `data_dir="..."`. `model` and `embedder` replace the configured ones.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.
@@ -68,7 +68,10 @@ class DedupMemory(Memory):
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
         **kwargs: Any,  # noqa: ARG002
     ) -> MemoryQueryResult:
-        """Return the memories that fit the query, best first; `metadata` has `id` and `score`."""
+        """Return the memories that fit the query, best first.
+
+        The metadata of each one also has its `id` and `score`.
+        """
         text = query if isinstance(query, str) else _text(query)
         found = await (await self._memory.chat()).recall(text, user=self._user, k=self._k)
         return MemoryQueryResult(
@@ -83,7 +86,10 @@ class DedupMemory(Memory):
         )
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Add the memories that fit the user's last message to the context, as a system message."""
+        """Add the memories that fit the user's last message to the context, as a system message.
+
+        Return these memories. If the last message is not text, add nothing.
+        """
         messages = await model_context.get_messages()
         message = next(
             (message for message in reversed(messages) if isinstance(message, UserMessage)), None
@@ -108,7 +114,7 @@ class DedupMemory(Memory):
 def _text(content: MemoryContent) -> str:
     """Return a content's text.
 
-    Raises: InputError if it is not text.
+    Raises: InputError if the content is not text.
     """
     if isinstance(content.content, str):
         return content.content

@@ -1,8 +1,8 @@
-"""An implementation of LangGraph's `BaseStore` that keeps near-copies only once.
+"""An implementation of LangGraph's `BaseStore` that stores each piece of information only once.
 
-Each value is stored as it was put. In configured namespaces, the text of a value also becomes a
-memory and goes through the deduplicator. If that memory was merged into another one, its key
-returns the text of the other one. All other values, such as files and prompts, are not affected.
+Values of configured namespaces are deduplicated: the text of a value becomes a memory. If this
+memory is merged into another one, reading the value returns the text of the merged memory. All
+other values, such as files and prompts, are stored and returned as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
 ANY = "*"
-"""Stands for any label at its position in a configured namespace."""
+"""In a configured namespace, this label stands for any label at its position."""
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda value, wanted: bool(value == wanted),
     "$ne": lambda value, wanted: bool(value != wanted),
@@ -58,10 +58,11 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-class _Left(NamedTuple):
+class _FormerMemory(NamedTuple):
     """A memory whose key was overwritten or deleted.
 
-    `new_id` is the key's new memory; None if the key was deleted or its new value has no memory.
+    `new_id` is the id of the key's new memory; None if the key was deleted or its new value has no
+    memory.
     """
 
     memory_id: str
@@ -71,8 +72,8 @@ class _Left(NamedTuple):
 class DedupStore(BaseStore):
     """A LangGraph store that deduplicates the texts in configured namespaces.
 
-    It may be used from any thread and any event loop, and as a context manager that closes it.
-    Values with a time to live are refused.
+    It may be used from any thread and any event loop. As a context manager, it closes itself at the
+    end. It refuses values with a time to live.
     """
 
     def __init__(
@@ -84,11 +85,11 @@ class DedupStore(BaseStore):
         fields: Sequence[str] = ("text",),
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """`namespaces`: deduplicate the values in these namespaces and all inside them.
+        """`namespaces`: the namespaces whose values are deduplicated.
 
-        A label `*` stands for any label. `fields`: where a value's text is, as a key or a path of
-        keys such as `content.content`; the first one that holds a text counts. `release` is awaited
-        when the store is closed.
+        Namespaces inside them are included, and a label `*` stands for any label. `fields`: the
+        keys under which a value may have its text, or paths of keys such as `content.content`; the
+        first field that holds a text is used. `release` is awaited when the store is closed.
         """
         self._store = store
         self._deduplicator = deduplicator
@@ -96,28 +97,36 @@ class DedupStore(BaseStore):
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
         self._matched = False
-        """Whether any value had one of the fields, or the warning that none has was logged."""
+        """Whether the warning is no longer needed: a value had such a field, or it was logged."""
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run the operations and return their results in the same order.
 
-        All reads run first, so they do not see the writes of this batch.
+        All reads run before all writes, so they do not see the writes of this batch.
 
-        Raises: ValueError, NotImplementedError for a time to live, LedgerError.
+        Raises: ValueError if an operation is not valid, NotImplementedError for a time to live,
+        LedgerError.
         """
         return self._loop.start(self._run(list(ops))).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run the operations as `batch` does, without blocking the event loop.
+        """Run the operations and return their results in the same order.
 
-        A batch that has begun is finished even if the caller is cancelled.
+        The event loop is not blocked. All reads run before all writes. A batch that has begun is
+        finished even if the caller is cancelled.
+
+        Raises: ValueError if an operation is not valid, NotImplementedError for a time to live,
+        LedgerError.
         """
         return await asyncio.shield(self._loop.run(self._run(list(ops))))
 
     def catch_up(self) -> int:
-        """Deduplicate texts that a killed process only stored; return their number."""
+        """Deduplicate texts that were stored but not deduplicated, and return their number.
+
+        A process that is killed between the two steps leaves such texts behind.
+        """
         return self._loop.start(self._catch_up()).result()
 
     def close(self) -> None:
@@ -147,11 +156,14 @@ class DedupStore(BaseStore):
         return results
 
     async def _write(self, puts: Sequence[PutOp]) -> None:
-        """Store the values in one transaction; then deduplicate their texts."""
-        new, left = await in_thread(self._put, puts)
+        """Store the values in one transaction, then deduplicate the new texts.
+
+        Afterwards, retire or erase the memories of overwritten and deleted keys.
+        """
+        new, former = await in_thread(self._put, puts)
         if new:
             await self._deduplicator.check_and_merge_all(new)
-        erased = [await in_thread(self._leave, memory) for memory in left]
+        erased = [await in_thread(self._drop, memory) for memory in former]
         if any(erased):
             await in_thread(self._store.scrub)
 
@@ -170,17 +182,19 @@ class DedupStore(BaseStore):
     def _found(self, reader: Reader, op: Op) -> Any:
         if isinstance(op, GetOp):
             item = reader.items.get(op.namespace, op.key)
-            return None if item is None else Item(**self._answers(reader, {op.key: item})[op.key])
+            return (
+                None if item is None else Item(**self._item_fields(reader, {op.key: item})[op.key])
+            )
         if isinstance(op, SearchOp):
-            return self._page(reader, op)
+            return self._search_page(reader, op)
         if isinstance(op, ListNamespacesOp):
             return _listed(reader.items.namespaces(), op)
         return None
 
-    def _answers(
+    def _item_fields(
         self, reader: Reader, items: Mapping[str, StoredItem]
     ) -> dict[str, dict[str, Any]]:
-        """Return the fields of LangGraph's `Item` for each item, under the same keys as in `items`.
+        """Return the fields of LangGraph's `Item` for each stored item, under the keys of `items`.
 
         Values are as they were put, except that the text of a retired memory is replaced by the
         text of its live successor.
@@ -204,52 +218,55 @@ class DedupStore(BaseStore):
             }
         return answers
 
-    def _page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
-        """Return a page of a search: with a query nearest first, otherwise last stored first.
+    def _search_page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
+        """Return a page of search results: with a query nearest first, otherwise last stored first.
 
-        Without a filter, only the values of this page are read; with a filter, all values.
+        Each live memory is found under one key only. Without a filter, only the values of this page
+        are read; with a filter, all values.
         """
         places = reader.items.under(op.namespace_prefix)
         if op.filter:
-            answers = self._answers(reader, reader.items.at([place.id for place in places]))
+            answers = self._item_fields(reader, reader.items.at([place.id for place in places]))
             places = [place for place in places if _matches(answers[place.id]["value"], op.filter)]
-        living, text_keys = _living(reader, places)
+        living, text_keys = _live_memories(reader, places)
         scores = cosines_to(self._store, reader, op.query or "", text_keys)
         ids = [
             (place.id, living.get(place.memory_id or "", ""))
-            for place in _each_once(places, living)
+            for place in _one_key_each(places, living)
         ]
         ids.sort(key=lambda named: -scores.get(named[1], -2.0))
         page = ids[op.offset : op.offset + op.limit]
-        answers = self._answers(reader, reader.items.at([name for name, _ in page]))
+        answers = self._item_fields(reader, reader.items.at([name for name, _ in page]))
         return [SearchItem(**answers[name], score=scores.get(end)) for name, end in page]
 
     # --- writing ---
 
-    def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], list[_Left]]:
+    def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], list[_FormerMemory]]:
         """Store the values in one transaction.
 
-        Return the new memories to deduplicate, and the old memories of overwritten or deleted keys.
+        Return the new memories to deduplicate, and the former memories of overwritten or deleted
+        keys.
         """
         new: list[Memory] = []
-        left: list[_Left] = []
+        former: list[_FormerMemory] = []
         with self._store.ledger.writing() as writer:
             for op in puts:
                 before = writer.items.get(op.namespace, op.key)
                 memory_id = self._put_one(writer, op, before, new)
                 if before is not None and before.memory_id not in (None, memory_id):
                     assert before.memory_id is not None
-                    left.append(_Left(before.memory_id, memory_id))
-            for memory in left:
+                    former.append(_FormerMemory(before.memory_id, memory_id))
+            for memory in former:
                 self._mark_distinct(writer, memory, new)
-        return new, left
+        return new, former
 
     def _put_one(
         self, writer: Writer, op: PutOp, before: StoredItem | None, new: list[Memory]
     ) -> str | None:
         """Store or delete one value; return the id of its memory, or None if it has none.
 
-        `before` is the key's former item. A new memory is appended to `new`.
+        `before` is the item that the key had before. If a new memory is needed, it is appended to
+        `new`.
         """
         if op.value is None:
             writer.items.delete(op.namespace, op.key)
@@ -260,7 +277,7 @@ class DedupStore(BaseStore):
         memory_id = None
         if self._is_deduplicated(op, path, text):
             self._matched = True
-            memory_id = self._kept(writer, before, text)
+            memory_id = self._unchanged_memory(writer, before, text)
             if memory_id is None:
                 new.append(self._memory(op.namespace, op.key, text))
                 memory_id = new[-1].id
@@ -270,7 +287,11 @@ class DedupStore(BaseStore):
         return memory_id
 
     def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
-        """Warn once if no value has had any of the fields, so that nothing is deduplicated."""
+        """Log a warning, once, if no value so far has had any of the configured fields.
+
+        Nothing is deduplicated then, so `fields` is probably wrong. `op` puts the latest such
+        value.
+        """
         if not self._matched and self._is_inside(op.namespace) and op.index is not False:
             self._matched = True
             logger.warning(
@@ -281,38 +302,42 @@ class DedupStore(BaseStore):
                 ", ".join(_paths(value)) or "none",
             )
 
-    def _kept(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
-        """Return the id of the key's memory if the same text is put again; else None.
+    def _unchanged_memory(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
+        """Return the id of the key's present memory if the text says the same; else None.
 
-        The text counts as the same if it is the one put before, or its successor's, which reads
-        return.
+        `before` is the key's present item. The text says the same if it equals the text that was
+        put, or the text that reading the key returns.
         """
         if before is None or before.memory_id is None:
             return None
-        values = json.loads(before.value), self._answers(writer, {"": before})[""]["value"]
+        values = json.loads(before.value), self._item_fields(writer, {"": before})[""]["value"]
         return before.memory_id if text in {self._text(value)[1] for value in values} else None
 
-    def _mark_distinct(self, writer: Writer, left: _Left, new: Sequence[Memory]) -> None:
-        """Record a new text as distinct from the one it overwrote, so that they are not merged."""
-        arrival = next((memory for memory in new if memory.id == left.new_id), None)
-        old = _unreferenced(writer, left.memory_id)
+    def _mark_distinct(self, writer: Writer, former: _FormerMemory, new: Sequence[Memory]) -> None:
+        """Record a key's new text as distinct from the text that it overwrote.
+
+        So the deduplicator does not merge the two.
+        """
+        arrival = next((memory for memory in new if memory.id == former.new_id), None)
+        old = _unreferenced(writer, former.memory_id)
         if arrival is None or old is None or text_key(old.content) == text_key(arrival.content):
             return
         scope = self._store.scope_of(arrival)
         writer.distinct.mark(scope, old.content, arrival.content, "overwritten", "person")
 
-    def _leave(self, left: _Left) -> bool:
-        """Erase a memory whose key was deleted, or retire it in favour of the key's new memory.
+    def _drop(self, former: _FormerMemory) -> bool:
+        """Erase the memory of a deleted key; retire that of an overwritten key.
 
-        Do neither if another key still refers to it. Return whether it was erased.
+        The key's new memory then stands for the retired one. Do nothing if another key still refers
+        to the memory. Return whether it was erased.
         """
         with self._store.ledger.reading() as reader:
-            old, revision = _unreferenced(reader, left.memory_id), reader.revision()
-            row = reader.memories.row(left.new_id) if left.new_id else None
+            old, revision = _unreferenced(reader, former.memory_id), reader.revision()
+            row = reader.memories.row(former.new_id) if former.new_id else None
             heir = reader.memories.living(row) if row is not None else None
         if old is None:
             return False
-        if left.new_id is None:
+        if former.new_id is None:
             try:
                 erase(self._store.ledger, old.id, self._store.clock())
             except (MemoryNotFound, StillStatedBy):
@@ -323,7 +348,7 @@ class DedupStore(BaseStore):
             decision = Decision(Action.UPDATE, "its key was overwritten", members, (survivor,))
             done = self._store.apply(decision, WhileUnchanged(revision))
             if isinstance(done, Conflict):  # another process came first: look again
-                return self._leave(left)
+                return self._drop(former)
         return False
 
     def _undeduplicated(self) -> list[Memory]:
@@ -343,14 +368,18 @@ class DedupStore(BaseStore):
         return any(_starts_with(namespace, prefix) for prefix in self._namespaces)
 
     def _is_deduplicated(self, op: PutOp, path: Field, text: str) -> bool:
-        """Whether a value is in a configured namespace and has a text to index, not too long."""
+        """Return whether the text of a value is to be deduplicated.
+
+        The value must be in a configured namespace, LangGraph must be asked to index the field
+        `path`, and the text must be neither empty nor too long.
+        """
         indexed = op.index is None or (op.index is not False and ".".join(path) in op.index)
         return bool(
             indexed and self._is_inside(op.namespace) and clean(text) and len(text) <= MAX_CONTENT
         )
 
     def _text(self, value: Mapping[str, Any]) -> tuple[Field, str]:
-        """Return the path and the text of the first field that holds one; else `((), "")`."""
+        """Return the path and text of the first configured field with a text; else `((), "")`."""
         for path in self._fields:
             held: Any = value
             for name in path:
@@ -360,9 +389,9 @@ class DedupStore(BaseStore):
         return (), ""
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:
-        """Return a new memory of a text.
+        """Return a new memory with this text.
 
-        Its user is the namespace, so that only texts of the same namespace are compared.
+        Its user is the namespace's name, so that only texts of the same namespace are compared.
         """
         return Memory(
             id=self._store.new_id(),
@@ -382,10 +411,11 @@ def open_dedup_store(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> DedupStore:
-    """Open the store at the configured location and catch up on texts not yet deduplicated.
+    """Open the store at the configured location, and deduplicate texts that a killed process left.
 
-    `namespaces` and `fields` are as in `DedupStore`. `settings` override single settings of the
-    configuration; `model` and `embedder` replace the configured ones.
+    `namespaces`: the namespaces whose values are deduplicated, with all namespaces inside them.
+    `fields`: the keys under which a value may have its text. `settings` override single settings of
+    the configuration; `model` and `embedder` replace the configured ones.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -413,7 +443,8 @@ def open_dedup_store(
 def _check(op: Op) -> None:
     """Check that an operation is valid and supported.
 
-    Raises: InvalidNamespaceError, NotImplementedError for a time to live, ValueError.
+    Raises: InvalidNamespaceError, NotImplementedError for a time to live, ValueError for an unknown
+    type of operation.
     """
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):
         raise ValueError(f"unknown operation {type(op).__name__}")
@@ -423,10 +454,10 @@ def _check(op: Op) -> None:
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the live memory that stands for a memory, if no key refers to it any more.
+    """Return the live memory that stands for a memory, if it may be erased or retired.
 
-    None if there is no live one, if a key still refers to it or to a memory it was made from, or if
-    a part of it did not come from this store.
+    Return None if there is no live memory, if a key still refers to it or to a memory that it was
+    made from, or if one of these memories did not come from this store.
     """
     row = reader.memories.row(memory_id)
     living = reader.memories.living(row) if row is not None else None
@@ -439,10 +470,14 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
     return living.memory
 
 
-def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings: from an item's memory to its live memory, and from that to its text key.
+def _live_memories(
+    reader: Reader, places: Sequence[ItemPlace]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return two mappings between ids: from memories to live memories, and from these to text keys.
 
-    Memories are given by their ids.
+    The first one maps the memory of each item to the live memory that stands for it, which may be
+    the memory itself. It leaves out memories that no live memory stands for. A text key identifies
+    a live memory's text.
     """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
@@ -454,11 +489,12 @@ def _living(reader: Reader, places: Sequence[ItemPlace]) -> tuple[dict[str, str]
     return living | ends, text_keys | {name: row.text_key for name, row in rows.items()}
 
 
-def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
+def _one_key_each(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
     """Leave out items so that each live memory is found under one key only.
 
-    That key is the memory's own, or, if it has none, the last stored key of a memory it replaced.
-    Items without a live memory all stay.
+    `living` maps a memory's id to the id of the live memory that stands for it. The item that stays
+    is the live memory's own, or else the last one of a memory that it replaced. Items without a
+    live memory all stay.
     """
     chosen: dict[str, ItemPlace] = {}
     for place in places:
@@ -470,13 +506,14 @@ def _each_once(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[I
 
 
 def _matches(value: Any, wanted: Any) -> bool:
-    """Whether a value fits a filter of a search.
+    """Return whether a value fits the filter `wanted` of a search.
 
-    A filter is a mapping of operators such as `$gt`, a mapping that the value must contain, a list
-    whose items must fit one by one, or an equal value.
+    There are four kinds of filter: a mapping of operators such as `$gt`, all of which must be
+    fulfilled; any other mapping, whose items the value must contain; a list, whose items must fit
+    one by one; and anything else, which the value must equal.
     """
     if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
-        return all(_holds(value, name, than) for name, than in wanted.items())
+        return all(_fulfils(value, name, operand) for name, operand in wanted.items())
     if isinstance(wanted, Mapping):
         return isinstance(value, Mapping) and all(
             _matches(value.get(name), part) for name, part in wanted.items()
@@ -490,17 +527,19 @@ def _matches(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def _holds(value: Any, operator: str, than: Any) -> bool:
-    """Whether `value` fits one operator. Order operators compare as numbers; others never fit.
+def _fulfils(value: Any, operator: str, operand: Any) -> bool:
+    """Return whether `value` fulfils an operator such as `$gt` with its operand.
+
+    The operators that order values compare numbers; anything that is not a number fails.
 
     Raises: ValueError for an unknown operator.
     """
     if operator not in _OPERATORS:
         raise ValueError(f"unsupported operator {operator!r}: use {', '.join(_OPERATORS)}")
     if operator in ("$eq", "$ne"):
-        return _OPERATORS[operator](value, than)
+        return _OPERATORS[operator](value, operand)
     try:
-        return _OPERATORS[operator](float(value), float(than))
+        return _OPERATORS[operator](float(value), float(operand))
     except (TypeError, ValueError):
         return False
 
@@ -533,7 +572,7 @@ def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
 
 
 def _paths(value: Mapping[str, Any]) -> list[str]:
-    """Return the paths of all fields that hold a text, such as `content.content`."""
+    """Return the paths of all text fields of a value, with inner ones such as `content.content`."""
     inner = ((name, held) for name, held in value.items() if isinstance(held, Mapping))
     deeper = [f"{name}.{path}" for name, held in inner for path in _paths(held)]
     return [name for name, held in value.items() if isinstance(held, str)] + deeper

@@ -1,4 +1,4 @@
-"""Opens the memory that an adapter uses, when it is first needed."""
+"""Opens the store and the chat memory that an adapter uses, at their first use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OpenMemory:
 
 
 def conversation_of(*parts: str) -> str:
-    """Join the parts into the name of a conversation. Different parts never give the same name."""
+    """Join the parts into a conversation's name. Different parts never give the same name."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
@@ -37,10 +37,10 @@ def open_memory(
     embedder: Embedder | None = None,
     check: Callable[[Ledger], None] | None = None,
 ) -> OpenMemory:
-    """Open the memory at the configured location.
+    """Open the store and the chat memory at the configured location.
 
     `model` and `embedder` replace the configured ones. `check`, if given, is called with the ledger
-    before anything is read from it, and may raise to refuse it.
+    before anything is read, and may raise an error to stop the opening.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch, InputError if the configuration lets
     memories of different users be merged.
@@ -65,7 +65,7 @@ def open_memory(
 
 
 class LazyMemory:
-    """A memory that is opened once, at its first use, in a thread. It is thread-safe."""
+    """A chat memory that is opened only once, in a thread, at its first use. It is thread-safe."""
 
     def __init__(self, open_it: Callable[[], OpenMemory]) -> None:
         self._open_it = open_it
@@ -80,9 +80,10 @@ class LazyMemory:
         model: LanguageModel | None,
         embedder: Embedder | None,
     ) -> LazyMemory:
-        """Return the memory at the configured location, not opened yet.
+        """Return the memory at the configured location, without opening it yet.
 
-        `settings` override single settings; `model` and `embedder` replace the configured ones.
+        `settings` override single settings of the configuration; `model` and `embedder` replace the
+        configured ones.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.
@@ -92,20 +93,26 @@ class LazyMemory:
         return cls(partial(open_memory, config, model, embedder))
 
     async def get(self) -> OpenMemory:
-        """Return the memory; open it if necessary.
+        """Return the chat memory and its store; open them if they are not open yet.
 
-        Raises: the error with which opening failed. The next call tries again.
+        Raises: the error with which opening failed. The next call tries to open them again.
         """
         if (opened := self._opened) is not None:
             return opened
         return await in_thread(self._open_once)
 
     async def chat(self) -> ChatMemory:
-        """Return the chat memory; open it if necessary. Raises: as `get`."""
+        """Return the chat memory; open it if it is not open yet.
+
+        Raises: the error with which opening failed. The next call tries to open it again.
+        """
         return (await self.get()).chat
 
     async def close(self) -> None:
-        """Close the memory if it is open. Turns that wait are extracted after the next start."""
+        """Close the memory if it is open.
+
+        Turns that are not extracted yet are extracted after the next start.
+        """
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:

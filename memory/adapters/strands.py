@@ -1,6 +1,6 @@
 """An implementation of Strands' `MemoryStore`: the user's messages become memories.
 
-A message that is delivered more than once is extracted once.
+A message that is delivered more than once is extracted once, if messages are numbered.
 """
 
 from __future__ import annotations
@@ -48,10 +48,12 @@ class DedupMemoryStore(MemoryStore):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` override single settings of the configuration, such as `data_dir="..."`.
+        """`user`: the user whom the memories are about.
 
-        `run_id` names the run within which messages are numbered. Without it, each `initialize`
-        starts a new run. `model` and `embedder` replace the configured ones.
+        `run_id` names the run in which messages are numbered; without it, each call of `initialize`
+        starts a new run. `settings` override single settings of the configuration, such as
+        `data_dir="..."`. `model` and `embedder` replace the configured ones. The other parameters
+        are those of Strands' `MemoryStore`.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.
@@ -67,7 +69,9 @@ class DedupMemoryStore(MemoryStore):
         self._memory = LazyMemory.of_config(config, settings, model, embedder)
 
     async def initialize(self) -> None:
-        """Open the store and, unless `run_id` was given, start a new run of numbered messages.
+        """Open the store and, unless `run_id` was given, start a new run.
+
+        Messages are numbered within a run.
 
         Raises: LedgerError, EmbedderMismatch.
         """
@@ -77,7 +81,7 @@ class DedupMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the user's memories that fit the query, best first.
 
-        At most `max_search_results` of `options`, else of the store, else 10.
+        The most memories are `max_search_results` of `options`, else that of this store, else 10.
         """
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
         found = await (await self._memory.chat()).recall(query, user=self._user, k=k)
@@ -96,10 +100,10 @@ class DedupMemoryStore(MemoryStore):
     ) -> None:
         """Extract memories from what the user says in these messages.
 
-        A message counts as repeated if its run, sequence number and text are the same. If `context`
-        has no sequence numbers, a message that is delivered again counts as new.
+        A message is extracted only once if it has a sequence number in `context`. It is recognised
+        by its run, its number and its text. A message without a number always counts as new.
 
-        Raises: LedgerError if the messages could not be stored; then none was.
+        Raises: LedgerError if the messages could not be stored; none of them is stored then.
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(number) for number in numbers] if numbers else [uuid4().hex for _ in messages]

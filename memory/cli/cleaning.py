@@ -106,8 +106,8 @@ def show_audit(
 ) -> None:
     """Print what a deduplication would do; if there is no ledger, say so on stderr.
 
-    `chosen` selects and sorts the groups to show, by default the 50 least certain ones. `report`: a
-    file to write as well.
+    `chosen` selects and sorts the groups to show; None means the 50 least certain ones. With
+    `as_json`, print the whole result as JSON. `report`: a file for a report with all groups.
     """
     from memory.cli.views import view
     from memory.decide import GroupFilter
@@ -206,9 +206,11 @@ def _run(
     batch: Callable[[MemoryDeduplicator, Tell], Awaitable[DeduplicationReport]],
     executor: Executor | None = None,
 ) -> None:
-    """Run a batch with the configured model under a progress bar, and print its report.
+    """Run a deduplication with the configured model, show its progress, and print its report.
 
-    `batch` starts the work and gets a progress callback. `executor`: processes that look for pairs.
+    `label` names the work in the progress display. `batch` is called with the deduplicator and a
+    progress callback; it does the work. `executor`: the processes that look for pairs, if not this
+    one.
 
     Raises: typer.Exit if no call of the model succeeded.
     """
@@ -293,7 +295,7 @@ async def _review(
 ) -> None:
     """Print an address that admits one browser, and serve the review until the command is stopped.
 
-    `where` is the address of the socket `listening`.
+    `listening` is the open socket and `where` its address. `blind`: hide similarities and plan.
     """
     from memory.review import BrowserSession, ReviewServer
     from memory.runtime import serve_until, stop_event

@@ -93,16 +93,18 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
     ),
 }
-"""The options that describe another store, by name: each one's type and typer option."""
+"""The options that describe another store, by parameter name: each one's type and typer option."""
 
 
 # --- another store --------------------------------------------------------------------------------
 
 
 def _source(given: dict[str, Any]) -> Source:
-    """Return the source that these options describe. `given` has a value for each of `_OPTIONS`.
+    """Return the source that the options of a command describe.
 
-    Raises: InputError.
+    `given` has a value for each name in `_OPTIONS`.
+
+    Raises: WrongArgument if an option's value is not valid or does not fit the other options.
     """
     from memory.interchange import Reading
 
@@ -139,9 +141,10 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: replace its parameter `source` by the options in `_OPTIONS`.
+    """Decorate a command that has a parameter `source`, so that users set it with several options.
 
-    The command still receives one `Source`, built from the values of these options.
+    The decorated command has the options in `_OPTIONS` instead of this parameter. It is called with
+    one `Source`, which is built from the values of the options.
     """
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)
@@ -172,7 +175,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def brought_from(source: Source, config: Config) -> Brought:
-    """Read the memories of another store or file, and print why some of them are left out.
+    """Read the memories of another store or file, and print why some of them cannot be imported.
 
     Raises: InputError.
     """
@@ -182,7 +185,7 @@ def brought_from(source: Source, config: Config) -> Brought:
 
 
 def say_left_out(brought: Brought) -> None:
-    """Print the notes of a read, and an error for each memory that is left out."""
+    """Print the notes about a source that was read, and an error for each memory left out."""
     for note in brought.notes:
         err().print(note)
     for problem in brought.left_out:
@@ -235,9 +238,9 @@ def import_(
 
 
 def _brought(config: Config, file: Path | None, source: Source) -> Brought:
-    """Read the memories to import, from `file`, from standard input (`-`) or from `source`.
+    """Read the memories to import from `file`, from standard input (`-`) or from `source`.
 
-    Raises: InputError; WrongArgument if not exactly one of the two is given.
+    Raises: InputError; WrongArgument unless exactly one of `file` and `source` is given.
     """
     if (file is not None) + source.stores != 1:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")

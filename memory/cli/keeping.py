@@ -23,7 +23,7 @@ _HEADINGS = (
 )  # fmt: skip
 _LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all above were asked"
 _NUMBERS = (1, 2, 6, 7)
-"""The positions of the columns in `_HEADINGS` that hold plain numbers and are aligned right."""
+"""The positions, from 0, of the columns in `_HEADINGS` that are aligned right."""
 
 
 def reembed(context: typer.Context) -> None:
@@ -166,9 +166,10 @@ def calibrate(
 def _asked(
     pairs: Sequence[AlikePair], config: Config, questions: int, *, person: bool
 ) -> dict[str, Answer]:
-    """Ask the model, or with `person` the user, about at most `questions` pairs.
+    """Ask about at most `questions` pairs: the model, or the user if `person` is true.
 
-    Return all answers so far, by the pair's key, including those of earlier runs.
+    Return all answers of this model, or of people, including those of earlier runs, by the pair's
+    key. A pair that has an answer is not asked about.
 
     Raises: InputError if the only model is the offline one, which cannot answer.
     """
@@ -185,15 +186,17 @@ def _asked(
     file = Path(config.memory.data_dir) / "calibration.jsonl"
     log = CalibrationLog(file, "person" if person else model.name)
     if person:
-        ask_person(pairs, log, questions, lambda text: err().print(text, markup=False), _typed)
+        ask_person(
+            pairs, log, questions, lambda text: err().print(text, markup=False), _read_answer
+        )
     else:
         with progress("asking") as tell:
             ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
     return log.read()
 
 
-def _typed() -> str | None:
-    """Return the line that the user typed, in lower case; None at the end of input."""
+def _read_answer() -> str | None:
+    """Read a line from the user; return it in lower case, or None at the end of input."""
     line = sys.stdin.readline()
     return line.strip().lower() if line else None
 
@@ -205,11 +208,11 @@ def _suggest(
     config: Config,
     wanted: float,
 ) -> None:
-    """Print the answers for each band of similarity, and the settings for config.yaml they suggest.
+    """Print the answers for each band of cosines, and settings for config.yaml that fit them.
 
     Pairs with kana or Han get a table of their own, because they have their own threshold setting.
-    `memories`: the number of live memories. `wanted`: the share of replacements without a model
-    that must be right.
+    `answers`: by the pair's key. `memories`: the number of live memories. `wanted`: the share of
+    replacements made without a model that must be right, from 0.5 to 1.
     """
     from memory.upkeep import lines, suggest
 
@@ -228,7 +231,10 @@ def _suggest(
 def _show_bands(
     title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
 ) -> None:
-    """Print a table of the similarity bands that contain pairs, the most similar first."""
+    """Print a table of the bands of cosines that contain pairs, the most similar band first.
+
+    `answers` are given by the pair's key. `memories` is the number of live memories.
+    """
     from memory.cli.views import grid
     from memory.upkeep import prices, tally
 

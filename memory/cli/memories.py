@@ -79,9 +79,10 @@ def search(
 
 
 def who_exists(store: MemoryStore, user: str) -> str:
-    """Return the end of a message that names users with a similar name, or else some users.
+    """Return the end of a message about a user who has no memories: it suggests existing users.
 
-    Return "" if `user` has memories, or if there are no users at all.
+    They are the users with similar names, or else the first few users. Return "" if `user` has
+    memories, or if there are no users at all.
     """
     from memory.text import clean
 
@@ -171,11 +172,12 @@ def history(
 
 
 def known_id(reader: Reader, given: str) -> str:
-    """Return a memory's id, given by that id or by the id that it had in an imported store.
+    """Return the id of the memory that a person named by this id.
 
-    An unknown id is returned as it is.
+    `given` is the memory's id, or the id that it had in the store that it was imported from. An
+    unknown id is returned as it is.
 
-    Raises: WrongArgument if several memories were imported under this id.
+    Raises: WrongArgument if several memories had this id in the stores that they came from.
     """
     found = reader.memories.named(given)
     if len(found) > 1:
@@ -259,7 +261,8 @@ def undo(
 def _undo_target(reader: Reader, given: str) -> int | str:
     """Return what to undo: a decision's number or a run's name.
 
-    For a memory's id, this is the number of its latest decision that can be undone.
+    If `given` is a memory's id, return the number of the memory's latest decision that can be
+    undone. Any other text is taken as a run's name.
     """
     if given.isdecimal():
         return int(given)
@@ -335,9 +338,9 @@ def forget(
 
 
 def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
-    """Print how much there is about a user, and ask whether to erase it, unless `yes`.
+    """Print how much is stored about a user, and ask whether to erase it, unless `yes`.
 
-    Raises: InputError if there is nothing; typer.Exit if the answer is no.
+    Raises: InputError if nothing is stored; typer.Exit if the person does not agree.
     """
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)

@@ -71,12 +71,12 @@ def serve(
 
 
 def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
-    """Return a copy of the configuration in which these settings of `agent` have other values."""
+    """Return a copy of the configuration in which `values` replace settings of `agent`."""
     return config.model_copy(update={"agent": config.agent.model_copy(update=values)})
 
 
 def _keep_workspace(config: Config, store: MemoryStore) -> None:
-    """Record the folder of the Markdown copies in the ledger, so that all commands update them.
+    """Record in the ledger which folder holds the Markdown copy, so that all commands update it.
 
     Print a warning if the folder cannot be written.
     """
@@ -130,7 +130,7 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
 
 
 def _tokens(file: Path | None) -> Tokens | None:
-    """Return the tokens in `file`, else those in the environment variable; None if there are none.
+    """Return the bearer tokens in `file`, or else those in the environment; None if there are none.
 
     Raises: InputError.
     """
@@ -144,7 +144,7 @@ def _tokens(file: Path | None) -> Tokens | None:
 
 
 def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
-    """Check that the options do not show memories to people other than their users.
+    """Check that the options of HTTP let clients see only the memories that they may see.
 
     `names` are the host names that clients use.
 
@@ -167,7 +167,7 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
 
 
 def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
-    """Return the tools of an open store: one set for each user of a token.
+    """Return the tools of an open store, one set of tools for each user of a token.
 
     Without tokens, all clients share one set, for the configured user.
     """

@@ -54,7 +54,7 @@ ReportFile = Annotated[
 
 
 def version_option(program: str) -> Any:
-    """Return the option `--version`, which prints the program's version and exits."""
+    """Return the typer option `--version`, which prints the program's version and exits."""
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -69,8 +69,8 @@ def version_option(program: str) -> Any:
 def show(data: RenderableType, *, paged: bool = False) -> None:
     """Print data on stdout, without invisible characters.
 
-    If stdout is no terminal, it gets plain text, 80 columns wide, without trailing spaces. With
-    `paged`, a terminal shows text longer than the screen in a pager.
+    If stdout is not a terminal, the output is plain text, 80 columns wide. With `paged`, a terminal
+    shows text that is longer than the screen in a pager.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
@@ -109,9 +109,9 @@ def confirm(yes: bool, question: str, refused: str) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Check the file name of a report, if one is given, before any work is done.
+    """Check the file name of a report; None is accepted. Commands call this before they begin.
 
-    Raises: InputError.
+    Raises: InputError if the extension is not known or the folder does not exist.
     """
     if path is not None:
         from memory.review import check_report_name
@@ -120,9 +120,9 @@ def check_report(path: Path | None) -> None:
 
 
 def save_report(path: Path, report: Report) -> None:
-    """Write a report and print where it is.
+    """Write a report to a file, and print the file's name.
 
-    Raises: InputError.
+    Raises: InputError if the file cannot be written.
     """
     from memory.review import write_report
 
@@ -193,28 +193,28 @@ def _interrupted(message: str, *, terminated: bool) -> NoReturn:
 
 
 def _give_up_stdout() -> NoReturn:
-    """Exit without Python's attempt to flush stdout, which would fail again."""
+    """Exit with an error status, without Python's attempt to flush stdout, which would fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(EXIT_PROBLEM)
 
 
 class Tell(Protocol):
-    """A progress callback: it gets the amount done, the total, and optionally what is counted."""
+    """A progress callback. It gets the amount done, the total, and optionally what is counted."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
 def compared(tell: Tell) -> Callable[[int, int], None]:
-    """Return a progress callback for the search for pairs: it counts the texts compared."""
+    """Return a callback (texts done, total) for the search for pairs, which reports to `tell`."""
     return partial(tell, counted="texts compared")
 
 
 @contextmanager
 def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
-    """Show progress on stderr while the block runs: a bar at a terminal, else lines.
+    """Show progress on stderr while the block runs: a bar at a terminal, else a line now and then.
 
-    Yield a callback that any thread may call. If it counts something else, the bar starts again.
-    `every_s`: the seconds between two lines.
+    Yield a callback that any thread may call. If the callback is called with another `counted` than
+    before, the bar starts again from zero. `every_s`: the seconds between two lines.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -237,7 +237,11 @@ def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
 
 @contextmanager
 def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
-    """Print lines of progress from a thread, because a long step may not call the callback."""
+    """Print a line of progress every `every_s` seconds while the block runs.
+
+    Yield the progress callback. The lines are printed by a thread, because a long step may not call
+    the callback.
+    """
     over = threading.Event()
     started = begun = time.monotonic()
     last_counted: str | None = None
@@ -264,7 +268,10 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
 
 
 def _pace(done: int, total: int, seconds: float) -> str:
-    """Return the rate per second and the estimated seconds left, as text; "" if unknown."""
+    """Return the rate per second and the estimated seconds left, as text; "" if they are unknown.
+
+    `seconds` is the time spent so far.
+    """
     if not done or seconds <= 0.0:
         return ""
     rate = done / seconds

@@ -28,9 +28,10 @@ def grid(
     gap: int = 1,
     right: Container[int] = (),
 ) -> Table:
-    """Return a table whose first `fixed` columns are never wrapped, and whose last column is.
+    """Return a table for the terminal. Only its last column is wrapped; nothing is cut off.
 
-    Nothing is cut off. `gap`: spaces between columns. `right`: positions of columns aligned right.
+    `fixed`: the number of columns before the last one. `gap`: the spaces between columns. `right`:
+    the positions, from 0, of columns that are aligned right.
     """
     made = Table.grid(padding=(0, gap))
     for column in range(fixed):
@@ -50,7 +51,7 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return a report's summary for the terminal; with `groups`, each group comes before it."""
+    """Return a report's summary for the terminal; with `groups`, the groups are shown above it."""
     shown = report.groups if groups else ()
     above = [
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
@@ -136,21 +137,24 @@ def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
 
 
 def cost(model: str, usage: Usage, money: float | None) -> str:
-    """Return the number of calls and tokens as text, and the money if prices are configured."""
+    """Return the number of model calls and tokens as text.
+
+    `money` is the price, which is added if it is not None.
+    """
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"
     return f"{usage.calls:,} ({model}), {tokens}{paid}"
 
 
 def say_cost(planned: DeduplicationReport) -> None:
-    """Print what the first round of a batch is estimated to cost, before any call is made."""
+    """Print the estimated cost of a deduplication's first round, before the model is called."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")
 
 
 def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
-    """If no call of the model succeeded, print the reason and exit with status 1.
+    """End the command with status 1 if no call of the model succeeded, and print the reason.
 
     Raises: typer.Exit.
     """
@@ -164,7 +168,7 @@ def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
 
 
 def memory_view(found: MemoryHistory) -> RenderableType:
-    """Return a memory's history: its texts, each decision about them, and how to undo each."""
+    """Return a memory's history for the terminal: its texts, decisions, and how to undo them."""
     wordings = [
         (
             f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
@@ -182,7 +186,7 @@ def memory_view(found: MemoryHistory) -> RenderableType:
 
 
 def decisions_view(cards: Sequence[Card]) -> RenderableType:
-    """Return each decision with the texts that it was about."""
+    """Return a list of decisions for the terminal, each with the texts that it was about."""
     return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
 
 

@@ -109,10 +109,11 @@ def _write_changes(
     undo_file: Path | None,
     across: Sequence[str],
 ) -> None:
-    """Write an undo file, then the changes to the rows of a dump, both as new files.
+    """Write an undo file, then a file with the changes that clean up the other store.
 
-    `dump`: the other store's present rows; only these are changed. `file`: the file for the
-    changes. `across`: keys in which rows may differ and still be replaced by one row.
+    `dump`: a file with the other store's present rows; only these are changed. `file`: the new file
+    for the changes. `undo_file`: a new file; None means a free name. `across`: keys such as
+    `run_id` in which rows may differ and still be replaced by one row.
 
     Raises: WrongArgument if `dump` or `file` is missing, InputError if a file exists already.
     """
@@ -174,7 +175,7 @@ def _update_lines(one: Update) -> str:
 
 
 def _say_staying(staying: Sequence[Staying]) -> None:
-    """Print how many rows keep their own text, and in which keys they differ from the other row."""
+    """Print how many rows keep their own text because they differ in a key, and name these keys."""
     if not staying:
         return
     keys = Counter(name for row in staying for name in row.apart)
@@ -256,7 +257,11 @@ def _write(
     undo_file: Path | None,
     yes: bool,
 ) -> None:
-    """Show the plan, ask for confirmation, and write it to the other store.
+    """Show the changes, ask for confirmation, and write them to the other store `target`.
+
+    `across`: keys such as `run_id` in which rows may differ and still be replaced by one row.
+    `embedder`: a function that makes the embedder of rewritten rows, as `package.module:factory`.
+    `undo_file`: a new file; None means a free name. `yes`: do not ask.
 
     Raises: typer.Exit if the person declines, or if rows were left because they had changed.
     """

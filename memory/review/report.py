@@ -234,7 +234,10 @@ def _json(report: Report) -> str:
 
 
 class Bar(NamedTuple):
-    """A bar of the histogram; positions and sizes are fractions of the whole width and height."""
+    """A bar of the histogram. Its numbers are fractions of the full width or height, from 0 to 1.
+
+    `title` is shown when the pointer is on the bar.
+    """
 
     left: float
     width: float
