@@ -40,11 +40,15 @@ class Request(NamedTuple):
 
 
 def import_all() -> None:
-    """Import the libraries and our modules, except adapters: their libraries may be missing."""
+    """Import the libraries and our modules, except adapters.
+
+    What cannot be imported here, since an extra is missing, is left to the forked processes.
+    """
     paths = [path.relative_to(_ROOT).with_suffix("") for path in _ROOT.glob("memory/**/*.py")]
     own = [".".join(path.parts) for path in paths if path.stem not in ("__init__", "__main__")]
     for name in (*_LIBRARIES, *(one for one in own if not one.startswith("memory.adapters"))):
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def serve(listener: socket.socket) -> Request:
