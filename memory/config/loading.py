@@ -26,12 +26,17 @@ TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the tokens of an agent's server: one line `TOKEN USER` per user."""
 EVERY_KEY = "docs/configuration.md lists every key"
 _SIMILAR = 0.8
-"""An unknown variable counts as misspelled if its name is at least this similar to one of ours."""
+"""How similar the name of an unknown variable must be to a known name to count as misspelled.
+
+From 0 to 1; 1 means equal.
+"""
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
-"""Where each key was set: a file and line such as `config.yaml:7`, or the name of a variable."""
+"""For each key, where it was set: a file and line such as `config.yaml:7`, or the name of a
+variable.
+"""
 Override = tuple[KeyPath, str, Any]
-"""A key, where its value was given, and the value."""
+"""A key, the source of its value (the name of a variable or of a setting), and the value."""
 
 
 def load_config(
@@ -39,12 +44,13 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Config:
-    """Read the configuration from a file, the environment and `settings`; the last of them wins.
+    """Read the configuration from a file, environment variables and `settings`.
 
-    Without `path`, ./config.yaml is read if it belongs to this program; otherwise the defaults
-    apply. `settings` holds whole sections, or single keys, named like their variables but in lower
-    case and without `MEMORY_`. Relative paths are resolved against the file's folder, or else the
-    current one.
+    A variable wins over the file, and `settings` win over both. If `path` is None, ./config.yaml is
+    read if it belongs to this program; otherwise the defaults apply. `settings` has whole sections
+    such as `llm`, or single keys such as `llm_model` and `data_dir`: the name of the key's variable
+    in lower case without `MEMORY_`. Relative paths are resolved against the folder of the file, or,
+    without a file, against the current folder.
 
     Raises: ConfigError, which names the file and line or the variable, the key and what to do.
     """
@@ -69,11 +75,13 @@ def load_config(
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return the configuration with `settings` applied, which are as in `load_config`.
+    """Return the configuration with `settings` applied.
 
-    `config`: a configuration, or the path of a file, or None to search for a file.
+    `config`: a configuration; or the path of a file to read; or None to read ./config.yaml if it
+    belongs to this program. `settings` has whole sections such as `llm`, or single keys such as
+    `llm_model` and `data_dir`.
 
-    Raises: ConfigError.
+    Raises: ConfigError if a file, a variable or a setting is wrong.
     """
     if not isinstance(config, Config):
         return load_config(config, settings=settings)
@@ -85,11 +93,12 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
 def _with_overrides(
     values: dict[str, Any], sources: Sources, overrides: Iterable[Override], path: Path | None
 ) -> Config:
-    """Set the overriding values in `values`, and return them as a checked `Config`.
+    """Set the overriding values in `values`, and return `values` as a checked `Config`.
 
-    `path`: the file that the values come from, named in errors.
+    `sources`: where each key was set; the sources of the overrides are added to it. `path`: the
+    file that errors name for keys without a source.
 
-    Raises: ConfigError.
+    Raises: ConfigError if a value is wrong or a key is unknown.
     """
     for key_path, name, value in overrides:
         _put(values, key_path, value)
@@ -101,7 +110,11 @@ def _with_overrides(
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
-    """Resolve relative paths against the folder of the file, or against the current folder."""
+    """Return the configuration with its relative paths resolved against the folder of the file.
+
+    `path`: the file, or None. Then paths are resolved against the current folder, and the default
+    data folder is the system's folder for the data of users.
+    """
     folder = path.parent if path is not None else Path()
 
     def absolute(given: str) -> str:
@@ -122,7 +135,7 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
 
 
 def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | None) -> ConfigError:
-    """Return an error that names where the wrong key, or else its section, was set."""
+    """Return an error that names where the wrong key was set, or else where its section was set."""
     key_path = problem.where
     above = (key_path[:length] for length in range(len(key_path), 0, -1))
     source = next((sources[key] for key in above if key in sources), str(path or "configuration"))
@@ -136,9 +149,9 @@ def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | No
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Sources]:
-    """Return the values of a file, and the line of each key.
+    """Return the values of a YAML file, and the file and line of each key.
 
-    Raises: ConfigError.
+    Raises: ConfigError if the file cannot be read, is not valid YAML, or sets a key twice.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -167,9 +180,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Return our keys of ./config.yaml, or None if it is missing or belongs to another program.
+    """Return our keys of ./config.yaml and their lines.
 
-    An empty file counts as ours, so that the data are kept beside it.
+    Returns None if the file is missing or belongs to a different program. An empty file counts as
+    ours, so that the data folder is created next to it.
 
     Raises: ConfigError if the file is ours and has an error.
     """
@@ -196,12 +210,13 @@ def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
 
 
 def _is_ours(values: Mapping[str, Any]) -> bool:
-    """Return whether the values of a config.yaml belong to this program and not to another one.
+    """Return whether a config.yaml with these values belongs to this program, and not to a
+    different one.
 
-    They do if the file is empty, if `memory:` is empty or has a key like one of ours, if there is
-    an `api_key:` without `memory:`, or if all sections with our names are valid. Without `memory:`,
-    an `llm:` section with a `base_url` is not enough, since another program's file could make us
-    send memories to its server.
+    True if the file is empty; if `memory:` is empty or has a key similar to one of ours; if there
+    is an `api_key:` but no `memory:`; or if all sections with our names are valid. Without
+    `memory:`, an `llm:` section with a `base_url` does not count, because the file of a different
+    program could make us send memories to its server.
     """
     if not values:
         return True
@@ -220,11 +235,10 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
 
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
-    """Return whether another program's file looks as if it were meant for us, so that we should
-    warn.
+    """Return whether a config.yaml that is not ours may have been meant for us.
 
-    That is so if a section has nearly one of our names. A `memory:` section must also have a key
-    that is nearly one of ours.
+    The caller then warns the user. True if a section has nearly one of our names; a section named
+    `memory:` must also have a key with nearly one of our names.
     """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
@@ -258,7 +272,7 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 
 def _all_keys() -> list[tuple[KeyPath, Any]]:
-    """Return every configuration key with its type."""
+    """Return every configuration key as a pair (path, type)."""
     return [key for section, model in SECTIONS.items() for key in _keys(model, (section,))]
 
 
@@ -276,7 +290,9 @@ def _variable(key_path: KeyPath) -> str:
 
 
 def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
-    """Set a key in nested sections, which are copied, so that the originals do not change."""
+    """Set a key in nested sections; the sections on its path are copied, so the originals stay
+    unchanged.
+    """
     for name in key_path[:-1]:
         inner = values.get(name)
         values[name] = dict(inner) if isinstance(inner, dict) else {}
@@ -285,7 +301,9 @@ def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
 
 
 def _suggestion(key_path: KeyPath) -> str:
-    """Return a hint that names the known key which is most similar to an unknown one."""
+    """Return a hint for an unknown key: the most similar known key, or where all keys are
+    listed.
+    """
     known = {path[-1]: ".".join(path) for path, _ in _all_keys()}
     known |= {name: name for name in SECTIONS}
     close = difflib.get_close_matches(key_path[-1], known, n=1)
@@ -293,7 +311,10 @@ def _suggestion(key_path: KeyPath) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
-    """Yield the keys that environment variables set; warn in the log about misspelled names."""
+    """Yield the keys that environment variables set, with their values.
+
+    Also log a warning about each variable whose name seems to be a misspelled name of ours.
+    """
     variables = {_variable(key_path): (key_path, type_) for key_path, type_ in _all_keys()}
     for name in sorted(environ):
         if name in variables and environ[name].strip():  # a blank folder is not the current one
@@ -306,7 +327,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
 
 
 def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the keys given as `data_dir`, `llm_model` or `chroma_host`, or as whole sections.
+    """Yield the keys that the arguments of a call set, with their values.
+
+    An argument is a single key, such as `data_dir`, `llm_model` or `chroma_host`, or a whole
+    section.
 
     Raises: ConfigError if a name is unknown.
     """
@@ -323,7 +347,11 @@ def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
 
 
 def _parsed(text: str, type_: Any) -> Any:
-    """Parse the text of an environment variable as YAML, unless the key's type is a string."""
+    """Return the value of an environment variable, parsed as YAML unless the key's type is a
+    string.
+
+    For a Boolean key, "0" and "1" count as false and true.
+    """
     if type_ is bool and text in ("0", "1"):
         return text == "1"
     if type_ is str or (str in get_args(type_) and text != ""):

@@ -41,9 +41,10 @@ def _one_of(*names: str) -> AfterValidator:
 
 
 def server_url(given: str | None) -> str | None:
-    """Return the URL unchanged if it is that of an HTTP server, or None for None.
+    """Check that `given` is the URL of an HTTP server, and return it unchanged; None is returned as
+    None.
 
-    Raises: ValueError for anything else.
+    Raises: ValueError if it is not the URL of an HTTP or HTTPS server.
     """
     if given is None:
         return None
@@ -63,7 +64,10 @@ ServerUrl = Annotated[str | None, AfterValidator(server_url)]
 
 
 class ChromaConfig(Frozen):
-    """How to reach Chroma: on a server if `host` is set, else in a process that we start."""
+    """How to reach the vector database Chroma.
+
+    If `host` is None, the program starts Chroma itself.
+    """
 
     host: str | None = None
     port: int = Field(default=8000, ge=1, le=65535)
@@ -76,30 +80,35 @@ class SearchConfig(Frozen):
     """How memories are searched."""
 
     hybrid: bool = True
-    """Whether search also compares words, and not only vectors."""
+    """Whether search compares words as well as vectors."""
     vectors_mb: int = Field(default=512, ge=0)
-    """Megabytes of RAM for vectors of the users that were searched last."""
+    """Megabytes of RAM in which the vectors of the most recently searched users are kept."""
 
 
 class EmbeddingConfig(Frozen):
     """Which embedder turns texts into vectors.
 
-    A store keeps the embedder that it was made with until `memory-dedup reembed`.
+    An existing store keeps the embedder that it was created with until `memory-dedup reembed` is
+    run.
     """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
     """The name of a built-in provider, or your own embedder as `package.module:factory`."""
     model: str | None = None
-    """The model's name on a server; None means the default of Gemini or OpenAI."""
+    """The name of the model on a server; None means the default of Gemini or OpenAI."""
     dim: int | None = Field(default=None, ge=16, le=8192)
-    """The dimension of a server's vectors; None means that of the default model."""
+    """The number of dimensions of the vectors from a server; None means that of the default
+    model.
+    """
     base_url: ServerUrl = None
-    """The URL of an OpenAI-compatible server; None means `llm.base_url` if `llm.provider` is
-    openai.
+    """The URL of an OpenAI-compatible server.
+
+    None means the URL of `llm.base_url` if `llm.provider` is openai.
     """
     scale: Scale | Literal["plain"] | None = None
-    """The curve from cosine to similarity; None means the embedder's own, `plain` the cosine
-    itself.
+    """The curve that turns a cosine into a similarity.
+
+    None means the embedder's own curve; `plain` means that the similarity is the cosine.
     """
 
 
@@ -107,39 +116,53 @@ class MemoryConfig(Frozen):
     """How memories are stored and deduplicated."""
 
     dedup_enabled: bool = True
-    """Whether new memories are deduplicated at all."""
+    """Whether a new memory is compared with the stored memories; if False, every new memory is
+    stored.
+    """
     dedup_upper_threshold: Share = NEAR_COPY
-    """The similarity from which a memory can replace another one without a model."""
+    """The lowest similarity at which a memory can replace another memory without asking a model."""
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
-    """The similarity from which the model is asked about two memories."""
+    """The lowest similarity at which a model is asked whether two memories state the same fact."""
     dedup_guard: bool = True
     """Whether a memory may replace another only if it states everything that the other states."""
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
-    """The fields that two memories must share to be compared; `is_private` always is one of
-    them.
+    """The fields that must be equal for two memories to be compared.
+
+    `is_private` must always be equal too, even if it is not listed.
     """
     dedup_candidates: int = Field(default=5, ge=1, le=100)
-    """With how many of the nearest memories a new one is compared."""
+    """The number of most similar stored memories that a new memory is compared with."""
     dedup_calls_per_run: int = Field(default=500, ge=0)
-    """The maximum number of model calls in one batch or import."""
+    """The maximum number of model calls in one batch run or import."""
     read_private: bool = False
-    """Whether a batch may show private memories to the model on pages, up to 48 at a time."""
-    dedup_calls_per_hour: int = Field(default=1_000, ge=0)
-    """The maximum number of model calls per hour for memories saved one by one.
+    """Whether a batch run may show private memories to the model on pages.
 
-    Further questions wait for a later batch.
+    A page is a list of up to 48 memories of one user that the model reads in one question.
+    """
+    dedup_calls_per_hour: int = Field(default=1_000, ge=0)
+    """The maximum number of model calls per hour for memories that are saved one by one.
+
+    Questions beyond that number wait for a later batch run.
     """
     on_merge_failure: OnMergeFailure = "replace"
-    """What to do with near-copies if the model fails."""
-    extraction_wait: float = Field(default=45.0, ge=0.0)
-    """Seconds that turns of a conversation wait for more turns before they are read.
+    """What to do with near-copies about which the model fails to answer.
 
-    Ten turns do not wait.
+    "replace" retires each memory whose text another memory states completely; "keep_both" keeps
+    all.
+    """
+    extraction_wait: float = Field(default=45.0, ge=0.0)
+    """How many seconds the turns of a conversation wait for more turns before memories are
+    extracted.
+
+    If ten turns are waiting, they are extracted without further delay.
     """
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
-    """Seconds; turns with a longer silence between them are extracted separately."""
+    """A silence of more than this many seconds divides a conversation into parts.
+
+    Memories are extracted from each part separately.
+    """
     data_dir: str = "data"
-    """The folder for all data; an absolute path once the configuration is loaded."""
+    """The folder for all data; after the configuration is loaded, an absolute path."""
     ledger_url: str | None = None
     """The URL of the ledger's database; None means an SQLite file in the data folder."""
     search: SearchConfig = SearchConfig()
@@ -155,11 +178,12 @@ class MemoryConfig(Frozen):
         return lower
 
     def check_users_apart(self, remedy: str) -> None:
-        """Check that memories of different users are never compared.
+        """Check that memories of different users are never compared with each other.
 
-        `remedy`: what the user can do instead of changing `memory.dedup_scope`.
+        `remedy`: for the error message, what the user can do instead of adding `user` to
+        `memory.dedup_scope`.
 
-        Raises: InputError if they may be compared and merged.
+        Raises: InputError if memories of different users may be compared and merged.
         """
         if "user" not in self.dedup_scope:
             problem = "lets memories of different users meet"
@@ -167,7 +191,7 @@ class MemoryConfig(Frozen):
 
     @property
     def rules(self) -> Rules:
-        """The settings of the decision policy."""
+        """The thresholds and settings by which it is decided what happens to similar memories."""
         return Rules(
             upper=self.dedup_upper_threshold,
             lower=self.dedup_lower_threshold,
@@ -177,14 +201,18 @@ class MemoryConfig(Frozen):
 
     @property
     def thresholds_without_scale(self) -> bool:
-        """Whether thresholds are set and no scale is; they are then compared with the plain
-        cosine.
+        """Whether a similarity threshold was changed but `embedding.scale` was not set.
+
+        The thresholds are then compared with the cosine itself.
         """
         own = (self.dedup_upper_threshold, self.dedup_lower_threshold)
         return self.embedding.scale is None and own != (NEAR_COPY, LOWER)
 
     def scale_for(self, fingerprint: str) -> Scale:
-        """Return the scale from cosine to similarity for an embedder, given by its fingerprint."""
+        """Return the curve that turns a cosine of an embedder into a similarity.
+
+        `fingerprint`: identifies the embedder.
+        """
         if self.embedding.scale == "plain" or self.thresholds_without_scale:
             return PLAIN
         return self.embedding.scale or scale_of(fingerprint)
@@ -207,51 +235,74 @@ class LLMConfig(Frozen):
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
     """The name of a built-in provider, or your own model as `package.module:factory`."""
     model: str | None = None
-    """The model's name; None means Gemini's default, other servers need a name."""
+    """The name of the model; None means Gemini's default model. Other providers need a name."""
     base_url: ServerUrl = None
-    """The URL of the server; None means that of Google or OpenAI."""
+    """The URL of the server; None means the server of Google or of OpenAI."""
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How an OpenAI-compatible server is told the form of an answer; Gemini gets a schema."""
+    """How an OpenAI-compatible server is told the format of its answers; Gemini always gets a
+    schema.
+    """
     timeout_s: float = Field(default=30.0, gt=0.0)
-    """The time-out of one try of a call, in seconds."""
+    """The time-out of each attempt of a model call, in seconds."""
     max_attempts: int = Field(default=4, ge=1)
-    """The maximum number of tries of one call."""
+    """The maximum number of attempts of one model call."""
     concurrency: int = Field(default=8, ge=1)
-    """The maximum number of calls at the same time."""
+    """The maximum number of model calls that run at the same time."""
     budget_s: float = Field(default=60.0, gt=0.0)
-    """Seconds that one new memory, or one group of a batch, may wait for the model in total."""
+    """The maximum total time that a new memory, or a group of a batch run, waits for the model, in
+    seconds.
+    """
     price_in: float | None = Field(default=None, ge=0.0)
-    """The price of a million input tokens; if None, reports show no costs."""
+    """The price of a million input tokens. Without `price_in` and `price_out`, reports show no
+    costs.
+    """
     price_out: float | None = Field(default=None, ge=0.0)
     """The price of a million output tokens."""
     breaker_failures: int = Field(default=5, ge=1)
-    """The number of failures in a row after which the model is not called for a while."""
+    """After this many failed calls in a row, the model is not called for `breaker_pause_s`
+    seconds.
+    """
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
-    """Seconds until the next call after that; the pause doubles if this call fails."""
+    """How many seconds the model is not called after `breaker_failures` failed calls in a row.
+
+    If the first call after the pause fails too, the next pause is twice as long.
+    """
 
     @property
     def price(self) -> Price | None:
-        """The prices per million tokens, or None if neither is configured."""
+        """The prices of a million input and output tokens, or None if neither is configured."""
         if self.price_in is None and self.price_out is None:
             return None
         return Price(input=self.price_in or 0.0, output=self.price_out or 0.0)
 
 
 class AgentConfig(Frozen):
-    """Which memories the agent's server serves, and at which distances it treats them as near."""
+    """Settings of the server that gives an agent access to the memories.
+
+    They say which memories it serves, and below which distances two memories count as similar.
+    """
 
     user: Annotated[str, AfterValidator(clean)] | None = None
-    """Serve only the memories of this user; None serves those of all users."""
+    """The user whose memories are served; None serves the memories of all users."""
     workspace_dir: str | None = None
-    """The folder for Markdown copies of the memories, absolute once loaded; None writes none."""
+    """The folder for copies of the memories as Markdown files; None writes no copies.
+
+    After the configuration is loaded, an absolute path.
+    """
     quiet_scaffolds: bool = False
-    """Whether the tools' answers end without a question to reflect on."""
+    """Whether the answers of tools omit the question to reflect on with which they otherwise
+    end.
+    """
     guard_distance: Share = 0.05
-    """A new memory is not saved if its distance, `1 - similarity`, to another one is below this."""
+    """A new memory is not saved if its distance (1 - similarity) to a stored memory is below
+    this.
+    """
     merge_distance: Share = 0.10
-    """Two memories are proposed for merging if their distance, `1 - similarity`, is below this."""
+    """Two memories are proposed for merging if their distance (1 - similarity) is below this
+    value.
+    """
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
-    """Two memories are linked if their distance, here `1 - cosine`, is below this."""
+    """Two memories are linked if their distance is below this; here the distance is 1 - cosine."""
 
 
 class Config(Frozen):
@@ -261,15 +312,21 @@ class Config(Frozen):
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
-    """The Gemini key, only from the environment: GEMINI_API_KEY, or else GOOGLE_API_KEY."""
+    """The Gemini key, only read from the environment: from GEMINI_API_KEY, or else
+    GOOGLE_API_KEY.
+    """
     openai_key: SecretStr | None = Field(default=None, exclude=True)
-    """The OpenAI key, only from the environment: OPENAI_API_KEY."""
+    """The OpenAI key, only read from the environment variable OPENAI_API_KEY."""
     openai_url: str | None = Field(default=None, exclude=True)
-    """The server if no `base_url` is configured, only from the environment: OPENAI_BASE_URL."""
+    """The server's URL if no `base_url` is configured; only read from the variable
+    OPENAI_BASE_URL.
+    """
 
     def at(self, data_dir: str) -> Config:
-        """Return a copy that keeps all data in this folder, and uses no other database or server
-        for them.
+        """Return a copy of the configuration that keeps all data in `data_dir`.
+
+        The ledger and the vectors are kept there too, even if a database or a Chroma server is
+        configured.
         """
         memory = self.memory.model_copy(
             update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig()}
@@ -277,7 +334,9 @@ class Config(Frozen):
         return self.model_copy(update={"memory": memory})
 
     def with_calls_per_run(self, most: int | None) -> Config:
-        """Return a copy with `most` model calls allowed per batch or import; no change if None."""
+        """Return a copy that allows `most` model calls per batch run or import; if None, change
+        nothing.
+        """
         if most is None:
             return self
         memory = self.memory.model_copy(update={"dedup_calls_per_run": most})
@@ -294,4 +353,6 @@ ACCESS = {
     "openai_key": "OPENAI_API_KEY",
     "openai_url": "OPENAI_BASE_URL",
 }
-"""The fields of `Config` that only an environment variable can set, with that variable's name."""
+"""For each field of `Config` that only an environment variable can set, the name of that
+variable.
+"""

@@ -1,4 +1,6 @@
-"""The built-in language model that needs no key: it extracts, judges and replies by fixed rules."""
+"""The built-in language model, which needs no key: it extracts, judges and replies by fixed
+rules.
+"""
 
 import lazy_loader
 

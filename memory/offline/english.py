@@ -1,8 +1,8 @@
 """Cut English sentences into clauses, and find the clauses that state something about the speaker.
 
-A clause comes without greeting, listener's name and closing remark, and with the subject that chat
-often leaves out. It becomes a statement if it declares something, can be understood by itself and
-is worth keeping.
+Greetings, names of listeners and closing remarks are removed from a clause, and a subject that the
+writer left out is added. A clause becomes a statement if it declares something, can be understood
+by itself and is worth keeping.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ _THIS = re.compile(
 )
 _FEWEST_WORDS = 3
 LONGEST = 320
-"""Maximum length of a statement in characters."""
+"""Maximum length of a statement, in characters."""
 _LONGEST_SENTENCE = 2_000
-"""Length in characters above which a sentence is ignored; nobody says a longer one."""
+"""Length limit in characters: a longer sentence is ignored, because nobody says one in a chat."""
 
 
 def plain_spelling(text: str) -> str:
@@ -123,9 +123,10 @@ def plain_spelling(text: str) -> str:
 
 
 def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
-    """Yield the main clauses of a sentence, without greetings, remarks and names of `listeners`.
+    """Yield the main clauses of a sentence, without greetings and closing remarks.
 
-    A question, or a sentence longer than `_LONGEST_SENTENCE`, yields nothing.
+    `listeners`: names of the people addressed, which are removed too. A question, or a sentence
+    longer than `_LONGEST_SENTENCE`, yields nothing.
     """
     plain = plain_spelling(sentence)
     if "?" in plain or len(plain) > _LONGEST_SENTENCE:
@@ -141,9 +142,9 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> list[str]:
-    """Cut a sentence where a new clause begins.
+    """Cut a sentence at each position where a new clause begins.
 
-    A part that is only a list or an activity stays with the clause before it.
+    A part that is only a list or an activity ("running, reading") stays with the clause before it.
     """
     parts: list[str] = []
     start = 0
@@ -160,9 +161,11 @@ def _parts(sentence: str) -> list[str]:
 
 
 def _begins_clause(match: re.Match[str], before: str) -> bool:
-    """Return whether the match of `_BREAK` begins a new clause; `before` is the text before it.
+    """Return whether a possible beginning of a clause, a match of `_BREAK`, does begin a new
+    clause.
 
-    The "and" of "my sister and I" and the comma of "last week, I" do not.
+    `before`: the text before the match. The "and" of "my sister and I" and the comma of "last week,
+    I" do not begin a clause.
     """
     if match["joined"]:
         return not ends_in_company(before)
@@ -170,7 +173,9 @@ def _begins_clause(match: re.Match[str], before: str) -> bool:
 
 
 def _is_addition(part: str) -> bool:
-    """Return whether the part is only a list, or an activity such as "running, reading"."""
+    """Return whether the part of a sentence is only a list, or an activity such as "running,
+    reading".
+    """
     first = part.strip().partition(" ")[0].lower()
     return (first.endswith("ing") or "," in part) and not re.search(
         r"\b(?:is|are|was|were|has|have|had|it's|that's|I|we|they|you|can't|let's|check|take|"
@@ -195,7 +200,10 @@ def _with_subject(clause: str) -> str:
 
 
 def _without_pointing(match: re.Match[str]) -> str:
-    """Return the match with "a" for "this": "made this blue bowl" becomes "made a blue bowl"."""
+    """Return the match with "a" in place of "this", and without "these" or "those".
+
+    Example: "made this blue bowl" becomes "made a blue bowl".
+    """
     noun = match["noun"]
     if match["this"] in ("these", "those"):
         return f"{match['verb']} {noun}"
@@ -276,7 +284,7 @@ _MINE = re.compile(
     rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
     re.IGNORECASE,
 )
-"""Matches statements about a favourite thing, or about what helps the speaker."""
+"""Matches statements about a favourite thing of the speaker, or about what helps the speaker."""
 _CONTINUATION = re.compile(
     r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
     r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
@@ -287,11 +295,12 @@ _CONTINUATION = re.compile(
 def english_statements(
     sentences: Sequence[str], name: str, at: datetime, listeners: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return pairs: a statement in the third person, and the sentence that it was taken from.
+    """Return pairs: a statement in the third person, and the sentence from which it was taken.
 
-    They are in the order of the text. `name`: the speaker; `at`: when the sentences were said, to
-    turn "yesterday" into a date; `listeners`: names to leave out. A clause that is only understood
-    after the statement before it ("It has a garden") becomes part of that statement.
+    The pairs are in the order of the text. `name`: the speaker's name. `at`: when the sentences
+    were said, to replace "yesterday" by a date. `listeners`: names of the people addressed, which
+    are left out. A clause that can only be understood after a statement ("It has a garden") becomes
+    part of that statement.
     """
     found: list[tuple[str, str]] = []
     last: str | None = None
@@ -312,17 +321,20 @@ def english_statements(
 
 
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
-    """Return a speaker's text in the third person, with dates for days such as "yesterday".
+    """Return a speaker's text in the third person, with dates in place of words such as
+    "yesterday".
 
-    `name`: the speaker; `at`: when the text was said; `company`: the people whom "we" includes.
+    `name`: the speaker's name. `at`: when the text was said. `company`: words for the people whom
+    "we" includes besides the speaker, such as "their team".
     """
     retold = with_dates(third_person(plain_spelling(text), name, company), at)
     return retold.strip().rstrip("!. ,;") + "."
 
 
 def _declares(clause: str) -> bool:
-    """Return whether a clause states something about the speaker, or a fact about a named
-    person.
+    """Return whether a clause states something about the speaker, or a fact about a person by name.
+
+    False for a question, an exclamation, or words addressed to the listener.
     """
     if _ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
@@ -336,8 +348,9 @@ def _declares(clause: str) -> bool:
 
 
 def _continues(last: str, clause: str) -> bool:
-    """Return whether a clause is understood and worth keeping if it follows the statement
-    `last`.
+    """Return whether a clause, which follows the statement `last`, can become part of it.
+
+    It can if it needs that statement to be understood, is understood with it, and is worth keeping.
     """
     both = f"{last}. {clause}"
     if (

@@ -1,10 +1,10 @@
 """The offline language model, which needs no key and no network, and invents nothing.
 
-It is the default model and not a test double. It merges texts only if the merged text loses no
-statement, extracts what speakers declare, and replies with the memories that were recalled.
+It is the default model, not a test double. It merges texts only if the merged text loses no
+statement, extracts what speakers declare, and replies by quoting the memories that were recalled.
 
 It reads English and Japanese. A sentence is extracted if it declares something in the first person
-("I moved to Porto") or about somebody by name ("Clara studies law"), can be understood by itself
+("I moved to Porto") or about a person by name ("Clara studies law"), can be understood by itself
 and is worth keeping. Questions, greetings, small talk, praise and words addressed to the listener
 are ignored. Requests such as "Remember that I ..." are extracted too.
 """
@@ -36,12 +36,14 @@ from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
 CANNOT_TELL = "the offline judge cannot tell"
-"""The reason of a verdict that groups nothing, so that the question stays open."""
+"""The reason of a verdict that groups no memories, after which the question stays open."""
 
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
-"""Maximum number of sentence pairs to compare; longer texts are documents and are not combined."""
+"""Maximum number of pairs of sentences that are compared; texts with more pairs are not
+combined.
+"""
 _MOST_LONGER = 3
 """Two texts are not combined if one is more than this many times as long as the other."""
 
@@ -58,15 +60,18 @@ class OfflineModel:
     async def judge(self, question: Question) -> Verdict:
         """Group the members that one text can state without losing or inventing anything.
 
-        The text is that of the newest member, followed by the sentences of older members that it
-        does not cover. Members that may conflict are not grouped. Members whose cosine is too low
-        for near-copies are grouped only if one covers the other.
+        This text is that of the newest member, followed by the sentences of older members that it
+        does not state. Members that may conflict are not grouped. Members that are not near-copies
+        by their cosine are grouped only if the text of one states everything that the other states.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Return None for each merge, which refuses it, because this model cannot read texts."""
+        """Return None as the reading of each merge, because this model cannot check a merged text.
+
+        A merge without a reading is refused.
+        """
         return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
@@ -76,18 +81,19 @@ class OfflineModel:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
     ) -> Extraction:
-        """Return each statement of the speakers as a candidate, with the speaker's name.
+        """Return each statement of the speakers as a candidate for a memory of that speaker.
 
-        `context` only gives the names of other speakers; `remembered` is ignored.
+        Turns of a bot are skipped. `context`: earlier turns, from which only the names of the
+        speakers are used. `remembered` is ignored.
         """
         texts = [turn.text for turn in (*context, *turns)]
         return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Quote the first three recalled memories.
+        """Return a reply that quotes the first three of the recalled memories.
 
-        If the last turn is not a question, only memories that share a word with it are quoted. If
-        there are none, the reply is "I see."
+        If the last turn is not a question, only memories that share a word with it are quoted.
+        Without such a memory, the reply is "I see."
         """
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
@@ -118,9 +124,11 @@ def _judged(question: Question) -> Verdict:
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """Return the newest member of `left`, grouped with older ones, and the text for the group.
+    """Return the newest of the members `left`, grouped with older members, and the text of the
+    group.
 
-    `left` and the group hold positions in the question. A group of one member cannot be merged.
+    Members are given by their positions in the question. If no older member can be merged with the
+    newest, the group has one member.
     """
     members = question.members
     group: tuple[int, ...] = (left[-1],)
@@ -138,9 +146,9 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
 
 
 def covering(newer: str, older: str) -> str | None:
-    """Return the text that states everything the other states, or None.
+    """Return the text, `newer` or `older`, that states everything that the other states.
 
-    If each states everything, the newer one is returned.
+    If each text does, `newer` is returned; if neither does, None.
     """
     difference = compare(newer, older)
     if difference.a_covers_b:
@@ -149,9 +157,10 @@ def covering(newer: str, older: str) -> str | None:
 
 
 def combine(newer: str, older: str) -> str | None:
-    """Return one text that states everything that both state, or None if they may conflict.
+    """Return one text that states everything that both texts state, or None if they cannot be
+    combined.
 
-    None also if the texts are too long, or too different in length, to be combined.
+    They cannot if they may conflict, have too many sentences, or differ too much in length.
     """
     if (whole := covering(newer, older)) is not None:
         return whole
@@ -168,9 +177,10 @@ def combine(newer: str, older: str) -> str | None:
 
 
 def _may_conflict(a: str, b: str) -> bool:
-    """Return whether two sentences are about the same thing and neither covers the other.
+    """Return whether two sentences may contradict each other.
 
-    They are if they share at least half of the stated words of the shorter one.
+    True if they share at least half of the stated words of the shorter sentence, and neither states
+    everything that the other states.
     """
     in_common, fewest = shared(a, b)
     return 2 * in_common >= fewest and covering(a, b) is None
@@ -217,7 +227,7 @@ _REMEMBER_JA = re.compile(
 
 
 class Statement(NamedTuple):
-    """A statement in the third person that names its subject."""
+    """A statement in the third person, which names its subject."""
 
     text: str
     is_opinion: bool
@@ -228,9 +238,10 @@ class Statement(NamedTuple):
 def statements(
     text: str, speaker: str, at: datetime, *, listeners: Iterable[str] = ()
 ) -> list[Statement]:
-    """Return the statements of a text in the third person, with dates for relative days.
+    """Return the statements of a text in the third person, in order, with dates for relative days.
 
-    `at`: when the text was said; `listeners`: names of the people addressed, which are left out.
+    Relative days are words such as "yesterday". `speaker`: the name of the person who said the
+    text. `at`: when it was said. `listeners`: names of the people addressed, which are left out.
     """
     found: list[tuple[str, str]] = []
     for japanese, run in groupby(sentences(text), is_japanese):
@@ -245,15 +256,16 @@ def statements(
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
-    """Return a speaker's text in the third person, with dates for relative days.
+    """Return an English or Japanese text in the third person, with dates for relative days.
 
-    `at`: when the text was said. English or Japanese, by the script of the text.
+    Relative days are words such as "yesterday". `speaker`: the name of the person who said the
+    text. `at`: when it was said. A text with kana is read as Japanese, any other as English.
     """
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 
 
 def asked_to_remember(text: str) -> list[str]:
-    """Return the facts that requests such as "Remember that I ..." ask to remember."""
+    """Return the facts that a text asks to remember, in requests such as "Remember that I ..."."""
     matches = (_request(sentence) for sentence in sentences(text))
     return [match["what"].strip() for match in matches if match]
 
@@ -293,11 +305,11 @@ _KIN = re.compile(
     r"^(?:うちの)?(?=(?:兄|姉|弟|妹|父|母|両親|妻|夫|旦那|主人|息子|娘|祖父|祖母|彼氏|家族|子供|子ども)(?:[はがの]|たち)"
     r"|(?:犬|猫|ペット)の名前)|^うちの"
 )
-"""Matches a relative or a pet of the speaker that is mentioned without an owner."""
+"""Matches the mention of a relative or a pet without an owner; the owner is then the speaker."""
 _FELT = re.compile(
     r"[はが](?:大好き|好き|大嫌い|嫌い|苦手|得意|ほしい|欲しい|上手|下手|怖い|できる|できます)"
 )
-"""Finds a liking or an ability of the speaker, even if は or が marks another word as the topic."""
+"""Finds a liking or an ability, which is the speaker's even if は or が marks another topic."""
 _ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
 _SHORTEST_JA = 6
 _LONGEST_JA = 200
@@ -315,9 +327,10 @@ def _declares(sentence: str) -> bool:
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:
-    """Return a Japanese sentence with the name in place of "I", and dates for relative days.
+    """Return a Japanese sentence with the speaker's name in place of "I", and with dates for
+    relative days.
 
-    A sentence without a topic is about the speaker, so the name becomes the topic.
+    A sentence without a topic is about the speaker, so the name becomes its topic.
     """
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text.strip().rstrip("。!！"))
     named = _I.sub(name, dated)
@@ -327,7 +340,11 @@ def _retold_japanese(text: str, name: str, at: datetime) -> str:
 
 
 def _of_the_speaker(text: str, name: str) -> str:
-    """Add the speaker's name as the topic of the sentence, or as the owner of a relative."""
+    """Add the speaker's name to a Japanese sentence, as its topic or as the owner of a relative.
+
+    A sentence with a different topic is returned unchanged, unless it states a liking or an
+    ability.
+    """
     if _KIN.match(text):
         return _KIN.sub(f"{name}の", text, count=1)
     has_topic = _TOPIC.match(text) and not _TIME_TOPIC.match(text)

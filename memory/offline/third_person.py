@@ -1,11 +1,11 @@
 """Rewrite English in the first person as the third person, with dates for relative days.
 
-The name replaces "I" and "me". Otherwise "they", "their" and "themself" are used, never "she" or
-"he", and the name again if a pronoun could mean somebody else.
+The speaker's name replaces "I" and "me". After that, "they", "their" and "themself" are used, never
+"she" or "he". If a pronoun could mean a different person, the name is repeated.
 
 "Last Friday" and "two weeks ago" become dates if only one date is possible. A week or a weekend is
 named by the day of the conversation ("in the week before 8 May 2026"). Words that people understand
-differently ("next Friday", "last summer") stay, and that day is added to them.
+differently ("next Friday", "last summer") stay, and the day of the conversation is added to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _TOGETHER = re.compile(
     r"|(?:[Mm]e|I|[Mm]yself) and (?P<other>(?:my|our) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)\b)(?!['’])",
 )
 _COMPANY = "\x01 and"
-"""Placeholder for the speaker in "my sister and I" until the rest of the text is rewritten."""
+"""Placeholder for the speaker's name and "and"; it is replaced after the rest of the text is
+rewritten.
+"""
 _FIRST = re.compile(
     r"\b(?P<word>I'm not|I am|I'm|I was|I wasn't|I have|I've|I haven't|I don't|I do|I'll|I'd|I"
     r"|[Mm]yself|[Mm]ine|[Mm]y|[Mm]e|[Ww]e're|[Ww]e've|[Ww]e'll|[Ww]e'd|[Ww]e|[Oo]urselves|[Oo]urs"
@@ -78,14 +80,17 @@ _OTHER_VERB_FORM = re.compile(
     r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
     r"|'(?:ll|d)\b"
 )
-"""Finds words after which a later verb does not have the same subject in the present tense."""
+"""Finds words after which a later verb has another subject or form, so that it must not be
+changed.
+"""
 _STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 
 
 def third_person(text: str, name: str, company: str = "others") -> str:
     """Rewrite the first person as the third: "I love my dog" becomes "Mia loves their dog".
 
-    `text` has straight apostrophes. `company`: the people whom "we" includes besides the speaker.
+    `text` must have straight apostrophes. `name`: the speaker's name. `company`: words for the
+    people whom "we" includes besides the speaker.
     """
     retold = _Retelling(_TOGETHER.sub(_company_first, text), name, company).run()
     retold = retold.replace(f"{_COMPANY} {name}'s", f"{_COMPANY} their")
@@ -94,24 +99,27 @@ def third_person(text: str, name: str, company: str = "others") -> str:
 
 
 def ends_in_company(text: str) -> bool:
-    """Return whether the text ends with somebody whom " and I" would join, as in "when my
-    sister".
+    """Return whether the text ends with a mention of a person, so that " and I" could follow.
+
+    Example: "when my sister".
     """
     whole = f"{text} and I"
     return any(match.end() == len(whole) for match in _TOGETHER.finditer(whole))
 
 
 def _company_first(match: re.Match[str]) -> str:
-    """Return "Mia and their sister" for a match of "my sister and I".
+    """Return "Mia and my sister" for a match of "my sister and I", where Mia is the speaker.
 
-    A placeholder stands for "Mia and".
+    The placeholder `_COMPANY` stands in place of "Mia and".
     """
     who = match["who"] or match["other"]
     return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
 
 
 class _Retelling:
-    """Rewrites one text from left to right; `parts` holds the result for the text up to `end`."""
+    """Rewrites one text from left to right; `parts` is the result for the text up to position
+    `end`.
+    """
 
     def __init__(self, text: str, name: str, company: str) -> None:
         self.text = text
@@ -142,8 +150,11 @@ class _Retelling:
         return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
-        """Return the name and company ("Mia and others"), or the pronoun if they were named
-        before.
+        """Return words for "we": the speaker and company, as in "Mia and others", or only
+        `pronoun`.
+
+        The pronoun is returned if the text before has named them, except at the start of a
+        sentence.
         """
         before = "".join(self.parts)
         known = self.plural or _COMPANY in before or (self.named and OTHERS.search(before))
@@ -161,7 +172,7 @@ class _Retelling:
         return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
-        """Return the words after "I" up to the end of its clause, with verbs in the third
+        """Return the words after "I", up to the next subject or full stop, with verbs in the third
         person.
         """
         match = _TO_VERB.match(self.text, self.end)
@@ -175,7 +186,7 @@ class _Retelling:
 
 
 def _later_verb(match: re.Match[str]) -> str:
-    """Conjugate a later verb of the same subject: "and go" becomes "and goes"."""
+    """Return a later verb of the same subject in the third person: "and goes" for "and go"."""
     before = match.string[: match.start()]
     if match["verb"] not in _COMMON_VERBS or _OTHER_VERB_FORM.search(before):
         return match[0]
@@ -243,7 +254,7 @@ _RELATIVE = re.compile(
 
 
 def with_dates(text: str, at: datetime) -> str:
-    """Replace days named relative to `at`, such as "yesterday", by dates."""
+    """Replace relative days, such as "yesterday", by dates; `at`: when the text was said."""
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text)
     return dated[:1].upper() + dated[1:] if text[:1].isupper() else dated
 
@@ -260,7 +271,11 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return the preposition and the date for a relative day, or None if it is ambiguous."""
+    """Return the preposition and the date for a relative day, or None if more than one date is
+    possible.
+
+    `at`: when the text was said.
+    """
     if match["unplain"]:
         return None
     if match["night"]:

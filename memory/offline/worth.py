@@ -1,8 +1,8 @@
-"""Decide whether an English clause is worth a memory: it can be understood alone, and stays true.
+"""Decide whether an English clause is worth a memory: it is understood by itself and stays true.
 
-It can be understood alone if everything that it refers to is named in it. Moods, courtesies, chat
-and general truths are not worth keeping. The rest must name something: it needs words that are
-neither function words nor praise.
+A clause is understood by itself if it names everything that it refers to. Moods, courtesies, chat
+and general truths are not worth keeping. Any other clause must have words that are neither function
+words nor praise.
 """
 
 from __future__ import annotations
@@ -96,13 +96,18 @@ _DEFINITE = re.compile(
 
 
 def stands_alone(clause: str) -> bool:
-    """Return whether the clause itself names everything that it refers to, except the speaker."""
+    """Return whether the clause can be understood by itself.
+
+    It must name everything that it refers to, except the speaker.
+    """
     outside = (_POINTING_PRONOUN, _ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
     return not has_dangling_pronoun(clause) and not any(found.search(clause) for found in outside)
 
 
 def has_dangling_pronoun(clause: str) -> bool:
-    """Return whether a pronoun (it, they, she) refers to nothing before it in the clause."""
+    """Return whether a pronoun (it, they, she) refers to something that the clause does not name
+    before.
+    """
     words = _WORD.findall(_EXPLETIVE.sub("", clause))
     thing = several = somebody = False
     for position, word in enumerate(words):
@@ -126,7 +131,9 @@ def has_dangling_pronoun(clause: str) -> bool:
 
 
 def _any_of(phrases: str) -> str:
-    """Return a regular expression group for phrases that are separated by bars."""
+    """Return a regular expression group with the alternatives in `phrases`, which are separated by
+    bars.
+    """
     return f"(?:{phrases})"
 
 
@@ -218,7 +225,7 @@ _THIN = re.compile(
     r"other|one another)",
     re.IGNORECASE,
 )
-"""Matches clauses that are not worth keeping, whatever follows."""
+"""Matches clauses that are not worth keeping, whatever words follow the match."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
     rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED}|.*\b(?:for hours|every|as a (?:kid|child)|"
@@ -230,7 +237,7 @@ _VAGUE = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
-"""Matches moods, wishes and plans, which are not worth keeping unless they name something."""
+"""Matches moods, wishes and plans; they are kept only if they name a person, a thing or a day."""
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )
@@ -350,14 +357,14 @@ _TURNS_OF_LIFE = frozenset(
     "bought adopted joined started moved married graduated quit lost signed founded launched sold "
     "retired divorced enrolled built wrote published received won grew met painted learned".split()
 )
-"""Verbs for things that are done once and remain true, such as "married"."""
+"""Verbs for events after which something remains true, such as "married"."""
 _FEWEST_WORDS = 3
 
 
 def is_worth_keeping(clause: str) -> bool:
-    """Return whether the clause states something that stays true.
+    """Return whether the clause states something that is worth a memory because it stays true.
 
-    The clause is in the first person or about somebody by name.
+    The clause must be in the first person or about a person by name.
     """
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
@@ -367,7 +374,7 @@ def is_worth_keeping(clause: str) -> bool:
 
 
 def _is_bygone(clause: str) -> bool:
-    """Return whether the clause only tells what once happened, as in "I gave a talk".
+    """Return whether the clause only reports a past event, as in "I gave a talk".
 
     False if it is about something of the speaker's own ("my"), or about a lasting change such as
     "moved".
@@ -382,7 +389,10 @@ def _is_bygone(clause: str) -> bool:
 
 
 def content_words(clause: str) -> set[str]:
-    """Return the words that name something, in lower case: no function words and common praise."""
+    """Return the content words of the clause in lower case.
+
+    Function words and common words of praise, such as "great", are left out.
+    """
     return set(_TOKEN.findall(clause.lower())) - _EMPTY
 
 
