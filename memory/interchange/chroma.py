@@ -1,6 +1,6 @@
-"""Chroma collections of other programs, in a folder or on a server.
+"""Read and change Chroma collections of other programs, in a folder or on a server.
 
-A folder is copied to be read, and opened itself to be changed.
+To read a folder, a copy of it is opened; to change it, the folder itself is opened.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ _PAGE = 1_000
 _MAY_NOT = "readonly database"
 """Part of Chroma's error message for a folder to which it may not write."""
 _NEVER = 10**9
-"""A `sync_threshold` (see `ChromaRows`) that is never reached."""
+"""A number of writes that is never reached; it keeps Chroma from rewriting its index files."""
 _USUAL = 1_000
 """Chroma's default number of writes before it rewrites its files."""
 
 
 @dataclass(frozen=True)
 class ChromaStore(ExternalStore):
-    """A Chroma collection in a folder, or on a server."""
+    """A Chroma collection of another program, not opened yet.
+
+    `place` is the collection's folder or server, `name` the collection's name.
+    """
 
     place: Path | ChromaServer
     name: str
@@ -58,7 +61,10 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        """Open the collection for reading; copy a folder first, since Chroma may write to it."""
+        """Open the collection for reading.
+
+        If it is in a folder, a copy of the folder is opened, since Chroma may write to its files.
+        """
         folder = self.place
         if isinstance(folder, ChromaServer) or not (folder / "chroma.sqlite3").is_file():
             with self.opened() as rows:
@@ -73,12 +79,12 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
-        """Open the collection; if `copy` is given, open it in this copy of its folder instead.
+        """Open the collection itself, or the one in `copy`, the path of a copy of its folder.
 
-        A folder is opened in a process of its own, so that a crash of Chroma does not end this one,
-        and nothing from this process's memory gets into Chroma's files.
+        A folder is opened in a separate process, so that a crash of Chroma does not end the present
+        process, and nothing from the present process's memory gets into Chroma's files.
 
-        Raises: InputError; it names the original place, not the copy.
+        Raises: InputError if Chroma fails; the error names the original place, not the copy.
         """
         place = self.place
         if isinstance(place, ChromaServer):
@@ -106,13 +112,14 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:
-        """Open the collection for writing; in a folder, Chroma rewrites no index files meanwhile.
+        """Open the collection for writing; `header` is the first line of the undo file.
 
-        If Chroma is killed while it rewrites them, the collection cannot be opened any more. The
-        changes are in its SQLite file, and the owner's next writes bring the index files up to
-        date. A server does not need this, since it is not killed together with this process.
+        In a folder, Chroma does not rewrite its index files while the collection is open here. If
+        it were killed while it rewrites them, the collection could not be opened any more. Chroma's
+        SQLite file holds the changes, and later writes by the collection's owner bring the index
+        files up to date. A server is treated as usual, since it is not killed with this process.
 
-        Raises: InputError, also if the collection was replaced by another one of the same name.
+        Raises: InputError if Chroma fails, or the collection is not the one that `header` names.
         """
         with self.opened() as rows:
             if rows.collection_id != header.collection_id:
@@ -129,10 +136,7 @@ class ChromaStore(ExternalStore):
 
 @dataclass(frozen=True)
 class ChromaRows(OpenCollection):
-    """An open Chroma collection.
-
-    Its `sync_threshold` is the number of writes after which Chroma rewrites its index files.
-    """
+    """An open Chroma collection of another program; `collection` is Chroma's object for it."""
 
     collection: ChromaCollection
 
@@ -142,15 +146,16 @@ class ChromaRows(OpenCollection):
 
     @property
     def sync_threshold(self) -> int | None:
-        """The owner's setting of how many writes Chroma makes before it rewrites its index files.
+        """The number of writes after which Chroma rewrites its index files, as the owner set it.
 
-        None if there is none, or if a killed write-back has replaced it.
+        None if the owner set no number, or if a write-back replaced it and was killed before it
+        could restore it.
         """
         known = (self.collection.configuration_json.get("hnsw") or {}).get("sync_threshold")
         return None if known is None or known >= _NEVER else int(known)
 
     def wait_for(self, writes: int) -> None:
-        """Make Chroma rewrite its index files only after this number of writes."""
+        """Set the number of writes after which Chroma rewrites its index files."""
         with chroma_faults():
             self.collection.modify(configuration={"hnsw": {"sync_threshold": writes}})
 
@@ -178,9 +183,10 @@ class ChromaRows(OpenCollection):
         return own_embedding(self.collection)
 
     def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Update the rows that are in `there`, and add the others.
+        """Write the rows: update those that exist already, and add the new ones.
 
-        Rows with and without a document need separate calls of Chroma.
+        `there` has the rows that exist already, by id. Chroma is called separately for rows with
+        and without a document.
         """
         for exists, in_document in product((True, False), repeat=2):
             wanted = (exists, in_document)
@@ -203,8 +209,9 @@ class ChromaRows(OpenCollection):
 def _lock_of(folder: Path) -> Path:
     """Return the path of a lock file for another program's folder.
 
-    It is outside the folder, and differs for each user of the operating system. If this process is
-    killed, the next one waits for the lock until the killed one's Chroma process has ended.
+    The lock file is in the directory for temporary files; each user of the operating system has a
+    different one. If this process is killed, its Chroma process may run a little longer: the next
+    run of this program waits for the lock until that process has ended.
     """
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user} {folder.resolve()}".encode()).hexdigest()[:16]
@@ -212,9 +219,9 @@ def _lock_of(folder: Path) -> Path:
 
 
 def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaCollection:
-    """Return the collection called `name`; `shown` names the store in errors.
+    """Return the collection called `name`; `shown` is the store's name in errors.
 
-    Raises: InputError if there is no such collection, IndexFault.
+    Raises: InputError if there is no such collection, IndexFault if Chroma fails.
     """
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
@@ -226,9 +233,10 @@ def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaColl
 
 
 def _metadata(row: Stored, there: Stored | None) -> dict[str, Any] | None:
-    """Return the row's metadata for an update by Chroma; None as a value removes the key.
+    """Return the metadata with which Chroma has to be called to write `row`; None if it has none.
 
-    `there` is the row that Chroma holds now, None if it holds none.
+    `there` is the row as Chroma holds it now, or None if the row is new. Keys that only `there` has
+    get the value None, which makes Chroma remove them.
     """
     gone = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
     return {**row.metadata, **gone} or None

@@ -34,7 +34,7 @@ _BATCH = 100
 
 @dataclass(frozen=True)
 class Found:
-    """All rows of a collection, and the id by which later runs recognise the collection."""
+    """All rows of another program's collection, and the id by which later runs recognise it."""
 
     collection_id: str
     rows: list[ForeignRow]
@@ -44,7 +44,8 @@ class Found:
 class ExternalStore(ABC):
     """A collection in another program's store, not opened yet.
 
-    `place` is the folder, file, server or URL of the store; `name` is the collection's name in it.
+    `place` is the folder, file, server or URL of the store; `name` is the collection's name in it;
+    `kind` says which program's store it is.
     """
 
     place: Any
@@ -54,7 +55,10 @@ class ExternalStore(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """The place as text for messages and undo files: an absolute path or a URL, no password."""
+        """The place as text for messages and undo files: an absolute path, or a URL.
+
+        A password in a PostgreSQL URL is removed.
+        """
 
     @abstractmethod
     def looking(self) -> AbstractContextManager[OpenCollection]:
@@ -65,13 +69,15 @@ class ExternalStore(ABC):
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[OpenCollection]:
-        """Open the collection itself, not a copy, to read it before it is changed.
+        """Open the collection itself, not a copy.
 
-        Raises: InputError if it cannot be opened, or is known to be read-only.
+        A write-back does this first, to read the rows that it is going to change.
+
+        Raises: InputError if the collection cannot be opened, or is known to be read-only.
         """
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[OpenCollection]:  # noqa: ARG002
-        """Open the collection for writing; if this process is killed, it can still be opened.
+        """Open the collection for writing, in a way that keeps it usable if this process is killed.
 
         `header` is the first line of the undo file, which names the collection and its settings.
         """
@@ -80,13 +86,16 @@ class ExternalStore(ABC):
     def found(self) -> Found:
         """Read all rows of the collection, without changing the store.
 
-        Raises: InputError.
+        Raises: InputError if they cannot be read.
         """
         with self.looking() as rows:
             return Found(rows.collection_id, list(rows.all()))
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return a stored row in the form in which an import reads it, without its vectors."""
+        """Return a row, given as its store keeps it, in the form in which an import reads it.
+
+        That form has no vectors.
+        """
         return ForeignRow(stored.id, stored.document, stored.metadata)
 
 
@@ -94,7 +103,8 @@ class ExternalStore(ABC):
 class OpenCollection(ABC):
     """An open collection of another program's store.
 
-    Each method may raise InputError or IndexFault. `external` says where the collection is.
+    `external` says which store and collection it is. Each method may raise InputError if the store
+    cannot be read or written; Chroma's methods may also raise IndexFault.
     """
 
     external: ExternalStore
@@ -106,7 +116,10 @@ class OpenCollection(ABC):
 
     @property
     def sync_threshold(self) -> int | None:
-        """Writes after which the store rewrites its files; None if it never does, or if unknown."""
+        """The number of writes after which the store rewrites its index files.
+
+        None if it is unknown, or if the store has no such setting. Only Chroma has one.
+        """
         return None
 
     @abstractmethod
@@ -114,7 +127,10 @@ class OpenCollection(ABC):
         """Return every row, in the form in which an import reads it, without vectors."""
 
     def step(self) -> AbstractContextManager[None]:
-        """Return a context whose reads and writes are one transaction, if the store has those."""
+        """Return a context manager in which all reads and writes are one transaction.
+
+        It does nothing if the store has no transactions.
+        """
         return nullcontext()
 
     @abstractmethod
@@ -122,7 +138,7 @@ class OpenCollection(ABC):
         """Return the rows with the ids `names`, by id; ids that do not exist are left out."""
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return `stored`, changed so that an import reads it as `row`; the vectors stay."""
+        """Return a copy of `stored` that an import would read as `row`, with the same vectors."""
         return stored.saying(row.document, row.metadata)
 
     def rewritten(
@@ -133,10 +149,11 @@ class OpenCollection(ABC):
         reading: Reading,
         now: datetime,
     ) -> Stored:
-        """Return `stored` with a new text, the expiry of the row `lender`, or both.
+        """Return a copy of `stored` with another text, another time of expiry, or both.
 
-        None for either leaves it as it is. The vectors stay the same, even if the text is new.
-        `reading` says which key holds the text; `now` becomes the time of the last update.
+        `text`: the new text; None keeps the old one. `lender`: the row whose expiry is copied; None
+        keeps the old expiry. `reading` says which metadata key holds the text. If the text is new,
+        the time of the last update becomes `now`; the vectors stay those of the old text.
         """
         lends = None if lender is None else self.external.as_read(lender)
         row = rewritten(self.external.as_read(stored), text, lends, reading, now)
@@ -145,7 +162,8 @@ class OpenCollection(ABC):
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Return the text from which each vector of a row was made, by the vector's name.
 
-        A vector is left out if its text is not known.
+        `reading` says which metadata key holds the row's text. A vector whose text is not known is
+        left out.
         """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
@@ -155,24 +173,25 @@ class OpenCollection(ABC):
 
     @abstractmethod
     def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Write the rows: update those that exist already, and add the others.
+        """Write the rows: update those that exist already, and add the new ones.
 
-        `there` has the existing ones as the store holds them now, by id.
+        `there` has the existing rows as the store holds them now, by id.
         """
 
     @abstractmethod
-    def delete(self, names: Sequence[str]) -> None: ...
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete the rows with the ids `names`."""
 
 
 def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in order, in batches small enough for one call of any store."""
+    """Yield the items in order, in batches of at most 100, which any store takes in one call."""
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
 def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
-    """Return the rows with the ids `names`, by id; ids that do not exist are left out.
+    """Return the rows of an open collection with the ids `names`, by id.
 
-    Unlike `OpenCollection.stored`, it takes any number of ids, and asks for them in batches.
+    Ids that do not exist are left out. There may be any number of ids: they are read in batches.
     """
     return {name: one for batch in parts(names) for name, one in rows.stored(batch).items()}
 
@@ -183,10 +202,11 @@ def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
 def rewritten(
     row: ForeignRow, text: str | None, lender: ForeignRow | None, reading: Reading, now: datetime
 ) -> ForeignRow:
-    """Return `row` with a new text, the expiry of the row `lender`, or both.
+    """Return a copy of `row` with another text, another time of expiry, or both.
 
-    None for either leaves it as it is. `reading` says which key holds the text. If the text is new,
-    existing keys that hold the time of the last update are set to `now`.
+    `text`: the new text; None keeps the old one. `lender`: the row whose expiry is copied; None
+    keeps the old expiry. `reading` says which metadata key holds the text. If the text is new,
+    metadata keys that hold the time of the last update are set to `now`, but none is added.
     """
     changes: dict[str, Any] = {}
     if lender is not None:

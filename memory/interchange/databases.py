@@ -35,7 +35,10 @@ _MODE_AT, _WAL = 18, b"\2"
 _BESIDE = ("-wal", "-shm", "-journal")
 """Name endings of the files that SQLite puts next to a database file."""
 _KEPT_BESIDE = ("-wal", "-journal")
-"""Those of them that hold data and must be copied too; SQLite rebuilds `-shm`."""
+"""Name endings of the extra files that hold data, so that they must be copied with the database.
+
+SQLite can rebuild the third one, `-shm`.
+"""
 _TRIES, _PAUSE_S = 40, 0.25
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _SECRETS = ("password", "sslpassword")
@@ -47,8 +50,8 @@ _NAMED = re.compile(r'"(.+?)"')
 def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
     """Yield a temporary folder with copies of the files and folders `parts`.
 
-    A SQLite file is copied as of one moment, even while another program writes to it. `place` is
-    the store's path for errors.
+    A SQLite file is copied in a consistent state, even while another program writes to it. `place`
+    is the store's path that errors show.
 
     Raises: InputError if something cannot be copied.
     """
@@ -68,9 +71,10 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
 
 
 def _copy(source: str | Path, target: str | Path) -> None:
-    """Copy a file; if it is a SQLite file, copy a consistent state of it.
+    """Copy a file; if it is a SQLite database, copy it in a consistent state.
 
-    SQLite's own extra files are not copied by themselves, only with their database file.
+    Nothing is done for the extra files that SQLite puts next to a database file, such as its
+    write-ahead log: they are copied together with the database file if that is needed.
     """
     source, target = Path(source), Path(target)
     ends = [end for end in _BESIDE if source.name.endswith(end)]
@@ -93,10 +97,10 @@ def _beside(file: Path, end: str) -> Path:
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """Copy a SQLite file with SQLite's backup function; return whether that worked.
 
-    `in_wal_mode` is whether `source` is in WAL mode. If opening it would create files next to it,
-    nothing is copied and False is returned.
+    `in_wal_mode` says whether the database `source` is in WAL mode. Opening such a database creates
+    a `-wal` file if there is none; to avoid that, nothing is copied and False is returned.
 
-    Raises: InputError if another program keeps writing to it.
+    Raises: InputError if another program keeps writing to `source`.
     """
     if in_wal_mode and not _beside(source, "-wal").is_file():
         return False
@@ -127,7 +131,10 @@ def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]
 
 
 def _make_writable(copy: Path) -> None:
-    """Make the copied files writable, since a database may write to files that it only reads."""
+    """Make the files in the folder `copy` writable.
+
+    Database libraries may write to their files even if they are only asked to read.
+    """
     for part in copy.rglob("*"):
         part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
 
@@ -137,9 +144,10 @@ def _make_writable(copy: Path) -> None:
 
 @dataclass(frozen=True)
 class Sqlite:
-    """An open SQLite file, with the methods of `Postgres` that a LangGraph store needs.
+    """An open SQLite file of another program, with the methods that a LangGraph store needs.
 
-    `file` is the path that errors show; the connection may be to a copy of it.
+    `Postgres` has the same methods. `file` is the path that errors show; `connection` may be to a
+    copy of that file.
     """
 
     file: Path
@@ -148,34 +156,44 @@ class Sqlite:
     """SQL to append to a SELECT to lock its rows; empty, as a transaction locks the whole file."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Run a statement, which has `%s` for each value; return its rows by column name."""
+        """Run an SQL statement and return its rows, each as a dict by column name.
+
+        Each `%s` in the statement stands for the next one of `values`.
+
+        Raises: InputError if the statement fails.
+        """
         with _sqlite_faults(self.file):
             found = self.connection.execute(statement.replace("%s", "?"), values)
             return [dict(row) for row in found]
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Return a context that is one transaction; a writing one first waits for other writers."""
+        """Return a context manager for a transaction, which is rolled back after an error.
+
+        With `writing`, the transaction waits at its beginning until no other program writes.
+        """
         return _transaction(self, "BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def has(self, table: str) -> bool:
         return bool(self.run("SELECT 1 FROM sqlite_master WHERE name = %s", [table]))
 
     def check_rights(self, tables: Sequence[str]) -> None:  # noqa: ARG002
-        """Check that the file and its folder may be written to, which SQLite checks only later.
+        """Check that this process may write to the file and its folder; `tables` is not used.
 
-        Raises: InputError if they may not.
+        SQLite itself would notice a missing right only at the first write.
+
+        Raises: InputError if a right is missing.
         """
         if not (os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK)):
             raise _may_not_write(self.file)
 
     def identity(self, table: str) -> str:  # noqa: ARG002
-        """Return the file's path as the name by which later runs recognise its tables."""
+        """Return the file's path, by which later runs recognise the store; `table` is not used."""
         return str(self.file.resolve())
 
     def as_written(self, value: str, kind: str) -> str:
-        """Return `value` as the database will print it after it was written to a column.
+        """Return the text that a column will contain after `value` was written to it.
 
-        `kind` is the column's type: `jsonb`, or a type of time.
+        `kind` is the column's type: `jsonb`, or a type of time. A time is given in ISO 8601.
         """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
@@ -186,7 +204,7 @@ class Sqlite:
 
 @contextmanager
 def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
-    """Run the statements `begin`, then the block; commit, or roll back if it raises anything."""
+    """Run the SQL statements `begin`, then the block; commit, or roll back if the block raises."""
     try:
         for statement in begin:
             database.run(statement)
@@ -199,9 +217,9 @@ def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
 
 @contextmanager
 def sqlite_copy(file: Path) -> Iterator[Sqlite]:
-    """Open a temporary copy of a SQLite file; errors name the original.
+    """Open a temporary copy of a SQLite file; errors show the path of the original.
 
-    Raises: InputError.
+    Raises: InputError if there is no such file, or it cannot be copied or opened.
     """
     _must_be_there(file)
     with copied(file, [file]) as copy, _connected(copy / file.name, file) as opened:
@@ -212,7 +230,7 @@ def sqlite_copy(file: Path) -> Iterator[Sqlite]:
 def sqlite_file(file: Path) -> Iterator[Sqlite]:
     """Open a SQLite file for reading and writing.
 
-    Raises: InputError.
+    Raises: InputError if there is no such file, or it cannot be opened.
     """
     _must_be_there(file)
     with _connected(file, file) as opened:
@@ -227,7 +245,7 @@ def _must_be_there(file: Path) -> None:
 
 @contextmanager
 def _connected(file: Path, named: Path) -> Iterator[Sqlite]:
-    """Open a SQLite file; errors name the path `named` instead."""
+    """Open the SQLite file `file`; errors show the path `named` instead of it."""
     with _sqlite_faults(named):
         connection = sqlite3.connect(
             f"{file.absolute().as_uri()}?mode=rw",
@@ -286,7 +304,7 @@ def without_password(url: str) -> str:
 
 @dataclass(frozen=True)
 class Postgres:
-    """An open PostgreSQL connection.
+    """An open PostgreSQL connection; `connection` is psycopg's object for it.
 
     `address` is the database's URL without a password, so messages and files may show it.
     """
@@ -297,22 +315,31 @@ class Postgres:
     """SQL to append to a SELECT to lock its rows."""
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Run a statement, which has `%s` for each value; return its rows by column name."""
+        """Run an SQL statement and return its rows, each as a dict by column name.
+
+        Each `%s` in the statement stands for the next one of `values`.
+
+        Raises: InputError if the statement fails.
+        """
         with _postgres_faults(self.address):
             cursor = self.connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
     def pages(self, statement: str, values: Sequence[Any] = ()) -> Iterator[list[dict[str, Any]]]:
-        """Yield the rows of a statement in lists of up to 1,000; call it inside a transaction."""
+        """Run an SQL query and yield its rows in lists of up to 1,000, as dicts by column name.
+
+        Each `%s` in the query stands for the next one of `values`. Use it inside a transaction.
+        """
         with _postgres_faults(self.address), self.connection.cursor(name="pages") as cursor:
             cursor.execute(statement, values)
             while page := cursor.fetchmany(_PAGE):
                 yield page
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Return a context that is one transaction, in which times are printed in UTC.
+        """Return a context manager for a transaction, which is rolled back after an error.
 
-        If it only reads, it sees the database as of one moment.
+        Within it, the database prints times in UTC. Without `writing`, the transaction is read-only
+        and sees the database as of one moment.
         """
         return _transaction(
             self,
@@ -323,9 +350,9 @@ class Postgres:
         )
 
     def check_rights(self, tables: Sequence[str]) -> None:
-        """Check that the connection's role may read and write the tables, named as in SQL.
+        """Check that the connection's role may read and write all of `tables` (names in SQL).
 
-        Raises: InputError if it may not.
+        Raises: InputError if the role lacks a right.
         """
         query = (
             "SELECT bool_and(has_table_privilege(name, needed)) AS may"
@@ -341,7 +368,7 @@ class Postgres:
         return bool(found["there"])
 
     def identity(self, table: str) -> str:
-        """Return a name by which later runs recognise a table, whatever address they use."""
+        """Return an id by which later runs recognise a table, even under another server address."""
         [found] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
             " to_regclass(%s)::oid::text AS store FROM pg_control_system()",
@@ -350,7 +377,7 @@ class Postgres:
         return "/".join(map(str, found.values()))
 
     def as_written(self, value: object, kind: str) -> str:
-        """Return `value` as the database will print it after it was written to a column.
+        """Return the text that the database prints for a column after `value` was written to it.
 
         `kind` is the column's type in SQL.
         """

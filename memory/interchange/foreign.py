@@ -25,9 +25,12 @@ _DERIVED = ("hash", "text_lemmatized")
 """Metadata keys whose values mem0 derives from the text."""
 _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
-"""Metadata keys that become fields of a memory; a value that the field rejects stays metadata."""
+"""Metadata keys that become fields of a memory; an invalid value stays in the metadata."""
 MILLISECONDS_FROM = 1e11
-"""Numeric times from this value on are read as milliseconds; as seconds it is the year 5138."""
+"""Numeric times from this value on are read as milliseconds, smaller ones as seconds.
+
+Read as seconds, the value would be in the year 5138.
+"""
 EXPIRY = ("expiration_date", "expires_at")
 """Metadata keys that hold the time at which a row expires."""
 UPDATED = ("updated_at", "updatedAt")
@@ -40,7 +43,7 @@ _SHOWN = 80
 class ForeignRow:
     """A row of another program's store, as an import reads it.
 
-    `document` is the text, if the store keeps it apart from the metadata; None if it does not.
+    `document` is the row's text if the store keeps it outside of the metadata, otherwise None.
     """
 
     id: str
@@ -52,12 +55,18 @@ class ForeignRow:
     """When the row expires, if the store keeps that outside of the metadata; None otherwise."""
 
     def says_the_same(self, other: ForeignRow) -> bool:
-        """Return whether the document and the metadata are equal; the rest is not compared."""
+        """Return whether two rows have equal documents and metadata.
+
+        Ids, links and the separate expiry are not compared.
+        """
         return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the new value of each key that differs between the two; None if the key is removed."""
+    """Return the keys whose values differ between two mappings, with their values in `after`.
+
+    A key that `after` does not have gets the value None.
+    """
     keys = before.keys() | after.keys()
     return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
 
@@ -72,7 +81,8 @@ class Reading(Frozen):
     """How the rows of a collection are read as memories.
 
     `text_key`, `user_key`, `time_key` and `id_key` name the metadata keys that hold these values.
-    If one of them is None, the usual keys are tried; for `id_key`, the row's own id is used.
+    If one of the first three is None, the usual keys are tried. If `id_key` is None, the row's own
+    id is used.
     """
 
     text_key: str | None = None
@@ -86,7 +96,10 @@ class Reading(Frozen):
     assume_utc: bool = False
     """Whether a time without a time zone is read as UTC; otherwise its row is left out."""
     namespaces: tuple[str, ...] | None = None
-    """The LangGraph namespaces to read, by their full names; None if they are not chosen yet."""
+    """The LangGraph namespaces to read, by their full names; None for any other store.
+
+    It is also None as long as the namespaces have not been chosen.
+    """
 
 
 def as_memories(
@@ -108,9 +121,11 @@ def as_memories(
 
 
 def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Reading) -> None:
-    """Check that some row has each key that `reading` names, and that some row names an owner.
+    """Check that each key that `reading` names exists in a row, and that some row names an owner.
 
-    Raises: InputError if not, which lists the keys that there are.
+    No owner is needed if `reading` allows rows without a user. `source` names the store in errors.
+
+    Raises: InputError if the check fails; the error lists the keys that the rows have.
     """
     keys = {key for row in rows for key in row.metadata}
     listed = f"its metadata has the keys: {', '.join(sorted(keys)) or 'none'}"
@@ -130,8 +145,8 @@ def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Readi
 def as_memory(row: ForeignRow, reading: Reading) -> Memory:
     """Return a row as a memory with a new id; the row's id becomes the `external_id`.
 
-    Keys that a memory does not have become its metadata. An `is_private` that cannot be read is an
-    error, so that no private memory becomes public.
+    Metadata keys that are not fields of a memory stay in its metadata. A value of `is_private` that
+    cannot be read is an error, so that no private memory becomes public.
 
     Raises: ValueError, whose message says in one line why the row cannot be read.
     """
@@ -201,12 +216,13 @@ def _is_text(value: object) -> bool:
 
 
 def _owner(left: dict[str, Any], reading: Reading) -> str | None:
-    """Return the name of the row's owner, from the metadata `left`; None if nobody owns it.
+    """Return the name of a row's owner, a user, an agent or a run, from the row's metadata `left`.
 
-    The key of a user is removed from `left`; those of an agent or a run stay.
+    None if no key names an owner and `reading` allows that. The key that names a user is removed
+    from `left`; a key that names an agent or a run stays.
 
-    Raises: ValueError if the row must have an owner and has none, or if the name could be taken for
-    that of another owner.
+    Raises: ValueError if the row needs an owner and has none, or if the owner's name could be
+    mistaken for that of another owner.
     """
     keys = _USER_KEYS if reading.user_key is None else (reading.user_key,)
     for key in keys:
@@ -229,9 +245,11 @@ def _own_name(owner: str, key: str) -> str:
 
 
 def _unpadded(owner: str, key: str) -> str:
-    """Return `owner`, the value of `key`, unchanged.
+    """Check that the name `owner` has no space or control characters around it, and return it.
 
-    Raises: ValueError if cleaning would change it, for then two owners could get one name.
+    Without this check, two owners could get the same name. `key` is the metadata key of the name.
+
+    Raises: ValueError if the name has such characters.
     """
     if clean(owner) != owner:
         raise ValueError(f"its {key} {owner!r} has space or control characters around it")
@@ -239,11 +257,13 @@ def _unpadded(owner: str, key: str) -> str:
 
 
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
-    """Return when the row was recorded, in ISO 8601: the first usual key with a readable time.
+    """Return the time at which a row was recorded, in ISO 8601, from its metadata `fields`.
 
-    `timestamp` is removed from `fields`, unless `reading` names the key to use.
+    The time is taken from the key that `reading` names; otherwise from the first of the usual keys
+    that has a readable time, and `timestamp` is removed from `fields`. If no key has a value, the
+    default time of `reading` is returned.
 
-    Raises: ValueError if there is no time, or none can be read.
+    Raises: ValueError if there is no time and no default, or no time can be read.
     """
     keys = _TIME_KEYS if reading.time_key is None else (reading.time_key,)
     times = [fields[key] for key in keys if fields.get(key) not in (None, "")]
@@ -263,8 +283,8 @@ def _recorded(fields: dict[str, Any], reading: Reading) -> str:
 def moment(value: Any, *, assume_utc: bool) -> str:
     """Return a time as ISO 8601 text with an offset.
 
-    `value` is such text, or a number of seconds or milliseconds since 1970. With `assume_utc`, text
-    without a time zone is taken as UTC; otherwise it is an error.
+    `value` is ISO 8601 text, or a number of seconds or milliseconds since 1970. With `assume_utc`,
+    text without a time zone is taken as UTC; otherwise such text is an error.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -286,9 +306,10 @@ def moment(value: Any, *, assume_utc: bool) -> str:
 
 
 def _private(left: dict[str, Any]) -> object:
-    """Remove `is_private` from the metadata `left` and return it, False if it is missing.
+    """Remove `is_private` from the metadata `left` and return its value; False if it is missing.
 
-    0 and 1 become booleans, since some stores have no others. Any other value is returned as it is.
+    0 and 1 become booleans, since some stores have no booleans. Any other value is returned
+    unchanged.
     """
     value = left.pop("is_private", None)
     return bool(value) if value is None or value in (0, 1) else value
@@ -305,9 +326,10 @@ def _listed(text: str) -> list[Any]:
 def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Memory:
     """Return a memory with the fields `given` and the metadata `left`.
 
-    A value of the row that one of the fields in `_OURS` rejects moves to the metadata.
+    If a value from `row` is invalid for one of the fields in `_OURS`, such as `tags`, that value
+    goes into the metadata instead.
 
-    Raises: ValueError if any other field is wrong.
+    Raises: ValueError if any other field is invalid.
     """
     while True:
         try:
@@ -328,7 +350,7 @@ def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Me
 def users_of_several_agents(memories: Iterable[Memory]) -> int:
     """Return the number of users who have memories with different values of `agent_id`.
 
-    The default scope compares such memories with each other.
+    By default, memories of one user are compared with each other, even if their agents differ.
     """
     agents: dict[str, set[str]] = {}
     for memory in memories:
