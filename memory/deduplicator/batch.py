@@ -56,12 +56,12 @@ from memory.text import text_key
 logger = logging.getLogger(__name__)
 
 _JUST_BELOW = 0.05
-"""Width of the similarity band just below the lower threshold; an audit counts its pairs too."""
+"""Width of the similarity band just below the lower threshold; an audit also counts pairs in it."""
 
 _MOST_ANSWERS = 2
-"""How often the model may answer one question.
+"""The greatest number of answers of the model to one question.
 
-The second question tells the model what was wrong with its first answer.
+If the first answer cannot be used, the question is asked a second time, with the reason.
 """
 
 OnPlan = Callable[[DeduplicationReport], None]
@@ -74,29 +74,32 @@ class BatchSettings:
 
     rules: Rules
     neighbours: int
-    """The number of nearest neighbours to compare each text with, below the upper threshold."""
+    """The number of nearest neighbours below the upper threshold that are found for each text."""
     concurrency: int
     """The greatest number of questions that the model is asked at the same time."""
     budget_s: float
     """Seconds that one question may wait for the model."""
     price: Price | None
     executor: PlanExecutor | None
-    """Searches for pairs and plans groups, for example on worker processes; None: this process."""
+    """Searches for pairs and plans groups, for example on worker processes.
+
+    If it is None, this process does so.
+    """
     pages: PageRules | None = None
     """Limits of pages, which are questions about many memories of one scope at once.
 
-    None: the model is only asked about pairs and small groups.
+    If it is None, the model is only asked about pairs and small groups.
     """
     on_compared: Progress | None = None
     """Called in another thread, during the search for pairs.
 
-    It receives how many texts are compared, and how many there are.
+    It is called with the number of texts compared and the number of all texts.
     """
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
-    """The result of an audit: the first round's plan, its snapshot of the store, and a report."""
+    """The plan of a batch's first round, the snapshot of the store it is based on, and a report."""
 
     plan: RoundPlan
     snapshot: Snapshot
@@ -123,12 +126,14 @@ class Batch:
         self._settings = settings
         self._calls = calls
         self._waiting: list[tuple[GroupPlan, Decision]] = []
-        """Decisions to apply: the next task that holds `_turn` applies them all in one transaction.
+        """Decisions that are not applied yet.
+
+        The next task that holds `_turn` applies all of them in one transaction.
         """
         self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
         self._held: list[tuple[GroupPlan, Decision]] = []
-        """Replacements by rules, after questions that the model failed to answer.
+        """Replacements that rules chose because the model failed to answer the question.
 
         They are applied at the end of the round. If no call of the model has succeeded by then, the
         memories are kept as they are instead.
@@ -152,7 +157,7 @@ class Batch:
     def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
         """Return a report of the planned first round, with the estimated cost of its questions.
 
-        `account`: the counts of the run. `wanted`: selects the groups that the report lists.
+        `account`: holds the plan. `wanted`: selects the groups that the report lists.
         """
         report = account.planned(self._asker.model, wanted)
         if self._asker.model == OFFLINE:
@@ -180,13 +185,13 @@ class Batch:
         *,
         pending_only: bool = False,
     ) -> DeduplicationReport:
-        """Run the batch and return its report.
+        """Deduplicate the store in rounds until nothing is left to do; return the report.
 
-        `on_progress` receives how many groups of the round are settled, and how many there are.
-        `on_page` receives how many pages the model has read, and how many there are (default:
-        `on_progress`). `on_plan` receives the report of the planned first round, with its estimated
-        cost, before the model is asked. `pending_only`: ask only the questions that a model failed
-        to answer earlier.
+        `on_progress` is called with the number of settled groups of the round and the number of all
+        its groups. `on_page` is called with the number of pages that the model has read and the
+        number of all pages (default: `on_progress`). `on_plan` is called with the report of the
+        planned first round, with its estimated cost, before the model is asked. `pending_only`: ask
+        only the questions that a model failed to answer earlier.
         """
         started = time.monotonic()
         with telemetry.span("batch") as span:
@@ -224,10 +229,11 @@ class Batch:
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
-        """Undo the decisions that were made without an answer of the model, and return them.
+        """Undo decisions that were made without an answer of the model, and return their records.
 
-        They are asked again in this run. Those that are not due yet stay. If everything is to be
-        asked again, also delete the record of which texts the model has read.
+        This run asks their questions again. Decisions that are not due yet are left as they are. If
+        the whole store is to be asked about again, this also deletes the record of which texts the
+        model has read.
         """
         store, asker = self._store, self._asker
         if asker.insistence is Insistence.AGAIN:
@@ -243,11 +249,11 @@ class Batch:
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
     ) -> dict[str, tuple[frozenset[str], ...]]:
-        """Return, by scope, the sets of texts that pages must show together, one for each question.
+        """Return the groups of texts that pages must show together, by scope key.
 
-        A scope is given by its key, a text by its text key. Only texts of live memories count. The
-        result is empty if no pages are used. Private memories are left out unless pages may show
-        them.
+        `questions`: the records of reopened decisions; each of them gives one group, a set of text
+        keys. Only texts of live memories are included, and private memories only if pages may show
+        them. The result is empty if no pages are used.
         """
         pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
         if pages is None:
@@ -261,7 +267,11 @@ class Batch:
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
-        """Return the reopened questions that this run asked, or that have nothing left to ask."""
+        """Return the reopened questions that this run has asked, or that have fewer than two texts.
+
+        `reopened`: the records of the decisions that were undone so that their questions are asked
+        again.
+        """
         return [
             one
             for one in reopened
@@ -274,7 +284,7 @@ class Batch:
         ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
-        """Record in the ledger that the model has read these texts on pages."""
+        """Record in the ledger that the model has read these texts on pages, if pages are used."""
         pages, texts = self._settings.pages, list(texts)
         if pages is not None and texts:
             with self._store.ledger.writing() as writer:
@@ -285,8 +295,9 @@ class Batch:
     ) -> RoundPlan:
         """Plan one round; after the first one, read and plan only what has changed.
 
-        `apart`: pairs of texts that were judged different in this run, which are not asked about
-        again. `again`: groups of texts that pages must show together once more.
+        `apart`: pairs of texts that were judged different in this run; the model is not asked about
+        them again. `again`: groups of texts that pages must show together, although the model has
+        read them before.
         """
         lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
         read = self._store.snapshot
@@ -299,7 +310,11 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """Settle the groups of a round: apply replacements, then ask questions concurrently."""
+        """Settle the groups of a round: apply replacements, then ask the model about other groups.
+
+        Several questions are asked at the same time. `on_progress` is called with the number of
+        settled groups and the number of all groups.
+        """
         free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]
         one_more = _step_counter(on_progress, len(groups))
@@ -318,10 +333,11 @@ class Batch:
         await self._apply(kept, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
-        """Ask the question about a group and apply the decision.
+        """Ask the model about a group that has a question, and apply the decision.
 
         If the decision conflicts with another write, the next round plans the group again.
-        Decisions made while a transaction runs are applied together in the next one.
+        Decisions that are made while a transaction runs are applied together in the next
+        transaction. If no call of the model is left, the group waits for the next run.
         """
         assert group.question is not None
         if not self._calls.left:
@@ -370,8 +386,9 @@ class Batch:
     ) -> None:
         """Have the model read pages, and apply its decisions.
 
-        `scopes`: the pages of each scope. Those of one scope are read in order, several scopes
-        concurrently.
+        A page is one question about many memories of a scope. `scopes`: the pages of each scope.
+        The pages of one scope are read in order; several scopes are read at the same time.
+        `on_progress` is called with the number of pages read and the number of all pages.
         """
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
@@ -435,9 +452,10 @@ class Batch:
 
 
 def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
-    """Return a function that counts finished steps, and reports the number to `tell`.
+    """Return a function that counts finished steps and reports their number.
 
-    It takes the number of steps (default: 1). `count`: the number of all steps, for `tell`.
+    The function takes the number of steps that were just finished (default: 1). It calls `tell`, if
+    given, with the number of steps finished so far and with `count`, the number of all steps.
     """
     done = 0
 
@@ -451,10 +469,11 @@ def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
 
 
 class KeptApart:
-    """Finds out who judged two memories of a scope to be different: a person or a model.
+    """Finds out whether a person or a model has judged two memories of a scope to be different.
 
-    An instance is called with some memories, and returns the judge who keeps two of them apart, or
-    None. A person's verdict about a text still holds for the memory into which the text was merged.
+    An instance is called with a sequence of memories. It returns "person" or "model", whoever
+    judged any two of these memories to be different, or None if nobody did. A person's verdict
+    about a text also holds for the memory into which the text was merged.
     """
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
@@ -471,7 +490,7 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Note a merge: the new memory now stands for the texts of all members."""
+        """Record a merge: the merged memory then also stands for the texts of all its members."""
         for survivor in decision.survivors:
             texts = [self._texts(member) for member in decision.members]
             self._stands_for[survivor.memory.id] = set().union(*texts)

@@ -65,9 +65,15 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""How often the model may be asked about one new memory, if other writes interfere."""
+"""The greatest number of questions to the model about one new memory.
+
+A second question is only needed if another write came before the decision was stored.
+"""
 _MOST_DECISIONS = 50
-"""How often one new memory may be decided about; the last decision stores it in any case."""
+"""The greatest number of decisions about one new memory, each after a conflict with another write.
+
+The last decision stores the memory whatever has been written meanwhile.
+"""
 _OFF = "deduplication is off"
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"
@@ -76,11 +82,14 @@ _EMBED_AT_ONCE = 256
 
 @dataclass
 class _Effort:
-    """The attempts to decide about new memories so far, and the cost of those that failed."""
+    """Counts the attempts to decide about new memories, and the cost of attempts that failed."""
 
     calls: CallBudget
     lost: Usage
-    """Cost to be added to the next outcome, such as that of answers made useless by other writes.
+    """Cost that the next outcome must include.
+
+    It is the cost of checking a proposed merge, and of answers that were not used because another
+    write came first.
     """
     attempts: int = 0
     budget: Budget | None = None
@@ -92,11 +101,11 @@ class _Incoming:
 
     memory: Memory
     embedded: Embedded | None
-    """The memory with its vector; None if it is only embedded when its neighbours are looked up."""
+    """The memory with its vector; None if the vector is made later, when neighbours are sought."""
     shown: frozenset[str] = frozenset()
-    """Keys of the texts that the model was shown when it extracted the memory."""
+    """Text keys of the stored memories that the model saw when it extracted the new memory."""
     named: NamedMerge | None = None
-    """The result of merging it with stored memories that the model named; None if it named none."""
+    """The checked merge with the stored memories that the model named; None if it named none."""
 
 
 class MemoryDeduplicator:
@@ -121,7 +130,7 @@ class MemoryDeduplicator:
         `concurrency`: the greatest number of questions that a batch asks at once. `budget_s`:
         seconds that one new memory, or one group of a batch, may wait for the model. `price`: the
         price of the model's tokens, used in reports. `executor`: searches for pairs and plans
-        groups in a batch; None: this process does.
+        groups in a batch, for example on worker processes; if it is None, this process does so.
         """
         self._store = store
         self._model = model if hasattr(model, "page_size") else OwnModel(model)
@@ -134,7 +143,7 @@ class MemoryDeduplicator:
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
         self._many = self._config.dedup_enabled and self._rules.guard
-        """Whether several new memories may be prepared in one step."""
+        """Whether the neighbours of several new memories may be looked up in one step."""
         self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
 
     @classmethod
@@ -148,10 +157,11 @@ class MemoryDeduplicator:
     ) -> MemoryDeduplicator:
         """Return a deduplicator that asks Gemini, with default settings otherwise.
 
-        Usually thresholds are compared with a similarity that is calibrated for the embedder. If
-        one of the thresholds is not the default, they are compared with the plain cosine instead,
-        with a warning. This changes `store.scale`, unless the store was opened with a scale of its
-        own.
+        From a similarity of `upper_threshold`, a memory may replace another one without the model.
+        From `lower_threshold`, the model is asked. The default thresholds are compared with a
+        similarity that is calibrated for the embedder. If you pass other thresholds, they are
+        compared with the plain cosine instead: this logs a warning and changes `store.scale`,
+        unless the store was opened with an explicit scale.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -170,8 +180,9 @@ class MemoryDeduplicator:
     async def check_and_merge(self, new_memory: Memory) -> Memory:
         """Deduplicate and store a new memory; return the live memory that now states it.
 
-        That is the new memory, an older one that already states it, or a merge of both. It is
-        already stored when this returns. A memory that was stored before is not stored twice.
+        The returned memory is the new one, an older one that already states it, or a merge of both.
+        It is stored before this method returns. If the new memory itself was stored earlier, it is
+        not stored again.
 
         Raises: LedgerError if nothing could be stored.
         """
@@ -188,16 +199,17 @@ class MemoryDeduplicator:
     ) -> list[Outcome]:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
-        Each is compared with the stored memories and with those before it in the list. If the model
-        that extracted a memory also proposed to merge it with stored ones, and a second reading
-        accepts the merged text, the merge is applied.
+        Each memory is compared with the stored memories and with the memories before it in the
+        list. If the model that extracted a memory also proposed to merge it with stored memories,
+        and a second reading accepts the merged text, the merge is applied.
 
-        `run`: identifier under which the decisions are recorded; without one, calls of the model
-        count against the hourly limit. `lease`: the lease on the conversation from which the
-        memories come, which is checked at each write. `on_progress` receives how many memories are
-        done, and how many there are.
+        `run`: the identifier under which the decisions are recorded. The calls of the model are
+        limited per run or, if `run` is None, per hour. `lease`: the lease on the conversation from
+        which the memories come; it is checked at each write. `on_progress` is called with the
+        number of memories that are done and the number of all memories.
 
-        Raises: LedgerError; LeaseLost if the lease is no longer held: then nothing more is stored.
+        Raises: LedgerError; LeaseLost if the lease is no longer held. Memories that were not stored
+        before the error are not stored.
         """
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []
@@ -218,8 +230,9 @@ class MemoryDeduplicator:
     ) -> Sequence[_Incoming]:
         """Embed new memories in one call, and check the merges that extraction proposed for them.
 
-        A single memory without such a proposal is embedded later, when its neighbours are looked
-        up.
+        Return the memories in order. A single memory without a proposed merge gets no vector here:
+        it is embedded later, when its neighbours are looked up. `calls`: the limit on the model's
+        calls.
         """
         extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in new]
         if not self._config.dedup_enabled:
@@ -242,10 +255,12 @@ class MemoryDeduplicator:
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
-        """Decide about the first few of `new`, at least one, and store them; return their outcomes.
+        """Decide about the first memories of `new`, at least one, and store them.
 
-        If another write comes first, only the first one is decided about again. `run`: identifier
-        under which the decisions are recorded. `lease`: checked at the write, if given.
+        Return one outcome for each memory that was stored, in order. After a conflict with another
+        write, only the first memory is decided about again. `run`: the identifier under which the
+        decisions are recorded. `lease`: checked at the write, if given. `calls`: the limit on the
+        model's calls.
         """
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
@@ -269,11 +284,13 @@ class MemoryDeduplicator:
                 batch = [replace(batch[0], named=named)]
 
     async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
-        """Decide about the first few of `batch`, at least one.
+        """Decide about the first memories of `batch`, at least one; return the results in order.
 
-        Each is decided as if those before it were stored. Stop before a memory that needs a new
-        search of the store or an answer of a remote model. If extraction proposed a merge for the
-        first one, and it was accepted, return this merge only.
+        A result is a decision to apply or, for a memory that was stored before, its outcome. Each
+        memory is decided about as if the memories before it were stored. The results end before a
+        memory that needs a new search of the store or an answer of a remote model, unless it is the
+        first. If a merge that extraction proposed for the first memory was accepted, this merge is
+        the only result.
         """
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:
@@ -310,11 +327,11 @@ class MemoryDeduplicator:
         *,
         alone: bool,
     ) -> Decided | None:
-        """Decide about one new memory; return None if earlier ones must be stored first.
+        """Decide about one new memory; return None if the memories before it must be stored first.
 
-        That is so if a remote model must be asked. `arrival`: the memory with its neighbours.
-        `incoming`: what extraction said about it. `alone`: whether it is the first one of its batch
-        to be decided.
+        This is the case if a remote model must be asked, and `alone` is false. `arrival`: the
+        memory with its neighbours. `incoming`: the memory with what extraction said about it.
+        `alone`: whether the memory is the first of its batch to be decided about.
         """
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
@@ -349,9 +366,10 @@ class MemoryDeduplicator:
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
 
     def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
-        """Return `new` with the matches it will have once the decisions in `before` are applied.
+        """Return `new` with the matches that it has after the decisions in `before` are applied.
 
-        Return None if only a new search of the store can tell.
+        `before`: decisions about earlier memories of the batch, which are not stored yet. Return
+        None if a new search of the store is needed to find the matches.
         """
         found = new.neighbours
         if isinstance(found, Unsearched):
@@ -363,10 +381,12 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Drop similar matches that stand for a retired text unlike the new memory.
+        """Drop similar matches that also stand for a retired text unlike the new memory.
 
-        Otherwise a chain a~b~c would join the dissimilar texts a and c. This is only needed without
-        the guard (`dedup_guard: false`): with it, a memory that replaced another states all of it.
+        Otherwise a chain a~b~c would join the dissimilar texts a and c. A match is similar from the
+        lower threshold on; other matches are kept. This check is only needed without the guard
+        (`dedup_guard: false`): with it, a memory that replaced another one states everything that
+        the other one stated.
         """
         lower = self._rules.lower
         return tuple(
@@ -378,8 +398,9 @@ class MemoryDeduplicator:
     async def _asked(self, question: Question, new: Memory, effort: _Effort) -> Decision:
         """Ask the model once about a new memory, and return the decision.
 
-        A merged text that is in doubt gets one second reading. A question that stays open is asked
-        again by a later batch.
+        If the merged text in the answer is in doubt, the model checks it in a second call. If the
+        model gives no usable answer, the decision is pending: a later batch asks the question
+        again.
         """
         if effort.attempts > _MOST_QUESTIONS:
             return add(new, _OTHERS_FIRST, pending=True)
@@ -409,18 +430,20 @@ class MemoryDeduplicator:
 
         Rounds of search, plan and decisions repeat until nothing is left to do. After `max_calls`
         calls of the model (default: the setting `dedup_calls_per_run`), the least similar groups
-        wait for the next run. Questions that the model failed to answer are asked again when they
-        are due. A model that reads pages is also shown the memories that the rules leave, up to 48
-        in one question. A run that is interrupted keeps the decisions made so far.
+        wait for the next run. Questions that the model failed to answer in earlier runs are asked
+        again when they are due. A model that reads pages is also shown the memories that rules did
+        not decide about, up to 48 in one question. A run that is interrupted keeps the decisions
+        made so far.
 
         `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
         all). This asks no model, opens no index and writes nothing. `thorough`: also show the model
-        again what it has read only in a run that was not thorough.
+        memories that it has read before, except those that it has read in a thorough run.
 
-        `on_progress` receives how many groups of the round are settled, and how many there are.
-        `on_page` receives how many pages are read, and how many there are (default: `on_progress`).
-        `on_compared` receives, in another thread, how many texts are compared, and how many there
-        are. `on_plan` receives the report of the planned first round, before the model is asked.
+        `on_progress` is called with the number of settled groups of the round and the number of all
+        its groups. `on_page` is called with the number of pages read and the number of all pages
+        (default: `on_progress`). `on_compared` is called, in another thread, with the number of
+        texts compared and the number of all texts. `on_plan` is called with the report of the
+        planned first round, before the model is asked.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
@@ -431,17 +454,17 @@ class MemoryDeduplicator:
     async def audit(
         self, chosen: GroupFilter | None = None, on_compared: Progress | None = None
     ) -> Audit:
-        """Plan what `deduplicate_all` would do first, and change nothing.
+        """Plan the first round of `deduplicate_all`; return the plan and a report. Nothing changes.
 
-        `chosen` selects and sorts the groups that the report lists (default: all of them).
-        `on_compared` receives, in another thread, how many texts are compared, and how many there
-        are.
+        `chosen` selects and sorts the groups that the report lists (default: all groups).
+        `on_compared` is called, in another thread, with the number of texts compared and the number
+        of all texts.
         """
         batch = self._batch(Asker(self._model.name), None, on_compared)
         return await batch.audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
-        """Return the plan of a batch's first round.
+        """Return the plan of the first round of `deduplicate_all`, and change nothing.
 
         `asker`: who would judge the groups, for example a person in a review (default: the model).
         """
@@ -456,10 +479,16 @@ class MemoryDeduplicator:
         on_page: Progress | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
-        """Ask the model now what it failed to answer earlier, and nothing else; return a report.
+        """Ask the model now the questions that it failed to answer earlier; return a report.
 
-        `again`: ask about the whole store instead, except about memories that a person keeps apart.
-        The callbacks are those of `deduplicate_all`.
+        `again`: instead, ask about the whole store, even what the model has judged before, except
+        about memories that a person keeps apart. The model's right to check merged texts is then
+        tested again too.
+
+        `on_progress` is called with the number of settled groups of the round and the number of all
+        its groups. `on_page` is called with the number of pages read and the number of all pages
+        (default: `on_progress`). `on_compared` is called, in another thread, with the number of
+        texts compared and the number of all texts.
         """
         asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
         if again:
@@ -485,8 +514,8 @@ def _outcomes(
 ) -> list[Outcome]:
     """Return the outcomes up to the first decision that was not applied.
 
-    `settled` holds outcomes and decisions in order, `done` what became of these decisions. The cost
-    of the decision that was not applied is added to `effort.lost`.
+    `settled`: outcomes and decisions, in order. `done`: for each of these decisions, the result of
+    applying it. The cost of the decision that was not applied is added to `effort.lost`.
     """
     outcomes: list[Outcome] = []
     answers = iter(done)

@@ -1,9 +1,9 @@
-"""Run a batch's search for pairs and planning of groups on local processes or a cluster.
+"""Search for pairs and plan groups of a batch on local worker processes or on a cluster.
 
-A search task compares two row ranges of one scope's texts, or several small scopes; a planning task
+A search task compares two row ranges of one scope's texts, or several small scopes. A planning task
 plans several groups. A search task receives the keys of its texts and reads their vectors from the
-ledger itself. Tasks write nothing. The results are the same as those of a local run. If a task
-fails, because its worker died or cannot reach the ledger, this process does its work.
+ledger. Tasks write nothing. The results are the same as those of a local run. If a task fails,
+because its worker died or cannot reach the ledger, this process does the task's work.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 logger = logging.getLogger(__name__)
 
 ROWS = 15_840
-"""Number of texts in a row range.
+"""Number of texts in a row range; a task compares two row ranges.
 
-This many vectors of 256 dimensions take 16 MB; to compare two ranges takes about two seconds.
+This many vectors of 256 dimensions take 16 MB. To compare two ranges takes about two seconds.
 """
 _GROUPS = 250
 """Number of groups that one task plans."""
@@ -41,8 +41,9 @@ T = TypeVar("T")
 class _Block:
     """One part of a search: all pairs between two row ranges, or within one range.
 
-    `search`: number of the search. `part`: the texts of both ranges. `across`: number of texts in
-    the first range; None if there is only one range. `left`, `right`: first row of each range.
+    `search`: position of the search in the list of all searches. `part`: the texts of both ranges.
+    `across`: number of texts in the first range; None if there is only one range. `left`, `right`:
+    the row of the whole search at which each range starts.
     """
 
     search: int
@@ -53,16 +54,16 @@ class _Block:
 
 
 class DistributedExecutor:
-    """Searches for pairs and plans groups by tasks on an executor: worker processes or a cluster.
+    """Searches for pairs and plans groups in tasks on worker processes or a cluster.
 
     It implements the protocol PlanExecutor.
     """
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
-        """Set where tasks run.
+        """Set where tasks run and how large they are.
 
-        `ledger_url`: the address at which workers open the ledger. `rows`: the number of texts in a
-        row range; a task compares two such ranges.
+        `executor`: runs the tasks. `ledger_url`: the address at which workers open the ledger.
+        `rows`: the number of texts in a row range; a task compares two such ranges.
         """
         self._executor = executor
         self._url = ledger_url
@@ -115,9 +116,10 @@ class DistributedExecutor:
 
 
 def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
-    """Yield the blocks of each task: several small blocks, or one large block.
+    """Divide the blocks among tasks; yield a list of blocks for each task.
 
-    `rows`: the greatest number of rows in a task of several blocks.
+    A list holds several small blocks, or one large block. `rows`: the greatest number of rows in a
+    list of several blocks.
     """
     run: list[_Block] = []
     for block in blocks:
@@ -130,9 +132,9 @@ def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """Find the pairs of some blocks, in a worker that reads their vectors from the ledger at `url`.
+    """Find the similar pairs in each block of `run`; return one result for each, in order.
 
-    Return one result for each block, in order.
+    This runs in a worker, which reads the vectors from the ledger at the address `url`.
 
     Raises: LedgerError; KeyError if a text is no longer in the ledger.
     """
@@ -150,7 +152,11 @@ def _found_in(
 def _answer(
     future: Future[T] | None, fallback: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Return the result of a task; if the task failed, call `fallback` in this process instead."""
+    """Return the result of a task; if the task failed, call `fallback` in this process instead.
+
+    `future`: the task; None if no worker took it. `args` and `kwargs`: the arguments for
+    `fallback`.
+    """
     try:
         if future is not None:
             return future.result()
@@ -160,7 +166,10 @@ def _answer(
 
 
 def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]) -> CandidatePairs:
-    """Combine the results of a search's blocks into the result of the search."""
+    """Combine the results of a search's blocks into the result of the whole search.
+
+    `parts`: each block with the pairs that were found in it.
+    """
     upper = joined(_renumbered(block, found.upper) for block, found in parts)
     near = joined(_renumbered(block, found.nearest) for block, found in parts)
     counts = np.sum([found.counts for _, found in parts], axis=0)
@@ -169,7 +178,7 @@ def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 
 
 def _renumbered(block: _Block, pairs: Pairs) -> Pairs:
-    """Return the pairs of a block with the row numbers of the whole search."""
+    """Convert the row numbers in `pairs` from those of the block to those of the whole search."""
     if block.across is None:
         return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)
     return Pairs(pairs.i + block.left, pairs.j + (block.right - block.across), pairs.similarity)

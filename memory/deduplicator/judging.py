@@ -46,38 +46,43 @@ _FAILED = "DEDUP_FAIL: LLM merge failed"
 
 @dataclass(frozen=True)
 class _Problem:
-    """Why an answer of the model is not used.
+    """The reason why an answer of the model is not used.
 
-    `refused`: whether the model answered in the right form, but one of its merged texts was wrong.
+    `refused`: whether the answer had the right form, but one of its merged texts was wrong.
     """
 
     why: str
     refused: bool = False
     partial: Decision | None = None
-    """The decision about the other groups of the answer, if some were accepted."""
+    """The decision about the accepted groups of the answer; None if no group was accepted."""
 
 
 @dataclass(frozen=True)
 class NamedMerge:
     """The result of checking a merge that the model proposed when it extracted a new memory.
 
-    The merge joins the new memory and the stored memories that the model named.
+    The merge would join the new memory and the stored memories that the model named.
     """
 
     decision: Decision | None = None
-    """The accepted merge, or an open question if it was refused; None if there is a conflict."""
+    """The decision about the merge; None if the memories can no longer be merged.
+
+    If the merged text was refused, the decision keeps all memories and leaves their question
+    pending.
+    """
     revision: int = 0
     """The ledger's revision at which the stored memories were read."""
     conflict: str = ""
-    """Why the memories can no longer be merged; empty if they can."""
+    """The reason why the memories can no longer be merged; empty if they can."""
     usage: Usage = field(default_factory=Usage)
-    """Cost of the check; if several merges are checked together, the first has the whole cost."""
+    """Cost of the check. If several merges are checked in one call, the first has all of it."""
 
 
 class Judging:
     """Asks a language model which memories state the same fact, and returns decisions.
 
-    The merged texts in its answers are checked by the program and, in doubt, by a second reading.
+    The program checks the merged texts in the answers. If the program is in doubt, the model
+    compares them with their memories in a second call.
     """
 
     def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
@@ -90,9 +95,9 @@ class Judging:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
         An unusable answer is discarded, and the question is repeated with the reason. After
-        `most_answers` such answers, or if the model fails, rules decide, and the question stays
-        pending. If `asking` has no calls left, the members are kept, the question stays pending,
-        and the decision names no model.
+        `most_answers` unusable answers, or if the model fails, rules decide, and the question stays
+        pending. `asking`: the limits on calls and seconds. If it has no calls left, the members are
+        kept, the question stays pending, and the decision names no model.
         """
         problem = _Problem("")
         for _ in range(most_answers):
@@ -116,9 +121,11 @@ class Judging:
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
     ) -> list[NamedMerge]:
-        """Check the merges that extraction proposed for new memories, all in one second reading.
+        """Check the merges that extraction proposed for new memories; return one result for each.
 
-        Return one result for each new memory, in order.
+        `new`: each new memory, as it was extracted and with its vector; the results are in the same
+        order. If the program is in doubt about merged texts, the model compares them with their
+        memories, in a single call for all. `asking`: the limits on calls and seconds.
         """
         found, revision = await in_thread(find_named, self._store, new)
         parts = {
@@ -145,9 +152,9 @@ class Judging:
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
         """Return the decision about one proposed merge, whose text was believed or refused.
 
-        If it was believed, the members are merged, for the reason `why`. If it was refused, they
-        are kept, and the question stays pending unless the refusal is final. `similarity`: recorded
-        with the decision.
+        If the text was believed, the members are merged, for the reason `why`. If it was refused,
+        the members are kept, and their question stays pending unless the refusal is final.
+        `similarity`: recorded with the decision.
         """
         if part.belief is Belief.BELIEVED:
             return joined_as(part, similarity, why, self._store.new_id, self.model.name)
@@ -165,9 +172,10 @@ class Judging:
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking
     ) -> tuple[tuple[Part, ...], str]:
-        """Have doubtful merges read again in one call; return all of them, and a problem.
+        """Have the model check the doubtful merges in one call; return all parts, and a problem.
 
-        The problem says why some of them are still in doubt; it is empty if none is.
+        `parts`: proposed merges; at most 16 of them are checked. The problem says why some merges
+        are still in doubt; it is empty if the check succeeded for all.
         """
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
@@ -180,7 +188,7 @@ class Judging:
             return parts, str(exc)
 
     async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
-        """Ask the question once; return a decision, or the problem if the answer cannot be used.
+        """Ask the question once; return a decision, or a problem if the answer cannot be used.
 
         Raises: ModelError.
         """
@@ -194,9 +202,10 @@ class Judging:
     async def decide_together(
         self, questions: Sequence[Question], asking: Asking
     ) -> list[Decision | None]:
-        """Ask about several groups of one scope in a single question; return one decision for each.
+        """Ask about several groups of one scope in a single question; return a decision for each.
 
-        A decision is None if the answer joins a member of the group with a member of another one.
+        The decision about a group is None if the answer joins one of its members with a member of
+        another group.
 
         Raises: ModelError.
         """
@@ -215,9 +224,11 @@ class Judging:
     async def _decide_group(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | None:
-        """Decide about one group of a page. `parts`: all groups in the model's answer, checked.
+        """Decide about one of several groups that the model was asked about in a single question.
 
-        Return None if one of them joins a member of the group with a memory of another group.
+        `question`: the question about this group alone. `verdict`: the model's answer. `parts`: the
+        merges in the answer, each believed or refused. Return None if a merge joins a member of
+        this group with a member of another group.
         """
         ids = {member.id for member in question.members}
         named = [(part, {one.id for one in part.merge.members}) for part in parts]
@@ -232,9 +243,10 @@ class Judging:
     def _decided(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | _Problem:
-        """Turn an answer into a decision. `parts`: its groups, each of them believed or refused.
+        """Turn the model's answer into a decision about the question.
 
-        If one is refused, return a problem instead, with a decision about the groups that were
+        `verdict`: the answer. `parts`: the merges in the answer, each believed or refused. If a
+        merge is refused, return a problem instead; it holds the decision about the merges that were
         believed.
         """
         refused = [part for part in parts if part.belief is Belief.REFUSED]
@@ -252,11 +264,11 @@ class Judging:
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """Return the decision to use after a failure.
+        """Return the decision to use after the model has given no usable answer.
 
-        That is the decision about the accepted groups of the answer, if there are any, else a
-        fallback by rules. `asked`: whether the model was asked at all; only then the fallback names
-        it.
+        If some groups of the answer were accepted, this is the decision about these groups;
+        otherwise rules decide. `usage`: the cost of the failed answers. `asked`: whether the model
+        was asked at all; if not, a decision by rules names no model.
         """
         if problem.partial is not None:
             log_merges(problem.partial)
@@ -278,7 +290,8 @@ def left_open(
 ) -> Decision:
     """Return a decision that keeps the members as they are and leaves their question pending.
 
-    `why`: the recorded reason. `model`: the model that was asked; None if none was.
+    `why`: the recorded reason. `model`: the model that was asked; None if no model was asked.
+    `usage`: the cost of asking.
     """
     decision = Decision(Action.KEEP_BOTH, why, members, similarity=similarity, pending=True)
     return replace(decision, model=model, usage=usage or Usage())

@@ -26,37 +26,44 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SMALLEST = 8
-"""Pages with at most this many memories are not halved if their answer cannot be used."""
+"""The greatest number of memories of a page that is not halved if its answer cannot be used."""
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
 @dataclass(frozen=True)
 class PageReader:
-    """The judge that reads pages, and its limits: calls, seconds for a question, concurrency."""
+    """The judge that reads pages, and its limits: calls, seconds for a question, concurrency.
+
+    A page is one question about up to 48 memories of a scope.
+    """
 
     judging: Judging
     calls: CallBudget
     budget_s: float
     concurrency: asyncio.Semaphore
     at_once: int
-    """The number of a scope's pages that are read before their merges are checked together."""
+    """The number of pages of a scope that are read before the merges in them are checked."""
 
 
 @dataclass(frozen=True)
 class ScopeContext:
-    """The functions and values by which the reading of one scope's pages uses the store."""
+    """Functions and values through which a `ScopeReading` of one scope's pages uses the store."""
 
     apart: Apart
-    """Return the judge who keeps two of the given memories apart; None if there is none."""
-    similarity: Callable[[Sequence[Memory]], float]
-    """Return the similarity of the two least similar memories among those given."""
-    apply: Callable[[Decision], Awaitable[Memory | None]]
-    """Apply a decision.
+    """Function that says who keeps two of the given memories apart: "person" or "model".
 
-    Return the live memory that now stands for its newest member; None if there was a conflict.
+    It returns None if no two of them are kept apart.
+    """
+    similarity: Callable[[Sequence[Memory]], float]
+    """Function that returns the similarity of the two least similar memories among those given."""
+    apply: Callable[[Decision], Awaitable[Memory | None]]
+    """Function that applies a decision.
+
+    It returns the live memory that now stands for the decision's newest member; None if another
+    write came first.
     """
     record: Callable[[set[str]], Awaitable[None]]
-    """Record that the model has read the texts with these keys."""
+    """Function that records that the model has read the texts with the given text keys."""
     arrival: Mapping[str, int]
     """The position of each memory, by id, in the order in which memories were stored.
 
@@ -69,22 +76,27 @@ class ScopeContext:
 
 @dataclass
 class _Page:
-    """A page that the model reads. If it stays open, its texts are not recorded as read."""
+    """A page, or a part of a page, that the model reads.
+
+    `is_open`: whether a call of the model about the page failed. The texts are then not recorded as
+    read.
+    """
 
     plan: PagePlan
     usage: Usage = field(default_factory=Usage)
-    """Cost of the page's answer; it is recorded with the page's first decision."""
+    """Cost of the page's answer; it is recorded with the first decision about the page."""
     is_open: bool = False
     unread: set[str] = field(default_factory=set)
-    """Keys of texts that must be read again.
+    """Keys of texts on this page that must be read again.
 
-    Another write came before the decision about them, or their group overlapped with a larger one.
+    Either another write came before the decision about them, or their group overlapped with a
+    larger group.
     """
 
 
 @dataclass(eq=False)
 class _NamedGroup:
-    """A group of memories that the model would merge, from its answer about a page."""
+    """A group of memories that the model would merge, according to its answer about a page."""
 
     page: _Page
     part: Part
@@ -101,8 +113,8 @@ class _NamedGroup:
 class ScopeReading:
     """Has a model read the pages of one scope, several at a time, and applies its decisions.
 
-    A page is one question about up to 48 memories. The merged texts of pages that are read at the
-    same time are checked together.
+    A page is one question about up to 48 memories. The merged texts in the answers are checked once
+    for all pages that are read at the same time.
     """
 
     def __init__(
@@ -117,17 +129,19 @@ class ScopeReading:
         self._made: set[str] = set()
         """Keys of the texts that this reading created by merging."""
         self._unread: set[str] = set()
-        """Keys of texts that must be read again, even if a later page of this reading shows them.
+        """Keys of texts that must be read again by another run.
+
+        They are not recorded as read, even if a later page of this reading shows them.
         """
         self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()
         self.failure = ""
         """The reason for the last failure of a call; empty if none has failed."""
         self.left = 0
-        """Number of pages left for the next run."""
+        """The number of pages that are left for the next run."""
 
     async def run(self, on_page: Callable[[], None]) -> None:
-        """Read all pages; `on_page` is called after each one."""
+        """Read all pages and apply the decisions; call `on_page()` after each page."""
         while self._todo:
             pages = self._todo[: self._reader.at_once]
             self._calls = self._reader.calls.part(_calls_for(len(pages)))
@@ -140,7 +154,10 @@ class ScopeReading:
             del self._todo[: len(pages)]
 
     async def _read_batch(self, plans: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
-        """Read several pages, check the merges in their answers, and apply the decisions."""
+        """Read several pages at once, check the merges in their answers, and apply the decisions.
+
+        `plans`: the pages. `on_page` is called without arguments after each page.
+        """
         pages: list[list[_Page]] = [[] for _ in plans]
         read = (
             self._read(plan.with_living(self._living), its)
@@ -160,8 +177,8 @@ class ScopeReading:
     async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_NamedGroup]:
         """Ask about a page and return the groups of memories that the answer would merge.
 
-        If the answer is cut off or cannot be used, ask about each half of the page instead. The
-        page, or the parts that were asked about instead, are appended to `pages`.
+        Also append the page to `pages`. If the answer is cut off or cannot be used, ask about each
+        half of the page instead, and append the halves.
         """
         page = _Page(plan)
         members = self._context.oldest_first(plan.members)
@@ -191,10 +208,10 @@ class ScopeReading:
     async def _groups(
         self, page: _Page, question: Question, pages: list[_Page]
     ) -> list[_NamedGroup]:
-        """Ask one question about a page; return the groups of memories that the answer would merge.
+        """Ask a question about a page; return the groups of memories that the answer would merge.
 
-        They are checked by the program; some still need a second reading. The page is appended to
-        `pages`.
+        Also append the page to `pages`. The program has checked the returned groups; those about
+        which it is in doubt still need a second reading by the model.
 
         Raises: ModelError.
         """
@@ -210,8 +227,8 @@ class ScopeReading:
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         """Call `ask` within the limits on calls, seconds and concurrency; return its result.
 
-        Its cost is added to `usage`. If it fails, the reason is noted in `failure`, unless no call
-        was left.
+        The cost of the call is added to `usage`. If the call fails, the reason is noted in
+        `failure`, unless no call was left.
 
         Raises: ModelError.
         """
@@ -228,9 +245,10 @@ class ScopeReading:
             self.usage += asking.usage
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Have doubtful merges read again, several in one call; return the settled groups.
+        """Have the model check merged texts that are in doubt; return the groups now decided.
 
-        If a second reading fails, its groups are left out, and their pages stay open.
+        Up to 16 groups are checked in one call. If the call fails, its groups are left out, and
+        their pages stay open.
         """
         doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
@@ -252,10 +270,11 @@ class ScopeReading:
                 group.part = part
 
     async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask once more about refused groups, with the reasons; return all groups to be applied.
+        """Ask the model once more about refused groups, with the reasons; return groups to apply.
 
-        Before that, members of accepted groups are removed from the refused ones, and groups with
-        fewer than two members are dropped. A group whose refusal is final is not asked about again.
+        Before the question, members of accepted groups are removed from the refused groups, and
+        groups with fewer than two members are dropped. Accepted groups, and groups whose refusal is
+        final, are returned as they are.
         """
         accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
         settled: list[_NamedGroup] = []
@@ -279,11 +298,11 @@ class ScopeReading:
         return settled
 
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask once more about refused groups, with the reasons; return the groups to be applied.
+        """Ask the model once more about refused groups; return the groups to apply.
 
-        These are the groups of the new answer, and each refused group of which the answer names no
-        member: its refusal becomes final. If there is no usable answer, return the refused groups
-        unchanged.
+        The question gives the reasons for the refusals. Return the groups of the new answer. Also
+        return each refused group if the new answer puts none of its members into a group; its
+        refusal is then final. If there is no usable answer, return the refused groups unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())
@@ -309,9 +328,10 @@ class ScopeReading:
     # --- what comes of it ---
 
     async def _settle(self, group: _NamedGroup) -> None:
-        """Apply the decision about one group: merge it, or keep its members if it was refused.
+        """Apply the decision about one group.
 
-        The question about a refused group stays pending unless the refusal is final.
+        Its members are merged or, if the merged text was refused, kept. The question about a
+        refused group stays pending unless the refusal is final.
         """
         page, part = group.page, group.part
         decision = self._reader.judging.join(part, self._context.similarity(group.members))
@@ -325,11 +345,11 @@ class ScopeReading:
             self._made.add(text_key(living.content))
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
-        """Record the texts of a page, and all texts merged so far, as read.
+        """Record the texts of a page, and all texts merged so far, as read by the model.
 
-        Texts that a later page shows too are not recorded yet. `pages`: the parts in which the page
-        was read. If one of them stays open, nothing is recorded, and the page is left for the next
-        run.
+        `whole`: the page as planned. `pages`: the parts in which it was read. Texts that a later
+        page also shows are not recorded yet. If a part stays open, nothing is recorded, and the
+        page is left for the next run.
         """
         if any(page.is_open for page in pages):
             self.left += 1
@@ -344,7 +364,7 @@ class ScopeReading:
 def _calls_for(pages: int) -> int:
     """Return the expected number of calls for reading this many pages.
 
-    Each page takes one call, and every two pages take one for a second reading.
+    Each page takes one call, and each two pages take one more call to check merged texts.
     """
     return pages + (pages + 1) // 2
 
@@ -367,12 +387,14 @@ def _is_refused(group: _NamedGroup) -> bool:
 def _without_overlaps(
     groups: Sequence[_NamedGroup], context: ScopeContext, most: int
 ) -> list[_NamedGroup]:
-    """Combine groups that share members into one, which the model is asked about once more.
+    """Return the groups after resolving overlaps between groups that were not refused.
 
-    If one of them contains all the others, only this one is kept. If the combined group would have
-    more than `most` members, or two that must stay apart, the largest groups without common members
-    are kept instead; memories in none of these are read again. Refused groups are returned
-    unchanged.
+    Groups that share members are replaced by a group of all their members. It counts as refused, so
+    that the model is asked about it once more. If one of the groups contains all the others, only
+    this group is kept. If the group of all members would have more than `most` members, or two
+    members that must stay apart, the largest groups without common members are kept instead; the
+    memories of the dropped groups are marked to be read again. Groups that were refused are
+    returned unchanged.
     """
     kept = set(filter(_is_refused, groups))
     found = [group for group in groups if group not in kept]
@@ -397,9 +419,10 @@ def _without_overlaps(
 
 
 def _largest_disjoint(largest_first: Sequence[_NamedGroup]) -> set[_NamedGroup]:
-    """Return the largest groups that have no common members.
+    """Choose groups without common members, the largest first, and return these.
 
-    Memories in none of these are marked as unread on their pages.
+    `largest_first`: groups sorted by size. Also mark memories that are in none of the chosen groups
+    as unread on their pages.
     """
     taken: set[str] = set()
     kept: set[_NamedGroup] = set()

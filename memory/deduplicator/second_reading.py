@@ -1,8 +1,9 @@
 """Have a model compare merged texts with their memories if the program cannot check them.
 
 Such a second reading handles many merges in one call. A model is trusted with it after a trial of
-eight merges, whose result is kept in the ledger. Four are faithful, though reworded. Four have an
-error that is easy to miss: a changed value, a wrong person, a newer fact left out, an invention.
+eight test merges, whose result is kept in the ledger. Four test merges are faithful, though
+reworded. Four have an error that is easy to miss: a changed value, a wrong person, a newer fact
+left out, an invention.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ from memory.store import MemoryStore
 logger = logging.getLogger(__name__)
 
 TRIAL_VERSION = 1
-"""Version of the trial; raise it when the merges change, so that every model is tried again."""
+"""Version of the test merges with which models are tried.
+
+Raise it when these merges change, so that every model is tried with the new ones.
+"""
 MOST_ACCEPTED = 1
-"""The greatest number of wrong merges that a trusted model may have accepted in its trial."""
+"""The greatest number of wrong test merges that a model may accept and still be trusted."""
 _FAITHFUL, _WRONG = True, False
 _MERGES = (
     (
@@ -95,15 +99,16 @@ def _merge(number: int, *texts: str) -> ProposedMerge:
 
 
 TRIAL = tuple(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
-"""The merges of the trial, which a model is shown in one call."""
+"""The eight test merges, which a model reads in one call before it is trusted."""
 FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
-"""Whether each merge of the trial is faithful, in the same order."""
+"""For each test merge in `TRIAL`, in order: whether its text is faithful to its memories."""
 
 
 def accepted_wrongly(answer: Rereading) -> int:
-    """Count the wrong merges that a model accepted in its trial, which are known to be wrong.
+    """Count the wrong test merges that a model accepted.
 
-    `answer`: the model's readings of the trial's merges, in order.
+    `answer`: the model's readings of the test merges in `TRIAL`, in order. A test merge without a
+    reading counts as not accepted.
     """
     return sum(
         reading is not None and reading.accepted and not faithful
@@ -118,10 +123,10 @@ _PREFIX = f"second_reading:{TRIAL_VERSION}:"
 
 
 class SecondReader:
-    """Decides whether doubtful merges, which the program could not check, are believed or refused.
+    """Has a model decide about merged texts that the program could not check: believed or refused.
 
-    In a second reading, the model compares each merged text with its memories. If the model is not
-    trusted with this, the program compares the words instead.
+    The model compares each merged text with its memories. If the model is not trusted with this,
+    the program compares the words instead.
     """
 
     def __init__(self, store: MemoryStore, model: LanguageModel) -> None:
@@ -133,8 +138,8 @@ class SecondReader:
     async def settle(self, parts: Sequence[Part], asking: Asking) -> tuple[Part, ...]:
         """Return the proposed merges in order, with each doubtful one now believed or refused.
 
-        At most 16 may be doubtful: they are read in one call. A merge that the answer does not
-        mention is refused.
+        At most 16 may be doubtful, because the model reads them in one call. A merge that the
+        model's answer does not mention is refused. `asking`: the limits on calls and seconds.
 
         Raises: ModelError.
         """
@@ -154,8 +159,11 @@ class SecondReader:
     async def _is_trusted(self, asking: Asking) -> bool:
         """Return whether the model passed its trial; hold the trial first if there was none.
 
-        In the trial, the model reads eight test merges. Other tasks of the event loop that ask
-        meanwhile wait for its result.
+        In the trial, the model reads eight test merges. A model that reads no pages is never
+        trusted. While a trial is under way, other tasks of the event loop that call this method
+        wait for its result. `asking`: the limits on calls and seconds.
+
+        Raises: ModelError.
         """
         if not self._model.page_size:
             return False
@@ -178,7 +186,7 @@ class SecondReader:
         return wrong <= MOST_ACCEPTED
 
     def known(self) -> bool | None:
-        """Return whether the model passed its trial, according to the ledger; None if it had none.
+        """Return whether the ledger says that the model passed its trial; None if it had no trial.
 
         In the trial, the model reads eight test merges.
         """
@@ -191,17 +199,17 @@ class SecondReader:
             writer.set_meta(_PREFIX + self._model.name, str(wrong))
 
     def try_again(self) -> None:
-        """Delete the result of the model's trial on test merges, so that it is tried again."""
+        """Delete the result of the model's trial on test merges, so that it is tried anew."""
         self._trusted = None
         with self._store.ledger.writing() as writer:
             writer.drop_meta(_PREFIX + self._model.name)
 
 
 def untrusted_readers(reader: Reader) -> list[str]:
-    """Return a sentence about each model that failed its trial, sorted by the model's name.
+    """Return a sentence about each model that failed its trial on test merges, sorted by name.
 
-    It says how many wrong test merges the model accepted, and how its merged texts are checked
-    instead.
+    The sentence says how many wrong test merges the model accepted, and how its merged texts are
+    checked instead.
     """
     tried = reader.metas(_PREFIX)
     return [

@@ -21,9 +21,9 @@ class ChatMemory:
     """The memory of a running chatbot, which extracts memories in a background thread.
 
     `await memory.hear(turn)` stores a turn, `await memory.recall(text, user=...)` finds memories.
-    `async with` closes it. It may be called from any event loop and any thread. A turn that is sent
-    again is stored once: it is recognised by its conversation and text, and by its id or else its
-    time.
+    `async with` closes it. Its methods may be called from any event loop and any thread. A turn
+    that is sent twice is stored once: it is recognised by its conversation and text, and by its id
+    or, without an id, its time.
     """
 
     def __init__(
@@ -37,12 +37,13 @@ class ChatMemory:
         on_extracted: OnExtracted | None = None,
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """Start extracting in the background.
+        """Start extracting memories in the background.
 
         A conversation is extracted when enough turns for one call of the model are waiting (by
-        default ten), or `wait_s` seconds after the first of them. `concurrency`: how many calls the
-        model answers at once. `on_extracted`: called in the background thread with each result.
-        `release`: awaited by `close`, after extraction has stopped.
+        default ten), or `wait_s` seconds after the first of these turns. `concurrency`: how many
+        calls the model answers at the same time. `on_extracted`: called in the background thread
+        with the result of each extraction. `release`: awaited by `close`, after extraction has
+        stopped.
         """
         self._store = store
         self._extractor = extractor
@@ -60,7 +61,7 @@ class ChatMemory:
     async def hear(self, turn: Turn) -> None:
         """Store a turn; return when it is durable. Its memories are extracted later.
 
-        A turn that is sent again is not extracted again.
+        A turn that is sent twice is extracted once.
 
         Raises: LedgerError if the turn could not be stored.
         """
@@ -69,12 +70,12 @@ class ChatMemory:
         self._loop.soon(self._background.wake)
 
     async def hear_all(self, turns: Sequence[Turn]) -> int:
-        """Store turns of the past in one transaction; return how many of them were stored before.
+        """Store past turns in one transaction; return how many of them had been stored before.
 
         Their memories are extracted later. A turn without an id is recognised by its position in
         `turns`, its conversation and its text.
 
-        Raises: LedgerError if they could not be stored: then none of them was.
+        Raises: LedgerError; in this case, none of the turns is stored.
         """
         self._check_open()
         known = await self._extractor.keep(turns)
@@ -93,9 +94,10 @@ class ChatMemory:
     ) -> Memory:
         """Deduplicate and store one memory; return the live memory that now states it.
 
-        That is the new memory, an older one that already states it, or a merge of both. `user`:
-        whom the memory belongs to. `at`: when it was recorded (default: now). `external_id`: your
-        own identifier for it.
+        The returned memory is the new one, an older one that already states it, or a merge of both.
+        `user`: whom the memory belongs to. `is_private`: leave it out when all users' memories are
+        searched. `metadata`: values of your own to store with it. `at`: when it was recorded
+        (default: now). `external_id`: your own identifier for it.
 
         Raises: InputError if a value is not valid; LedgerError.
         """
@@ -125,10 +127,11 @@ class ChatMemory:
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
 
-        Either the memories of `user` are searched or, with `everyone=True`, the public memories of
-        all users. `min_score`: leave out memories with a lower score.
+        Search either the memories of `user` or, with `everyone=True`, the public memories of all
+        users. `min_score`: leave out memories with a lower score.
 
-        Raises: InputError if neither or both are given; EmbeddingError; LedgerError.
+        Raises: InputError if both `user` and `everyone` are given, or neither; EmbeddingError;
+        LedgerError.
         """
         self._check_open()
         if (user is None) is not everyone:
@@ -138,10 +141,10 @@ class ChatMemory:
         return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until everything heard so far is extracted, or the model fails.
+        """Wait until all turns heard so far are extracted, or the model fails.
 
-        Return what was extracted since the last call. `on_progress` receives how many turns are
-        extracted, and how many there are.
+        Return what was extracted since the last call of this method. `on_progress` is called with
+        the number of turns that are extracted and the number of all turns.
 
         Raises: LedgerError.
         """
@@ -156,7 +159,8 @@ class ChatMemory:
     async def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory and the memories it was made from, permanently.
 
-        Raises: MemoryNotFound; StillStatedBy if a live memory contains what it said; LedgerError.
+        Raises: MemoryNotFound; StillStatedBy if another live memory contains the erased text;
+        LedgerError.
         """
         self._check_open()
         return await in_thread(self._store.forget, memory_id)
@@ -164,16 +168,16 @@ class ChatMemory:
     async def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user, and their turns that are not extracted yet, permanently.
 
-        Raises: LedgerError; call this again to erase the rest.
+        Raises: LedgerError if not everything could be erased. Then call this method again.
         """
         self._check_open()
         store = self._store
         return await in_thread(forget_user, store.ledger, store.index, user, store.clock())
 
     async def close(self) -> None:
-        """Stop extracting, and close. Waiting turns are extracted after the next start.
+        """Stop extracting, and close. Turns that wait are extracted after the next start.
 
-        May be called twice.
+        This may be called twice.
         """
         await in_thread(self._close)
 

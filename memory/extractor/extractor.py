@@ -1,9 +1,10 @@
 """Store the turns of conversations, and extract memories from them in the background.
 
-A turn is stored in the ledger first. The candidates that a model finds in it are stored with it,
-then go to the deduplicator. When its memories are stored, the turn's text is erased, except for the
-last few turns, which are context for the next ones. After a crash or a failure of the model, turns
-stay pending, and the next process continues. Only one process at a time extracts a conversation.
+A turn is stored in the ledger first. Then a model finds candidates in it, which are facts that may
+become memories. They are stored with the turn and passed to the deduplicator. When the memories of
+a turn are stored, its text is erased, except for the last few turns of a conversation, which are
+context for the next turns. After a crash or a failure of the model, turns stay pending, and the
+next process continues. Only one process at a time extracts a conversation.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-"""How often the model may fail to read a turn; after that, the turn is no longer tried."""
+"""The greatest number of times that the model may fail to read a turn before it is given up."""
 
 OnExtracted = Callable[[ExtractionResult], None]
 """A callback that receives the result of each extraction, in the thread that extracts."""
 _LOOK_S = 5.0
-"""Seconds between checks for turns that another process stored and did not extract."""
+"""Seconds between checks for turns that another process has stored but not extracted."""
 _LOOK_WHILE_SETTLING_S = 0.2
 _HELD_S = 1.0
 """Seconds until the next try to extract a conversation that another process is extracting."""
@@ -59,7 +60,7 @@ If the model asks for a longer pause, that is used instead.
 class MemoryExtractor:
     """Stores the turns of a chatbot and extracts memories from them with a language model.
 
-    It is bound to no event loop, and may be used from several loops and threads at once.
+    It is bound to no event loop, and several event loops and threads may use it at the same time.
     """
 
     def __init__(
@@ -77,8 +78,8 @@ class MemoryExtractor:
 
         `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
         `gap_s`: seconds; turns before and after a longer silence never share a call. `concurrency`:
-        how many conversations `extract_and_store` extracts at once. `budget_s`: seconds for one
-        call, retries included.
+        how many conversations `extract_and_store` extracts at the same time. `budget_s`: seconds
+        for one call, retries included.
         """
         self._store = store
         self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
@@ -88,12 +89,12 @@ class MemoryExtractor:
         self._concurrency = concurrency
 
     async def keep(self, turns: Sequence[Turn]) -> int:
-        """Store turns, to be extracted later; return how many of them were stored before.
+        """Store turns, to be extracted later; return how many of them had been stored before.
 
-        A turn is recognised by its conversation and text, and by its id or else its position in
-        `turns`. The bot's turns without a conversation are put into the conversation of the only
-        person whose turns have none either; if there are several such persons, they stay as they
-        are.
+        A turn is recognised by its conversation and text, and by its id or, without an id, its
+        position in `turns`. If turns of the bot name no conversation, they are put into the
+        conversation of the person they answer. This is only possible if exactly one person has
+        turns that name no conversation.
 
         Raises: LedgerError.
         """
@@ -114,11 +115,11 @@ class MemoryExtractor:
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None
     ) -> ExtractionResult:
-        """Store turns, and extract memories from them and from all turns that wait already.
+        """Store turns, and extract memories from all turns that wait, including these.
 
-        Turns that were stored before are not stored again. Turns that another process is extracting
-        are waited for. If the model fails, turns stay pending. `on_progress` receives how many
-        turns are extracted, and how many there are.
+        Turns that were stored before are not stored twice. If another process is extracting a
+        conversation, wait for it. If the model fails, turns stay pending. `on_progress` is called
+        with the number of turns that are extracted and the number of all turns.
 
         Raises: LedgerError.
         """
@@ -135,11 +136,11 @@ class MemoryExtractor:
         return replace(result, known=known)
 
     async def waiting(self) -> list[Waiting]:
-        """Return the conversations that have turns to extract, the longest wait first."""
+        """Return the conversations that have turns to extract, the longest waiting time first."""
         return await in_thread(self._read, lambda reader: reader.turns.conversations(_ATTEMPTS))
 
     async def count_waiting(self) -> int:
-        """Count the turns that are not extracted, including those that are no longer tried."""
+        """Count the turns that are not extracted, including turns given up after failures."""
         return await in_thread(self._read, lambda reader: reader.turns.count_waiting())
 
     async def extract_conversation(
@@ -151,10 +152,11 @@ class MemoryExtractor:
     ) -> TurnsRead | None:
         """Extract the waiting turns of a conversation; return None if another process is doing so.
 
-        This stops when fewer than `turns_at_once` turns wait and the first has waited for less than
-        `wait_s` seconds. `on_chunk` receives the result of each call of the model. If a call is
-        refused or takes too long, the later turns are still tried. After two such calls in a row
-        this stops: the model may be at fault, so no failed attempt is counted for the turns.
+        This ends when no turns wait, or when fewer than `turns_at_once` turns wait and the first of
+        them has waited for less than `wait_s` seconds. `on_chunk` is called with the result of each
+        call of the model. If a call is refused or takes too long, later turns are still tried. Two
+        such calls in a row end the extraction. The model may then be at fault, so the turns are not
+        counted as failed.
         """
         work = TurnsRead()
         async with leased(self._store.ledger, conversation) as lease:
@@ -199,9 +201,10 @@ class MemoryExtractor:
             return ask(reader)
 
     def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
-        """Return the next turns to extract in one call; an empty list if they should wait for more.
+        """Return the next turns to extract in one call; empty if there are none, or too few yet.
 
-        `after`: number of the last turn that was tried.
+        `after`: number of the last turn that was tried. `wait_s`: if fewer turns wait than one call
+        takes, the first must have waited for this many seconds.
         """
         with self._store.ledger.reading() as reader:
             kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
@@ -214,7 +217,11 @@ class MemoryExtractor:
 
 
 class BackgroundExtraction:
-    """Extracts conversations when they are due, several at once. It belongs to one event loop."""
+    """Extracts conversations when they are due, several at once, in one event loop.
+
+    A conversation is due when enough turns for one call of the model wait, or when the first of
+    them has waited long enough.
+    """
 
     def __init__(
         self,
@@ -226,9 +233,10 @@ class BackgroundExtraction:
     ) -> None:
         """Set the limits of the extraction; `run` starts it.
 
-        `at_once`: the greatest number of conversations extracted at once. A conversation is due
-        when enough turns for one call of the model wait, or `wait_s` seconds after the first of
-        them.
+        `at_once`: the greatest number of conversations that are extracted at the same time.
+        `wait_s`: the seconds that the first turn of a conversation waits for more turns; the
+        conversation is extracted earlier if enough turns for one call of the model wait.
+        `on_extracted`: called with the result of each call of the model.
         """
         self._extractor = extractor
         self._at_once = at_once
@@ -241,7 +249,7 @@ class BackgroundExtraction:
         self._paused_until = 0.0
         self._failures = 0
         self.fault: Exception | None = None
-        """The last error; None if there was none."""
+        """The last error of the model or the ledger; None if there was none."""
         self._faults = 0
         self._settling = set[asyncio.Task[object] | None]()
         self._stopped = False
@@ -250,9 +258,9 @@ class BackgroundExtraction:
         self._moved = asyncio.Event()
 
     def wake(self) -> None:
-        """Check at once which conversations are due; call this after storing turns.
+        """Make `run` check now which conversations are due; call this after storing turns.
 
-        Not thread-safe: call it only in the event loop that runs `run`.
+        This method is not thread-safe: call it only in the event loop that runs `run`.
         """
         self._woken.set()
 
@@ -266,7 +274,7 @@ class BackgroundExtraction:
                     await self._woken.wait()
 
     async def stop(self) -> None:
-        """End `run` and cancel what is being extracted; its turns are left for the next start."""
+        """End `run` and cancel extractions; unfinished turns are extracted after the next start."""
         self._stopped = True
         self._woken.set()
         self._moved.set()
@@ -279,9 +287,9 @@ class BackgroundExtraction:
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until every turn that waits now was extracted or tried once.
 
-        Return the result of all extractions since the last call. This ends early if the model or
-        the ledger fails, or if `stop` is called. `on_progress` receives how many turns are
-        extracted, and how many there are.
+        Return the result of all extractions since the last call of this method. Return early if the
+        model or the ledger fails, or if `stop` is called. `on_progress` is called with the number
+        of turns that are extracted and the number of all turns.
         """
         me = asyncio.current_task()
         self._settling.add(me)
@@ -335,7 +343,10 @@ class BackgroundExtraction:
         return pause_s
 
     async def _unsettled(self, began: float) -> bool:
-        """Return whether turns wait in a conversation not extracted since the loop time `began`."""
+        """Return whether a conversation with waiting turns has not been extracted since `began`.
+
+        `began`: a time of the event loop's clock, in seconds.
+        """
         waiting = await self._extractor.waiting()
         return any(self._worked.get(one.conversation, -math.inf) < began for one in waiting)
 
@@ -405,25 +416,26 @@ class BackgroundExtraction:
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
     """Return the turns, with the bot's turns put into the conversation of the person they answer.
 
-    Only turns without a conversation are changed, and only if exactly one person has such turns.
+    Only turns of the bot that name no conversation are changed, and only if exactly one person has
+    turns that name no conversation.
     """
-    people = {turn.speaker for turn in turns if _is_alone(turn) and not turn.is_bot}
+    people = {turn.speaker for turn in turns if _names_no_conversation(turn) and not turn.is_bot}
     if len(people) != 1:
         return list(turns)
     answers = {"conversation": people.pop()}
     return [
-        turn.model_copy(update=answers) if turn.is_bot and _is_alone(turn) else turn
+        turn.model_copy(update=answers) if turn.is_bot and _names_no_conversation(turn) else turn
         for turn in turns
     ]
 
 
-def _is_alone(turn: Turn) -> bool:
-    """Return whether no conversation was given for the turn."""
+def _names_no_conversation(turn: Turn) -> bool:
+    """Return whether the turn names no conversation."""
     return "conversation" not in turn.model_fields_set
 
 
 def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:
-    """Return the turns up to the first gap of more than `gap_s` seconds between two of them."""
+    """Return the turns up to the first gap of more than `gap_s` seconds between two turns."""
     part = list(kept[:1])
     for one in kept[1:]:
         if abs((one.turn.at - part[-1].turn.at).total_seconds()) > gap_s:

@@ -18,8 +18,8 @@ logger = logging.getLogger(__name__)
 LEASE_S = 15.0
 """Seconds after which a lease expires if it is not renewed.
 
-If a process is killed, its turns wait until then. A lease is renewed after each third of this
-time, so that a restart of the database does not end it.
+If a process is killed, no other process can extract its conversations before that. A lease is
+renewed after each third of this time, so that a restart of the database does not end it.
 """
 
 
@@ -27,9 +27,10 @@ time, so that a restart of the database does not end it.
 async def leased(
     ledger: Ledger, conversation: str, seconds: float = LEASE_S
 ) -> AsyncIterator[Lease | None]:
-    """Hold a lease on a conversation while the block runs; yield None if another process holds one.
+    """Hold a lease on a conversation while the block runs, and yield the lease.
 
-    A thread renews the lease, which expires `seconds` after its last renewal.
+    Yield None if another process holds it. A thread renews the lease, which expires `seconds` after
+    its last renewal.
 
     Raises: LedgerError if the lease could not be claimed.
     """
