@@ -124,7 +124,9 @@ class MemoryConfig(Frozen):
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
     """The lowest similarity at which a model is asked whether two memories state the same fact."""
     dedup_guard: bool = True
-    """Whether a memory may replace another only if it states everything that the other states."""
+    """Whether a memory can replace another memory only if it states everything that the other
+    states.
+    """
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     """The fields that must be equal for two memories to be compared.
 
@@ -191,7 +193,7 @@ class MemoryConfig(Frozen):
 
     @property
     def rules(self) -> Rules:
-        """The thresholds and settings by which it is decided what happens to similar memories."""
+        """The thresholds and settings that decide what happens to similar memories."""
         return Rules(
             upper=self.dedup_upper_threshold,
             lower=self.dedup_lower_threshold,
@@ -290,9 +292,7 @@ class AgentConfig(Frozen):
     After the configuration is loaded, an absolute path.
     """
     quiet_scaffolds: bool = False
-    """Whether the answers of tools omit the question to reflect on with which they otherwise
-    end.
-    """
+    """Whether tools leave out the question to reflect on that otherwise ends their answers."""
     guard_distance: Share = 0.05
     """A new memory is not saved if its distance (1 - similarity) to a stored memory is below
     this.

@@ -122,8 +122,7 @@ _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.I
 
 
 def _reaches_over(longer: Side, shorter: Side) -> bool:
-    """Return whether the text has a word such as "all", "if" or "maybe", with which extra words
-    change its meaning.
+    """Return whether a word such as "all", "if" or "maybe" makes extra words change the statement.
 
     A word of doubt or condition affects the whole text. A narrowing word (all, only) does not
     affect a clause that is added at the end.

@@ -29,9 +29,9 @@ from memory.text import (
 
 _ORDER = "word order"
 Extra = Mapping[str, int]
-"""How many times more one text states a thing than the other text does, by that thing.
+"""For each thing that one text states more often than the other text, how many times more.
 
-The thing is a word as it is compared.
+A thing is a word in the form in which words are compared.
 """
 
 
@@ -194,9 +194,9 @@ _PART_OF = "part of"
 _NO_PARTS = MEASURES | {"front"}
 """Nouns that do not name a part if "of" follows: a cup of tea, in front of the house."""
 _LOOSE = frozenset({"", "in", "of"})
-"""Prepositions that may be left out, as in "on Monday" or "all of the cats"; "" means none.
+"""Keys of prepositions that may be left out, as in "on Monday" or "all of the cats".
 
-"on" has the key "in".
+"on" has the key "in"; "" means that there is no preposition.
 """
 
 
@@ -223,7 +223,7 @@ def _is_loose(a: Word, b: Word) -> bool:
 
 
 def _differ_in_number(a: str, b: str) -> bool:
-    """Return whether one of two forms of a word is singular and the other plural."""
+    """Return whether `a` and `b` are singular and plural of the same word, in either order."""
     short, long = sorted((a.casefold(), b.casefold()), key=len)
     if short == long or a.casefold() in UNITS:
         return False

@@ -87,8 +87,8 @@ A new key of "" leaves the token unchanged.
 
 
 def _pairs_read_as_one(found: list[Token]) -> list[Token]:
-    """Return the tokens with pairs that have one meaning, such as "next to", replaced as `_PAIRS`
-    says.
+    """Give each pair of tokens with one meaning, such as "next to", its keys and kinds in
+    `_PAIRS`.
     """
     for n in range(len(found) - 1):
         changes = _PAIRS.get((found[n].key, found[n + 1].key), ())

@@ -149,9 +149,9 @@ class Account:
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def mark_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Record that a model has read these pages, which are all of one scope.
+        """Record how many of these pages, which are all of one scope, a model has read.
 
-        `left`: the number of these pages that were not read and are left for the next run.
+        `left`: the number of pages not read, which are left for the next run.
         """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left

@@ -26,12 +26,12 @@ MOST_CHARACTERS = 8_000
 NEIGHBOURS = 10
 """Number of nearest neighbours to which a memory has an edge."""
 SURELY_MET = 8
-"""With how many of its nearest neighbours each memory is shown by a thorough pass over a scope.
+"""The number of nearest neighbours with which thorough pages show each unread memory.
 
-A pass is the division of all memories of a scope into pages.
+Pages are thorough if this is requested or if few memories of the scope are unread.
 """
 _SHOWN = 0.81
-"""The share of the total edge weight that pages must cover, unless the pass is thorough."""
+"""The share of the total edge weight that pages must cover, unless they are thorough."""
 _FEW = 0.25
 """If the share of unread memories in a scope is at most this, its pages are thorough.
 

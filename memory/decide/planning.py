@@ -107,7 +107,7 @@ class AskedAgain:
 
 @dataclass(frozen=True)
 class Matching:
-    """Settings of the search for similar pairs."""
+    """Settings for finding similar pairs and for making pages."""
 
     scale: Scale = PLAIN
     """The curve from cosine to similarity."""
@@ -136,7 +136,7 @@ class RoundPlan:
     revision: int
     """The revision of the ledger that the plan is based on."""
     waiting: int = 0
-    """The number of pairs about which a model failed to answer, and must not be asked yet."""
+    """The number of pairs about which a model failed to answer, and is not to be asked yet."""
     just_below: JustBelow | None = None
     """The number of pairs just below the lower threshold; None if they are not counted."""
     pages: tuple[PagePlan, ...] = ()

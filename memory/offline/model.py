@@ -81,7 +81,7 @@ class OfflineModel:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
     ) -> Extraction:
-        """Return each statement of the speakers as a candidate for a memory of that speaker.
+        """Return each statement of a speaker as a candidate for a memory of that speaker.
 
         Turns of a bot are skipped. `context`: earlier turns, from which only the names of the
         speakers are used. `remembered` is ignored.

@@ -55,8 +55,9 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English function words that no language of `_SMALL_WORDS` has; "in" is not in the set: it is
-German too.
+"""English function words that no language of `_SMALL_WORDS` has.
+
+For example, "in" is left out, because it is German too.
 """
 _SMALL_WORDS = {
     Language.GERMAN: frozenset(

@@ -96,10 +96,9 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with each sign or code encoded as one word, and with numbers and dates
-    unified.
+    """Return the text with each sign or code encoded as one word of letters.
 
-    Numbers, dates and times with several spellings get a standard spelling.
+    Also write numbers, dates and times that have several spellings in a standard spelling.
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
@@ -243,7 +242,10 @@ def _operator(found: re.Match[str]) -> str:
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """Encode a function word in quotation marks, because it is a name, as in the film "It"."""
+    """Return a matched word in quotation marks, encoded if it is a function word.
+
+    Such a word is then a name, as in the film "It".
+    """
     word = found[1]
     name = encoded('"' + word.lower() + '"')
     return f" {name} " if word.lower() in _SMALL else found.group()

@@ -28,7 +28,7 @@ class Grammar(Protocol):
     TURNING: frozenset[str]
     """Words that change the whole statement, such as "only" and "almost"."""
     REACHING: frozenset[str]
-    """Words with which any extra word changes the statement, such as "all", "if", "more" and
+    """Words that make any extra word change the statement, such as "all", "if", "more" and
     "former".
     """
 

@@ -198,7 +198,7 @@ _SCOPE = frozenset(
     "信じる 願う 望む 伝える 述べる 話す 語る 発表 報告 程 位 丁度 以上 以下 "
     "以内 未満 約 半分 半 殆 一部 殆んど 大半 大部分".split()
 )
-"""Words, in dictionary form, with which an extra word may change the statement."""
+"""Words that can make an extra word change the statement, in dictionary form."""
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
@@ -311,11 +311,11 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether an owner that both have is followed, in `words`, by an owner that `others`
+    """Return whether `words` names an owner that `others` has too, and after it an owner that it
     lacks.
 
-    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog). Both parameters are
-    pairs of a word and the particle after it.
+    Both parameters are pairs of a word and the particle after it. Example: レオの兄の犬 (Leo's
+    brother's dog) is not レオの犬 (Leo's dog).
     """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
