@@ -302,7 +302,9 @@ class AgentConfig(Frozen):
     value.
     """
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
-    """Two memories are linked if their distance is below this; here the distance is 1 - cosine."""
+    """Two memories are linked if their distance is below this value; here the distance is 1 -
+    cosine.
+    """
 
 
 class Config(Frozen):

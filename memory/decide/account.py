@@ -82,7 +82,7 @@ class Account:
     """The number of decisions whose question the model failed to answer, so that it stays open."""
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
-    """Why the model failed to answer the latest question that it did not answer, or ""."""
+    """The reason of the model's latest failure to answer a question, or "" if it has not failed."""
     actions: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)

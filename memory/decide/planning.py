@@ -570,10 +570,10 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return all pairs of rows that are in the same one of `groups`, as positions in `rows`.
+    """Return, as positions in `rows`, all pairs of rows whose texts are in the same group.
 
     `groups`: sets of text keys. The pairs get a similarity above that of all other pairs, so that
-    the rows are shown on one page.
+    their rows are shown on one page.
     """
     position = {row.text_key: n for n, row in enumerate(rows)}
     found = [sorted(position[key] for key in group if key in position) for group in groups]

@@ -80,8 +80,8 @@ _OTHER_VERB_FORM = re.compile(
     r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
     r"|'(?:ll|d)\b"
 )
-"""Finds words after which a later verb has another subject or form, so that it must not be
-changed.
+"""Finds words after which a verb has another subject or another form, so it must not be
+conjugated.
 """
 _STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 

@@ -69,7 +69,7 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def identity(text: str) -> str:
-    """Return the form by which two texts are compared: they count as the same text if it is equal.
+    """Return a normal form of a text: two texts count as the same text if their forms are equal.
 
     NFKC is applied, with a mark that keeps 10² from becoming 102. Each run of white space becomes
     one space. A full stop or exclamation mark at the end is removed, unless a "!" follows a code.
