@@ -54,7 +54,7 @@ app = typer.Typer(
 )
 
 _CONTEXT = 8
-"""The most turns that the model gets for a reply: the latest ones."""
+"""The number of turns, the latest ones, that the model is shown when it writes a reply."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
 DeduplicateFirst = Annotated[
@@ -485,7 +485,10 @@ class _PipedLines:
 async def _unless_interrupted(
     line: Coroutine[None, None, str | None], interrupted: asyncio.Event
 ) -> str | None:
-    """Await `line` and return its result; if `interrupted` is set first, cancel it, return None."""
+    """Await `line` and return its result, or None if `interrupted` is set first.
+
+    In that case, `line` is cancelled.
+    """
     reading = asyncio.create_task(line)
     stopped = asyncio.create_task(interrupted.wait())
     await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
-"""An implementation of LangGraph's `BaseStore` that stores each piece of information only once.
+"""An implementation of LangGraph's `BaseStore` that deduplicates texts in its values.
 
-Values of configured namespaces are deduplicated: the text of a value becomes a memory. If this
-memory is merged into another one, reading the value returns the text of the merged memory. All
-other values, such as files and prompts, are stored and returned as they are.
+In configured namespaces, the text of a value becomes a memory. If this memory is merged into
+another one, reading the value returns the text of the merged memory. All other values, such as
+files and prompts, are stored and returned as they are.
 """
 
 from __future__ import annotations
@@ -289,8 +289,8 @@ class DedupStore(BaseStore):
     def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
         """Log a warning, once, if no value so far has had any of the configured fields.
 
-        Nothing is deduplicated then, so `fields` is probably wrong. `op` puts the latest such
-        value.
+        Nothing is deduplicated then, so `fields` is probably wrong. `value` is the value that `op`
+        stores.
         """
         if not self._matched and self._is_inside(op.namespace) and op.index is not False:
             self._matched = True

@@ -88,9 +88,9 @@ class DedupMemoryStore(MemoryStore):
         return [_entry(memory, self.name) for memory in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
-        """Store a text through the deduplicator; return the id of the memory that now states it.
+        """Store a text through the deduplicator; return the id of the live memory that states it.
 
-        Raises: InputError, LedgerError.
+        Raises: InputError if the text is not valid, LedgerError.
         """
         chat = await self._memory.chat()
         return (await chat.remember(content, user=self._user, metadata=metadata)).id

@@ -102,10 +102,11 @@ class MemoryStore:
         """Save a memory and link it with near memories. Return four values, described at `Guarded`.
 
         The save is blocked if a stored memory of the same scope has a distance (`1 - similarity`)
-        below `dedup_threshold`, unless the two state different values, such as 1200 and 1300. With
-        `replaces`, the id of a memory to correct, the save is never blocked, and that memory is
-        retired. The new memory is linked with at most `max_links` memories whose distance is below
-        `link_threshold`. `fields` are further fields of `Memory`, such as `user` or `tags`.
+        below `dedup_threshold`. A stored memory that states another value, such as 1200 instead of
+        1300, does not block. With `replaces`, the id of a memory to correct, the save is never
+        blocked, and that memory is retired. The new memory is linked with at most `max_links`
+        memories whose distance (`1 - cosine`) is below `link_threshold`. `fields` are further
+        fields of `Memory`, such as `user` or `tags`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
@@ -120,11 +121,12 @@ class MemoryStore:
     ) -> Saved:
         """Save a new memory and link it, in both directions, with near memories.
 
-        `fields` are further fields of `Memory`, such as `user`, `tags` or `importance`. If a stored
-        memory of the same scope is nearer than `distances.guard`, nothing is written, and the
-        result names that memory, unless the two state different values, such as 1200 and 1300. With
-        `replaces`, the id of a memory to correct, the save is never blocked: that memory is
-        retired, and the new one takes its links and tags, and the higher importance of the two.
+        Nothing is written if a stored memory of the same scope is nearer than `distances.guard`;
+        the result names that memory. A stored memory that states another value, such as 1200
+        instead of 1300, does not block. With `replaces`, the id of a memory to correct, the save is
+        never blocked: that memory is retired, and the new one takes its links and tags, and the
+        higher importance of the two. `fields` are further fields of `Memory`, such as `user`,
+        `tags` or `importance`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.

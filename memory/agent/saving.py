@@ -85,8 +85,8 @@ class ValueConflict(NamedTuple):
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
     """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
 
-    The save is blocked if a stored memory is nearer than `distances.guard`, unless the two state
-    different values, such as 1200 and 1300.
+    The save is blocked if a stored memory is nearer than `distances.guard`. A stored memory that
+    states another value, such as 1200 instead of 1300, does not block.
 
     Raises: InputError if other writers store similar memories at every attempt, IndexFault,
     LedgerError.
@@ -165,8 +165,8 @@ def merge(
 
     `keep` keeps its id, time, category and emotion. It takes the links and tags of `remove`, and
     the higher importance and intensity of the two. If `content` is given, it becomes the text of
-    `keep`, and the former text is kept as a retired memory. Return None, without any change, if one
-    of the two has changed since `revision`.
+    `keep`, and the former text is kept as a retired memory. `revision` is the ledger's revision at
+    which both were read. If one of the two has changed after that, return None and change nothing.
 
     Raises: InputError if the scopes differ or `content` is not valid.
     """

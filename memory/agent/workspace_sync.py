@@ -373,7 +373,10 @@ def _forget_in_both(
 def follow_undo(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
 ) -> str:
-    """Update the workspace after decisions were undone; return why that failed, or ""."""
+    """Update the workspace after decisions were undone.
+
+    Return "", or the reason why the update failed.
+    """
     if workspace is None:
         return ""
     try:

@@ -231,9 +231,10 @@ def _suggest(
 def _show_bands(
     title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
 ) -> None:
-    """Print a table of the bands of cosines that contain pairs, the most similar band first.
+    """Print a table of the pairs in each band of cosines, the most similar band first.
 
-    `answers` are given by the pair's key. `memories` is the number of live memories.
+    Bands without pairs are left out. `answers` are given by the pair's key. `memories` is the
+    number of live memories.
     """
     from memory.cli.views import grid
     from memory.upkeep import prices, tally

@@ -167,9 +167,10 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
 
 
 def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
-    """Return the tools of an open store, one set of tools for each user of a token.
+    """Return the tools of an open store, and the function that closes the store.
 
-    Without tokens, all clients share one set, for the configured user.
+    Each user of a token has a set of tools. Without tokens, all clients share one set, for the user
+    of the configuration.
     """
     from memory.agent import Opened
 

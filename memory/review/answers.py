@@ -338,9 +338,9 @@ class Proposal:
 
 
 class Proposals:
-    """Asks judges about groups, and keeps the latest proposal for each group in `latest`.
+    """Asks judges about groups, and keeps the latest proposals in `latest`.
 
-    A group counts as another one if other members are left out.
+    The same group has several proposals if people left out different members of it.
     """
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
@@ -366,8 +366,9 @@ class Proposals:
     async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
         """Ask the judge named `by` about several groups in one question, and keep its proposals.
 
-        The groups belong to one scope, and each plan contains one group. Return the groups that got
-        a proposal. If the answer joins members of two groups, neither of the two gets a proposal.
+        Each plan contains one group, without the members left out; all groups belong to one scope.
+        Return the keys of the plans whose groups got a proposal. If the answer joins members of two
+        groups, neither of the two gets a proposal.
 
         Raises: ModelError.
         """

@@ -162,9 +162,9 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
     """Return a card for each recorded decision, in the order of `records`: oldest first.
 
     A member is shown with the text that it had before the decision, or with its present text if the
-    decision changed no memory. A survivor is shown with the text that it had after the decision, as
-    far as `records` tell: the text before the next of `records` that changed it, or else its
-    present text.
+    decision changed no memory. A survivor is shown with the text that it had after the decision.
+    This is its text from before the next of `records` that changed it, or its present text if none
+    did.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()

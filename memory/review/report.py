@@ -127,8 +127,8 @@ def batch_report(
 ) -> Report:
     """Return the report of what a clean-up did.
 
-    `done` and `cards` describe it, in numbers and by groups. `spread`: the histogram of the
-    similarities of all pairs, from before the clean-up. `at`: the time of the report.
+    `done` and `cards` describe the clean-up, in numbers and by groups. `spread`: the histogram of
+    the similarities of all pairs, from before the clean-up. `at`: the time of the report.
     """
     return Report(
         kind="batch",

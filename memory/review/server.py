@@ -91,7 +91,7 @@ class BrowserSession:
         self._secret = secrets.token_urlsafe()
         self._tokens: set[str] = set()
         self._cookie = f"memory_review_{self._port}"
-        """The cookie's name. It contains the port, as browsers send cookies to all ports."""
+        """The cookie's name. It contains the port, as browsers send a cookie to every port."""
 
     def address(self) -> str:
         """Return a new address with a token, which admits the first browser that opens it."""

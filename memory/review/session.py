@@ -83,7 +83,7 @@ class ShownGroup:
     card: Card
     left_out: frozenset[str] = frozenset()
     retired: tuple[str, ...] = ()
-    """The ids of the members that the rules would retire, with those in `left_out` ignored."""
+    """The ids of the members that the rules would retire in the group without `left_out`."""
     proposal: Proposal | None = None
     """A judge's proposal, which the answer *Apply* carries out; None unless `needs_reader`."""
     needs_reader: bool = False
