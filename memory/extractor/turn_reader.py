@@ -1,7 +1,7 @@
 """Extract memories from some turns of a conversation with a model, and store them.
 
 If the model gives no usable answer, it is shown fewer turns at a time, so that one turn does not
-hold up the others.
+prevent the extraction of the others.
 """
 
 from __future__ import annotations
@@ -66,28 +66,33 @@ _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
 
 @dataclass(frozen=True)
 class TurnsRead:
-    """The result of reading some turns, and the error that ended it, if any."""
+    """The result of reading some turns, and the error that ended the reading, if any."""
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
-    """Why reading ended early; the cost of the failed call is not part of `result`."""
+    """The reason why reading ended early; None if it did not.
+
+    The cost of the failed call is not part of `result`.
+    """
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The turns, with their context, and the stored memories that a model was shown."""
+    """What a model was shown: turns, with the turns before them, and stored memories."""
 
     turns: Sequence[Turn] = ()
     remembered: Sequence[Memory] = ()
 
     def _was_copied(self, candidate: Candidate, speaker: str) -> bool:
-        """Return whether a candidate copies a memory of another speaker that no turn mentions.
+        """Return whether a candidate copies a stored memory of another speaker.
 
-        So a turn that orders the model to repeat what it remembers cannot move a memory from one
-        user to another. A candidate is a copy if one such memory contains all of its new words,
-        which are those that no turn contains, and if these are at least half of its words or
-        include a digit. Names of speakers do not count. Dates within two weeks of the turns are not
-        new: a model writes them in place of "yesterday".
+        Without this check, a turn that orders the model to repeat its memories could move a memory
+        from one user to another. `speaker`: the user who would get the memory.
+
+        The check is about the candidate's new words, which are those that no turn contains. Names
+        of speakers are not new, nor are dates within two weeks of the turns, which a model writes
+        in place of "yesterday". The candidate is a copy if a single memory of another speaker
+        contains all its new words, and if these are at least half of its words or include a digit.
         """
         others = [known for user, known in self._remembered_words if user != speaker]
         if not others:
@@ -104,7 +109,10 @@ class Shown:
     def uncopied(
         self, taken: Sequence[tuple[SourceTurns, Candidate]]
     ) -> list[tuple[SourceTurns, Candidate]]:
-        """Return the candidates that copy no memory of another speaker."""
+        """Return the candidates that copy no memory of another speaker.
+
+        `taken`: the candidates, each with the turns from which the model extracted it.
+        """
         return [one for one in taken if not self._was_copied(one[1], one[0].anchor.turn.speaker)]
 
     @property
@@ -150,14 +158,17 @@ class SourceTurns:
     """The turns from which a model extracted a candidate."""
 
     anchor: PendingTurn
-    """The last of these turns spoken by the memory's user.
+    """The last of these turns that was spoken by the memory's user.
 
     It gives the memory its external id and its time.
     """
     names: tuple[str, ...] = ()
-    """Identifiers of these turns, without those of the bot; empty if there is only one turn."""
+    """Identifiers of the source turns that people spoke; empty if there is only one source turn."""
     is_guess: bool = False
-    """Whether the model named none of the turns shown; the candidate may then replace no memory."""
+    """Whether the model did not say from which turns the candidate comes.
+
+    Such a candidate may replace no stored memory.
+    """
 
 
 class TurnReader:
@@ -188,11 +199,11 @@ class TurnReader:
         self._budget_s = budget_s
 
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
-        """Extract and store memories from turns of one conversation.
+        """Extract memories from turns of one conversation, and store them.
 
-        If there is no usable answer, the two halves of the turns are read one after the other. If
-        the model fails for a reason that has nothing to do with these turns, reading ends early;
-        `fault` of the result says why.
+        If there is no usable answer, the two halves of `chunk` are read one after the other. If the
+        model fails for a reason that has nothing to do with these turns, reading ends early;
+        `fault` of the result says why. `lease`: the lease on the conversation.
 
         Raises: LeaseLost.
         """
@@ -228,10 +239,11 @@ class TurnReader:
     async def _read_halves(
         self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
     ) -> TurnsRead:
-        """Read two halves of a chunk of turns; a failed call about the whole chunk has cost `paid`.
+        """Read the two halves of a chunk of turns, after a call about the whole chunk failed.
 
-        If only one half gets no answer, a failed attempt is counted for its turns. If neither does,
-        none is counted, and the result has the error.
+        `paid`: the cost of that call. If the model does not answer about one half only, a failed
+        attempt is counted for the turns of this half. If it answers about neither half, no attempt
+        is counted, and the result holds the error.
         """
         result = ExtractionResult(usage=paid)
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
@@ -252,11 +264,12 @@ class TurnReader:
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
-        """Return the candidates of each turn, by turn number, after storing them in the ledger.
+        """Find the candidates in the turns and store them in the ledger; return three results.
 
-        Return also what the model was shown, and a result with the call's cost and the number of
-        candidates left out. The model reads only turns whose candidates are not stored yet. A
-        candidate that was forgotten in the meantime is None.
+        The first result is the candidates of each turn, by turn number; None stands for a candidate
+        that was forgotten in the meantime. The second is what the model was shown. The third has
+        the cost of the call and the number of candidates left out. The model reads only turns whose
+        candidates are not stored yet.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
@@ -276,9 +289,10 @@ class TurnReader:
     def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
         """Return the candidate as it is stored, with memory ids instead of positions in `shown`.
 
-        Memories that it may not replace are left out: those of another user or scope, and those
-        after the fifth. If the model named no turn, all are left out, because somebody else may
-        have said it. `said`: the turns from which it comes.
+        These are the ids of the stored memories that the candidate may replace, at most five.
+        Memories of another user or scope are left out. If the model did not say from which turns
+        the candidate comes, all are left out, because another person may have spoken them. `said`:
+        the turns from which it comes.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -325,9 +339,10 @@ class TurnReader:
     # --- what a model is shown with them ---
 
     def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
-        """Return the extracted turns just before `chunk`, oldest first, at most four.
+        """Return the turns that come just before `chunk`, oldest first, to be shown as context.
 
-        They go back no further than the last long silence.
+        These are at most four turns that are already extracted. Turns before a long silence are
+        left out.
         """
         first = chunk[0]
         with self._store.ledger.reading() as reader:
@@ -341,10 +356,11 @@ class TurnReader:
         return near
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
-        """Return the speakers' public memories that are shown with the turns, oldest first.
+        """Return at most 40 public memories of the speakers, to be shown with the turns.
 
-        These are the nearest to what the speakers say, and the latest from this conversation. Empty
-        if the search fails.
+        These are the memories nearest to what the speakers say, and the latest memories from this
+        conversation. They are sorted by time, oldest first. The result is empty if the search
+        fails.
         """
         said: dict[str, list[str]] = {}
         for one in chunk:
@@ -361,9 +377,10 @@ class TurnReader:
         return tuple(sorted(list(memories.values())[:_REMEMBERED], key=lambda one: one.timestamp))
 
     def _about(self, texts: Sequence[str], speaker: str, conversation: str) -> list[Memory]:
-        """Return memories of a speaker: the latest of a conversation, then the nearest to `texts`.
+        """Return public memories of a speaker that may have to do with `texts`.
 
-        Only public memories count. If there are few, all of them are returned, newest first.
+        These are the latest from the given conversation, and then the nearest to `texts`. If the
+        speaker has fewer than 40 memories, return all of them, newest first.
         """
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
@@ -404,9 +421,10 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        """Return a memory of the turn's speaker, even if the candidate names another user.
+        """Return a memory that is made from a candidate, for the turn's speaker.
 
-        `position`: the candidate's position among those of the turn.
+        It belongs to this speaker even if the candidate names another user. `kept`: the turn.
+        `position`: the candidate's position among the candidates of the turn.
         """
         turn = kept.turn
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
@@ -458,9 +476,9 @@ def _unstated(
 ) -> list[Extracted]:
     """Return the new memories that no recalled memory states already.
 
-    `every`: candidates and their memories. `recalled`: memories that the bot had recalled for the
-    turns; only those of the same user, or of no user, count. What somebody asked to remember is
-    always returned.
+    `every`: each candidate with its memory. `recalled`: memories that the bot had recalled for the
+    turns; only memories of the same user, or of no user, count. A memory that somebody asked the
+    bot to remember is always returned.
     """
     return [
         new
@@ -474,10 +492,10 @@ def _unstated(
 
 
 def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
-    """Return the positions of the turns that a model must read.
+    """Return the positions, in `chunk`, of the turns that a model must read.
 
-    In these, a person says more than a request to remember something, and no candidates are stored
-    for them yet.
+    A model must read a turn if no candidates are stored for it yet, and if a person says more in it
+    than a request to remember something.
     """
     return [
         position
@@ -491,7 +509,12 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _requests(
     unread: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
-    """Return what each turn asks to remember, by turn number, and the turns a model must read."""
+    """Return the candidates that people asked to remember, by turn number, and turns to read.
+
+    The second result is the turns to show a model: all turns but those that only ask to remember
+    something. It is empty if no turn needs a model. `unread`: turns whose candidates are not stored
+    yet.
+    """
     asked = {one.seq: _asked(one.turn) for one in unread}
     to_read = unread if _to_read(unread) else ()
     return asked, [one for one in to_read if not only_asks_to_remember(one.turn.text)]
@@ -502,7 +525,10 @@ def _texts(chunk: Sequence[PendingTurn]) -> list[str]:
 
 
 def _asked(turn: Turn) -> list[KeptCandidate]:
-    """Return a candidate for each request such as "Remember that I ...", found without a model."""
+    """Return a candidate for each request in the turn such as "Remember that I ...".
+
+    The requests are found by rules, without a model.
+    """
     requests = [] if turn.is_bot else asked_to_remember(turn.text)
     contents = [retold(request, turn.speaker, turn.at) for request in requests]
     return [
@@ -513,11 +539,11 @@ def _asked(turn: Turn) -> list[KeptCandidate]:
 
 
 def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
-    """Return the turns that a candidate comes from; None if only the bot spoke them.
+    """Return the turns from which a candidate comes; None if only the bot spoke these turns.
 
-    The memory belongs to the user that the candidate names, if that user spoke one of its turns,
-    else to the speaker of its last turn. If the candidate names no turn, it may come from any in
-    `asked`, the turns that the model was asked about.
+    `asked`: the turns that the model was asked about. If the candidate names no turn, it may come
+    from any of them. The memory belongs to the user that the candidate names, if that user spoke
+    one of its turns; otherwise to the last person who spoke in them.
     """
     named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
     people = [one for one in named or asked if not one.turn.is_bot]
@@ -532,9 +558,9 @@ def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceT
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Return the accepted candidates with their turns, and how many are left out.
+    """Return the accepted candidates, each with its turns, and the number of candidates left out.
 
-    If there are too many, each turn's first candidates are taken, then each turn's second ones, and
+    If there are too many, take the first candidate of each turn, then the second of each turn, and
     so on, so that one turn cannot crowd out the others. `asked`: the turns that the model was asked
     about.
     """
@@ -561,12 +587,15 @@ def failed(exc: ModelError) -> ExtractionResult:
 def _with_costs(
     result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
 ) -> ExtractionResult:
-    """Return the result with the cost of the failed calls added."""
+    """Return the result with the cost of the failed calls added.
+
+    `failed`: pairs whose second item is the error of a failed call.
+    """
     return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
 
 
 def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
-    """Return the sum of several results; `pending` and `known` are those of the first."""
+    """Return the sum of several results, with `pending` and `known` of the first."""
     for other in others:
         first = replace(
             first,

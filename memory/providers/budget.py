@@ -57,13 +57,19 @@ class Budget:
 
 
 class CallBudget:
-    """A limit on the calls of a model in one run; a call is counted before it is made."""
+    """A limit on the calls of a model in one run. A call is counted before it is made."""
 
     def __init__(self, most: int, whole: CallBudget | None = None) -> None:
-        """Allow `most` calls. `whole`: the budget from which these calls were reserved, if any."""
+        """Allow `most` calls.
+
+        `whole`: the budget from which these calls were reserved; None if they were not reserved.
+        """
         self.most = most
         self.answered = False
-        """Whether any call was answered; until then, a failed question replaces no memory."""
+        """Whether any call was answered.
+
+        Before the first answer, rules replace no memory on account of a failed question.
+        """
         self._whole = whole
         self._spent = 0
 
@@ -73,10 +79,10 @@ class CallBudget:
         return max(0, self.most - self._spent)
 
     def take(self) -> bool:
-        """Count one more call before it is made; return False if none is left.
+        """Count one more call before it is made; return False if no call is left.
 
-        A budget that was reserved from another one then takes the call from there, if it has any
-        left.
+        If all calls of this budget are used, and it was reserved from another budget, take the call
+        from the other one.
         """
         if self.left < 1:
             if self._whole is None or not self._whole.take():
@@ -86,14 +92,14 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Correct the count after a question: `taken` calls were counted, `calls` were made.
+        """Correct the count after a question: `taken` calls were counted, but `calls` were made.
 
-        They differ for an offline judge, for example, which makes no calls.
+        The numbers differ, for example, for an offline judge, which makes no calls.
         """
         self._spent += calls - taken
 
     def part(self, calls: int) -> CallBudget:
-        """Reserve up to `calls` calls as a separate budget; its `close` returns the unused ones."""
+        """Reserve up to `calls` calls as a separate budget; its `close` gives unused calls back."""
         reserved = min(calls, self.left)
         self._spent += reserved
         return CallBudget(reserved, self)
@@ -106,7 +112,7 @@ class CallBudget:
 
 
 class HourlyCalls(CallBudget):
-    """A limit on the calls of a model within the last hour; all callers share the same object."""
+    """A limit on the calls of a model within any hour; all callers share one object."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(most)
@@ -147,7 +153,7 @@ class Asking:
     async def ask(
         self, ask: Callable[P, Awaitable[Answer]], *args: P.args, **kwargs: P.kwargs
     ) -> Answer:
-        """Call the model's method `ask` with these arguments and return its answer.
+        """Call the model's method `ask` with the given arguments and return its answer.
 
         Retries inside the method count as calls too.
 
@@ -183,14 +189,18 @@ class Asking:
 
 
 _TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""Counts a try of the current question; None if the question has no limit on calls.
+"""The function that counts a try of the current question, and returns False if no call is left.
 
-This is a context variable, because the protocol `LanguageModel` has no parameter for limits.
+It is None if the question has no limit on calls. This is a context variable, because the protocol
+`LanguageModel` has no parameter for limits.
 """
 
 
 def another_try() -> bool:
-    """Count one more try of the current question; return False if its run has no call left."""
+    """Count one more try of the current question; return False if no call is left for it.
+
+    It always returns True for a question that has no limit on calls.
+    """
     take = _TAKE.get()
     return take is None or take()
 
@@ -205,7 +215,7 @@ _PER_LINE = 14
 _PER_READ = 24
 """Characters for a memory in a second reading, besides its text.
 
-A share of the characters needed for its merge is included.
+This includes a share of the characters for the merge to which the memory belongs.
 """
 _PER_ANSWER = 100
 _PER_GROUP = 45
@@ -225,7 +235,7 @@ _REFUSED = 0.1
 
 
 _Cost = tuple[float, float, float]
-"""Numbers of calls, of characters sent and of characters answered."""
+"""The number of calls, the number of characters sent, and the number of characters answered."""
 
 
 def estimated(
@@ -237,9 +247,10 @@ def estimated(
 ) -> Usage:
     """Estimate what a run costs, in calls and tokens, at four characters per token.
 
-    `asked`: the questions about pairs and small groups. `batches`: the pages, which are questions
-    about many memories; each batch is read at the same time. `is_read`: whether merged texts get a
-    second reading. `trial`: merges that an untried model must read first; empty if there are none.
+    `asked`: the questions about pairs and small groups. `batches`: lists of pages, which are
+    questions about many memories; the pages of a list are read at the same time. `is_read`: whether
+    the model checks merged texts in a second reading. `trial`: test merges that the model must read
+    before its first second reading; empty if it has read them.
     """
     costs = [_of_pair(question) for question in asked]
     on_pages = [cost for pages in batches for cost in _of_pages(pages, is_read)]
@@ -260,7 +271,10 @@ def _of_pair(question: Question) -> _Cost:
 
 
 def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the costs of reading pages, of their second reading, and of asking about refusals."""
+    """Yield the costs of reading pages, of their second reading, and of asking about refused texts.
+
+    `is_read`: whether merged texts get a second reading; if not, only the first cost is yielded.
+    """
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()
     characters = sum(len(member.content) for member in members)

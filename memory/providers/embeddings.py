@@ -19,14 +19,14 @@ from memory.models import Vectors
 _LONG = 2_000
 """Texts with more characters than this are embedded alone, in pieces.
 
-In a batch, each text is padded to the length of the longest one.
+In a batch, each text is padded to the length of the longest text.
 """
 _DIM = 256
 _LOADING = threading.Lock()
 
 
 class WordLlamaEmbedder:
-    """WordLlama's model l2_supercat, loaded from the installed package: no download, no network."""
+    """The embedder WordLlama l2_supercat. It is part of the installed package: no download."""
 
     fingerprint = "wordllama-l2_supercat-256/unit/nfkc-casefold"
 
@@ -66,14 +66,17 @@ class WordLlamaEmbedder:
 
 
 def _load_wordllama() -> Any:
-    """Return the model (50 MB), which the whole process shares; load it at the first call."""
+    """Return the WordLlama model (50 MB), which is loaded once for the whole process."""
     with _LOADING:
         return _wordllama()
 
 
 @cache
 def _wordllama() -> Any:
-    """Import WordLlama and load its model; undo the import's changes to the root logger."""
+    """Import WordLlama, and load and return its model.
+
+    Changes that the import makes to the root logger are undone.
+    """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
@@ -85,14 +88,15 @@ def _wordllama() -> Any:
 
 
 class MiniLMEmbedder:
-    """Chroma's model all-MiniLM-L6-v2, with 384 dimensions. Its first use downloads 80 MB."""
+    """Chroma's embedder all-MiniLM-L6-v2, with 384 dimensions. Its first use downloads 80 MB."""
 
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"
 
     def __init__(self, load: Callable[[], Callable[[list[str]], Any]]) -> None:
         """Set the function that loads the model; it is called at the first use.
 
-        `load`: returns Chroma's embedding function.
+        `load`: takes no arguments and returns Chroma's embedding function, which turns a list of
+        texts into vectors.
         """
         self._load = load
         self._function: Callable[[list[str]], Any] | None = None
@@ -115,7 +119,8 @@ class MiniLMEmbedder:
 def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
     """Return the rows of `raw`, shape (n, dim), scaled to length 1; row i belongs to text i.
 
-    A row that is zero or not finite becomes a random unit vector derived from its text.
+    Also change `raw`: a row that is zero or not finite becomes a random vector derived from its
+    text.
 
     Raises: EmbeddingError if there is not one row for each text.
     """

@@ -63,9 +63,9 @@ class GeminiModel(RemoteModel):
         return RawAnswer(text, _tokens_of(response), unusable)
 
     def _unusable(self, response: types.GenerateContentResponse) -> ModelAnswerError | None:
-        """Return why a response cannot be used, None if it can.
+        """Return why a response cannot be used; None if it can.
 
-        The SDK does not raise in these cases.
+        The SDK raises no error if a response is blocked, cut off or empty.
         """
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
@@ -138,9 +138,9 @@ class GeminiEmbedder(RemoteEmbedder):
 def _client(
     api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
 ) -> genai.Client:
-    """Return a client of the SDK.
+    """Return a client of Gemini's SDK.
 
-    `connections`: the HTTP client for asynchronous calls. Without it the SDK takes aiohttp, which
+    `connections`: the HTTP client for asynchronous calls. Without it, the SDK uses aiohttp, which
     waits and retries on its own.
     """
     return genai.Client(
@@ -160,7 +160,7 @@ def _called(model: str, setting: str) -> Called:
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the error of this package that corresponds to an exception of the SDK."""
+    """Return the error of this package that corresponds to an exception of Gemini's SDK."""
     if isinstance(exc, errors.APIError):
         pause = _retry_after_s(exc)
         return called.refused(exc.code, exc.status or "", exc.message or "", pause)
@@ -168,9 +168,9 @@ def _mapped(exc: Exception, called: Called) -> ModelError:
 
 
 def _retry_after_s(exc: errors.APIError) -> float | None:
-    """Return the pause in seconds that an error asks for; None if it asks for none.
+    """Return the pause in seconds that an error of Gemini asks for; None if it asks for none.
 
-    It is in the header, or in the RetryInfo of the body.
+    The pause is in a header of the response, or in the RetryInfo of its body.
     """
     in_header = retry_after_s(getattr(exc.response, "headers", None) or {})
     in_body = re.search(r"'retryDelay': '([\d.]+)s'", str(exc.details))

@@ -1,9 +1,9 @@
 """Wrappers around models and embedders: one for your own objects, and a circuit breaker.
 
-If your own object raises anything, the call counts as failed. While the circuit breaker is closed,
-it passes on every question. After `failures` failed questions in a row it opens: for a pause, each
-question fails at once. Then one question is tried: an answer of any kind closes the breaker, a
-failure opens it again for twice as long.
+If your own object raises any exception, the call counts as failed. While the circuit breaker is
+closed, it passes on every question. After `failures` failed questions in a row it opens: for a
+pause, each question fails without being asked. After the pause, one question is tried: an answer of
+any kind closes the breaker, a failure opens it for twice as long.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class WrappedModel(ABC):
-    """The base class of language models that pass each question on to another model.
+    """Base class of language models that pass each question on to another model.
 
-    Its methods raise ModelError.
+    Their methods raise ModelError.
     """
 
     def __init__(self, model: LanguageModel, page_size: int) -> None:
@@ -97,13 +97,13 @@ class WrappedModel(ABC):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Answer:
-        """Call the inner model's method `ask`, and return its answer, of type `kind`."""
+        """Call the wrapped model's method `ask`; return its answer, which has the type `kind`."""
 
 
 class OwnModel(WrappedModel):
     """Wraps a language model of your own, so that its failures become errors of this package.
 
-    An exception becomes a ModelError that names the model; so does an answer of the wrong type.
+    An exception, or an answer of the wrong type, becomes a ModelError that names the model.
     """
 
     def __init__(self, model: LanguageModel, concurrency: int = 4) -> None:
@@ -145,19 +145,24 @@ class OwnModel(WrappedModel):
 
 
 class OwnEmbedder:
-    """Wraps an embedder of your own; an exception becomes an EmbeddingError that names it."""
+    """Wraps an embedder of your own; an exception becomes an EmbeddingError.
+
+    The error's message names the embedder.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
-        """Wrap `embedder`, after a check that it has all that is needed.
+        """Wrap `embedder`, after a check that it has the attributes `fingerprint` and `embed`.
 
-        Raises: ConfigError if it lacks a required attribute.
+        Raises: ConfigError if it lacks one of them.
         """
         _require("the embedder", embedder, _EMBEDDER)
         self._embedder = embedder
         self.fingerprint = embedder.fingerprint
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors that your embedder makes: unit vectors, shape (len(texts), dim).
+        """Return the vectors that your embedder makes, one per text, in order.
+
+        They must be unit vectors; the shape is (len(texts), dim).
 
         Raises: EmbeddingError.
         """
@@ -200,8 +205,8 @@ def _require(what: str, thing: object, names: Sequence[str]) -> None:
 class CircuitBreaker(WrappedModel):
     """Wraps a model, and stops asking it after too many failures in a row.
 
-    While the breaker is open, its methods raise ModelNotAsked at once. One breaker is shared by
-    judge, extractor and conversation.
+    While the breaker is open, its methods raise ModelNotAsked without asking the model. Judge,
+    extractor and conversation share one breaker.
     """
 
     def __init__(
@@ -213,12 +218,12 @@ class CircuitBreaker(WrappedModel):
         patience_s: float = 15.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wrap `model` in a closed breaker.
+        """Wrap `model` in a closed breaker, which passes on every question.
 
-        `failures`: failed questions in a row that open it. `pause_s`: length of the first pause in
-        seconds. `patience_s`: a question that is cancelled after this many seconds or more counts
-        as failed; without this, a model that hangs for longer than its callers wait would never be
-        seen to fail. `clock`: returns seconds that never go back.
+        `failures`: the number of failed questions in a row that opens the breaker. `pause_s`:
+        length of the first pause in seconds. `patience_s`: a question that is cancelled after this
+        many seconds or more counts as failed; otherwise a model that hangs for longer than its
+        callers wait would never count as failed. `clock`: returns seconds that never go back.
         """
         super().__init__(model, model.page_size)
         self._limit = failures
@@ -262,7 +267,9 @@ class CircuitBreaker(WrappedModel):
         return answer
 
     def _admit(self) -> bool:
-        """Return whether this question is the trial of an open breaker; False if it is closed.
+        """Return whether this question is the one that an open breaker tries after its pause.
+
+        Return False if the breaker is closed.
 
         Raises: ModelNotAsked if the question must not be asked.
         """

@@ -58,14 +58,14 @@ class OpenAIServer:
 
     @property
     def name(self) -> str:
-        """Return the host and port, for messages."""
+        """Return the host and port of the server, for messages."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
 
     @property
     def host(self) -> str:
-        """Return the host for fingerprints of embedders, without a port, because ports may change.
+        """Return the host of the server, for the fingerprints of embedders.
 
-        The addresses of this machine become `localhost`.
+        The port is left out, because it may change. Addresses of this machine become `localhost`.
         """
         host = urlsplit(self.base_url).hostname or self.base_url
         return "localhost" if host in _LOOPBACK else host
@@ -74,13 +74,13 @@ class OpenAIServer:
     def is_openai(self) -> bool:
         """Return whether this is OpenAI's own server.
 
-        The SDK takes settings from environment variables, which are only meant for that server.
+        Settings that the SDK reads from environment variables are meant for that server only.
         """
         return self.host == urlsplit(OPENAI).hostname
 
     @property
     def client(self) -> dict[str, Any]:
-        """Return the arguments for the SDK's client.
+        """Return the keyword arguments for the SDK's client.
 
         Connections are closed after each request, because the event loop may end at any time.
         """
@@ -96,7 +96,7 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """Return the options of each request. No redirect is followed.
+        """Return the SDK's options for each request to this server. They forbid redirects.
 
         Without a key, no authorization header is sent. Headers that the SDK takes from the
         environment, such as the account, are sent to OpenAI's own server only.
@@ -159,7 +159,7 @@ class OpenAIModel(RemoteModel):
         self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
 
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Send a question; if the server refuses an option, send it again without the option.
+        """Send a question; if the server refuses an option, send the question without that option.
 
         Raises: ModelError.
         """
@@ -193,10 +193,10 @@ class OpenAIModel(RemoteModel):
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Drop the option that a server refused; return whether there was one to drop.
+        """Drop a refused option from all later requests; return whether there was one to drop.
 
-        `exc`: the failure. `structure`: how the request asked for JSON. `body`: the request.
-        Options are the form of the JSON and the temperature.
+        Options are the form of the JSON and the temperature. `exc`: the failure. `structure`: the
+        form of the JSON in the request. `body`: the request.
         """
         if not isinstance(exc, openai.APIStatusError):
             return False
@@ -214,9 +214,9 @@ class OpenAIModel(RemoteModel):
         return True
 
     def _raw_answer(self, response: object) -> RawAnswer:
-        """Return the text and the cost of a response, and why it cannot be used, if so.
+        """Return the text and the cost of a response and, if it cannot be used, the reason.
 
-        Raises: ModelAnswerError if it is not a chat completion.
+        Raises: ModelAnswerError if the response is not a chat completion.
         """
         try:
             completion = _Completion.model_validate(response)
@@ -297,7 +297,7 @@ class OpenAIEmbedder(RemoteEmbedder):
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the error of this package that corresponds to an exception of the SDK."""
+    """Return the error of this package that corresponds to an exception of OpenAI's SDK."""
     if isinstance(exc, openai.APITimeoutError):
         return called.broken(TimeoutError())
     if isinstance(exc, openai.APIConnectionError):
@@ -309,7 +309,7 @@ def _mapped(exc: Exception, called: Called) -> ModelError:
 
 
 def _message(exc: openai.APIStatusError) -> str:
-    """Return the server's error message, from whichever field of the response holds it."""
+    """Return the server's error message, from the field of the response that holds it."""
     body = exc.body
     if isinstance(body, Mapping):
         body = body.get("error", body)

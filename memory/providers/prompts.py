@@ -1,7 +1,7 @@
-"""The prompts that are sent to language models, and the parsing of their answers.
+"""The prompts that are sent to language models, and the parsing of the models' answers.
 
-What people said is sent as JSON data, never as instructions. An answer is parsed once, into a
-strict pydantic model, whose JSON schema is sent with the question.
+Texts of users are sent as JSON data, never as instructions. An answer is parsed once, into a strict
+pydantic model, whose JSON schema is sent with the question.
 """
 
 from __future__ import annotations
@@ -167,20 +167,23 @@ JSON schema:"""
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return the instructions `system`, with the JSON schema of the answer added to them.
+    """Return the instructions `system`, with the JSON schema of the answer added.
 
-    This is for servers that may not enforce a schema.
+    This is for servers that may not make answers match a schema.
     """
     return f"{system}\n\n{FORMAT}\n{json.dumps(schema)}"
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return a question in JSON, with the reason why its last answer could not be used."""
+    """Add to a question, in JSON, the reason why the last answer could not be used; return it."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
 def judge_question(question: Question) -> str:
-    """Return the memories to judge as JSON, numbered from 1, with the time and user of each."""
+    """Return the memories of a question as JSON, numbered from 1, with the time and user of each.
+
+    If an earlier answer was refused, the reason is included.
+    """
     members = [
         {
             "number": number,
@@ -198,9 +201,10 @@ def judge_question(question: Question) -> str:
 
 
 def page_question(question: Question) -> str:
-    """Return the memories of a page as JSON, by day, numbered from 1.
+    """Return the memories of a page as JSON, grouped by day and numbered from 1.
 
-    If all have the same user, the user is named once.
+    A page is a question about many memories of one scope. If all memories have the same user, the
+    user is named once. If an earlier answer was refused, the reason is included.
     """
     users = {member.user for member in question.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
@@ -215,9 +219,9 @@ def page_question(question: Question) -> str:
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """Group what a question shows of each memory by the day on which the memory was recorded.
+    """Group values by the day on which their memories were recorded, as YYYY-MM-DD.
 
-    `memories`: each memory with what is shown of it, oldest first.
+    `memories`: pairs of a memory, oldest first, and the value that a question shows for it.
     """
     days: dict[str, list[object]] = {}
     for member, shown in memories:
@@ -226,7 +230,7 @@ def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]
 
 
 def rereading_question(merges: Sequence[ProposedMerge]) -> str:
-    """Return the merges as JSON, numbered from 1, each with its members and its merged text."""
+    """Return proposed merges as JSON, numbered from 1, each with its memories and merged text."""
     users = {member.user for merge in merges for member in merge.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
     shown = [
@@ -246,10 +250,10 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 def extraction_question(
     turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
 ) -> str:
-    """Return the turns to read as JSON, numbered from 1, with earlier turns and stored memories.
+    """Return turns to extract from as JSON, with the turns before them and stored memories.
 
-    `context`: turns said just before. `remembered`: stored memories, which are also numbered from
-    1.
+    `turns` and `remembered`, the stored memories, are each numbered from 1. `context`: turns said
+    just before, which are not numbered.
     """
     data: dict[str, object] = {}
     if remembered:
@@ -357,8 +361,8 @@ class FoundAll(_Strict):
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """Parse a judge's answer: groups of memories that state the same fact, as positions from 0.
 
-    Plain text counts as the merged text of all members, unless the question is a page. `usage`: the
-    cost of the answer.
+    `text`: the answer. An answer in plain text counts as the merged text of all memories, unless
+    the question is a page, which shows many memories. `usage`: the cost of the answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -378,10 +382,11 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """Parse a second reading; return a reading for each merge, in order, None for a missing one.
+    """Parse an answer in which a model compared merged texts with their memories.
 
-    If the answer has two readings of a merge, both count. `merges`: the number of merges. `usage`:
-    the cost of the answer.
+    Return a reading for each merge, in order; None for a merge that the answer does not mention. If
+    the answer has two readings of a merge, their faults are combined. `merges`: the number of
+    merges. `usage`: the cost of the answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -397,9 +402,10 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """Parse an answer with candidates, which name turns and memories as positions from 0.
+    """Parse an answer with candidates, which name turns and memories by positions from 0.
 
-    The caller must check whether these positions exist. `usage`: the cost of the answer.
+    The positions are not checked: the caller must check whether they exist. `usage`: the cost of
+    the answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -426,7 +432,7 @@ def _candidate(one: Found) -> Candidate:
 def read_reply(text: str, usage: Usage) -> Reply:
     """Return the model's reply, without its thoughts. `usage`: the cost of the answer.
 
-    Raises: ModelAnswerError if nothing else is left.
+    Raises: ModelAnswerError if the answer has only thoughts, or is empty.
     """
     said = _without_thoughts(text)
     if not said:
@@ -435,7 +441,10 @@ def read_reply(text: str, usage: Usage) -> Reply:
 
 
 def _without_thoughts(text: str) -> str:
-    """Cut off the thoughts of a reasoning model, which some servers leave in the answer."""
+    """Return an answer without the thoughts of a reasoning model, which some servers leave in it.
+
+    Return an empty string if the answer has only thoughts.
+    """
     after = re.sub(r"^.*</think(?:ing)?>", "", text, count=1, flags=re.DOTALL).strip()
     return "" if re.match(r"<think(?:ing)?>", after) else after
 
@@ -457,7 +466,7 @@ def _malformed(exc: ValidationError) -> ModelAnswerError:
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema with every property required, which OpenAI's strict mode demands."""
+    """Return the JSON schema with every property required, as OpenAI's strict mode demands."""
     whole: dict[str, Any] = _all_required(schema.model_json_schema())
     return whole
 

@@ -1,9 +1,9 @@
 """Base classes for language models and embedders on a server, whatever protocol it speaks.
 
-A call is tried up to `max_attempts` times. Between tries it waits for the pause that the server
-asks for, or else for a random pause that grows. The libraries' own retries are off. The statuses
-408, 429 and 5xx, time-outs, broken connections and empty answers are tried again. Other 4xx
-statuses and other unusable answers are not.
+A call is tried up to `max_attempts` times. Between two tries it waits for the pause that the server
+asks for, or else for a random pause that grows. The libraries' own retries are off. A call is tried
+again after the statuses 408, 429 and 5xx, time-outs, broken connections and empty answers, but not
+after other 4xx statuses or other unusable answers.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ Read = TypeVar("Read")
 
 
 def retry_policy(config: LLMConfig) -> dict[str, Any]:
-    """Return arguments for tenacity: when to stop, how long to wait and which errors to retry.
+    """Return keyword arguments for tenacity: when to stop, how long to wait, which errors to retry.
 
-    The docstring of this module describes the policy.
+    A call is tried up to `max_attempts` times, as long as calls are left. Between two tries it
+    waits for the pause that the server asks for, or else for a random pause that grows.
     """
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
@@ -93,7 +94,7 @@ def _may_pass(exc: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Called:
-    """The server and model that are called; its methods turn failures into errors of this package.
+    """The server and model that are called. The methods return the error for each kind of failure.
 
     `setting`: name of the setting that chooses the model. `key`: name of the environment variable
     that holds the API key. Error messages name both.
@@ -109,7 +110,7 @@ class Called:
     ) -> ModelError:
         """Return the error for an HTTP status that reports a failure.
 
-        `name`: the server's name for the status. `message`: what the server says about it.
+        `name`: the server's name for the status. `message`: the server's explanation.
         `retry_after_s`: the pause that the server asks for, in seconds; None if it asks for none.
         """
         answered = f"{self.server} answered {status} {name}".rstrip()
@@ -149,7 +150,7 @@ class Called:
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the pause in seconds that the header Retry-After asks for.
 
-    None if there is no such header, or if it holds a date.
+    Return None if there is no such header, or if it holds a date.
     """
     named = headers.get("Retry-After") or headers.get("retry-after") or ""
     return float(named) if re.fullmatch(r"\d+(\.\d+)?", named) else None
@@ -160,7 +161,10 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question to a language model, not yet in the form of a server's protocol."""
+    """A question to a language model, before it is written in the protocol of a server.
+
+    `system`: the instructions.
+    """
 
     system: str
     content: str
@@ -171,7 +175,10 @@ class Prompt:
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """The text of an answer and its cost; `unusable` says why it cannot be used, None if it can."""
+    """The text of an answer and its cost.
+
+    `unusable`: the reason why the answer cannot be used; None if it can.
+    """
 
     text: str
     usage: Usage
@@ -180,7 +187,7 @@ class RawAnswer:
 
 @dataclass
 class _Account:
-    """What one question has cost so far, including failed tries."""
+    """The cost of one question so far, including failed tries."""
 
     usage: Usage = field(default_factory=Usage)
 
@@ -188,12 +195,15 @@ class _Account:
 class RemoteModel(ABC):
     """A language model on a server, for judging, extraction and conversation.
 
-    Its methods raise ModelError. Subclasses know the server's protocol.
+    Its methods raise ModelError. A subclass implements the protocol of a server.
     """
 
     page_size = 48
     holds_to_schemas: ClassVar[bool]
-    """Whether the server enforces schemas; if not, the model may correct a bad answer once."""
+    """Whether the server makes answers match the JSON schema.
+
+    If not, the model may correct one malformed answer to a question.
+    """
 
     def __init__(self, called: Called, config: LLMConfig) -> None:
         self.name = called.model
@@ -205,7 +215,7 @@ class RemoteModel(ABC):
 
     @abstractmethod
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Send a question to the server, without retries; return its answer.
+        """Send a question to the server, without retries; return the answer.
 
         Raises: ModelError.
         """
@@ -217,7 +227,8 @@ class RemoteModel(ABC):
     async def judge(self, question: Question) -> Verdict:
         """Ask the model which members of the question state the same fact.
 
-        An answer in plain text counts as one group of all members, unless the question is a page.
+        An answer in plain text counts as the merged text of all members, unless the question is a
+        page, which shows many memories.
         """
         if question.is_page:
             system, build = prompts.PAGE, prompts.page_question
@@ -258,9 +269,10 @@ class RemoteModel(ABC):
         return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
 
     async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
-        """Send the prompt and return the answer, parsed by `read` from its text and cost.
+        """Send the prompt and return the answer, which `read` parses from its text and cost.
 
-        If the server does not enforce schemas, the model may correct an unreadable answer once.
+        If the server does not make answers match the schema, the model may correct one malformed
+        answer.
 
         Raises: ModelError, which also holds the cost of all tries.
         """
@@ -285,7 +297,9 @@ class RemoteModel(ABC):
     async def _tried(self, prompt: Prompt, account: _Account) -> str:
         """Send the prompt, with retries; return the answer's text.
 
-        The cost of each try is added to `account`.
+        Also add the cost of each try to `account`.
+
+        Raises: ModelError.
         """
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
         policy = retry_policy(self._config)
@@ -307,7 +321,7 @@ class RemoteModel(ABC):
 
 
 class RemoteEmbedder(ABC):
-    """An embedder on a server, which receives at most 100 texts in a request."""
+    """An embedder on a server. A request has at most 100 texts."""
 
     def __init__(self, called: Called, config: LLMConfig, fingerprint: str, dim: int) -> None:
         self.called = called
@@ -318,9 +332,9 @@ class RemoteEmbedder(ABC):
 
     @abstractmethod
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text, in order; send one request, without retries.
+        """Send one request, without retries; return one vector per text, in order.
 
-        The vectors need not have length 1.
+        The vectors may have any length.
 
         Raises: ModelError.
         """
