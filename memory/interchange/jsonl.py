@@ -32,7 +32,8 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
 
     `stands_for` has the external ids of the memories that it replaced or was merged from, oldest
-    first. A merged memory has no external id of its own, so it is written with the newest of them.
+    first; they are written under the key `replaces`. A merged memory has no external id itself, so
+    the newest id of `stands_for` is written as its external id.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
     name = memory.external_id or (stands_for[-1] if stands_for else None)
@@ -47,7 +48,7 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
     """Yield one result for each line that is not blank: its memory, or an error.
 
-    Keys that a memory does not have become metadata. An `id` that is not one of our memory ids
+    Keys that are not fields of a memory become metadata. An `id` that is not one of our memory ids
     becomes the `external_id`. A second line with the same id is an error if its content differs.
     With `assume_utc`, a time without a time zone is taken as UTC; otherwise it is an error.
 
@@ -79,11 +80,12 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 
 
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yield what `read_objects` yields, for a file that may not be JSON Lines.
+    """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
 
-    A file of another format gives one error instead of an error for each line.
+    If there are several lines and none is a JSON object, the file has another format: then a single
+    error is raised, and no error is yielded for each line.
 
-    Raises: InputError if the file cannot be read at all, or has several lines and no JSON object.
+    Raises: InputError if the file has another format, or cannot be read at all.
     """
     wrong: list[tuple[int, ValueError]] = []
     lines = read_objects(path)
@@ -100,9 +102,9 @@ def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueE
 
 
 def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError:
-    """Return an error for a file that is not JSON Lines, with a remedy for the format it has.
+    """Return an error for a file that is not JSON Lines; its remedy depends on the file's format.
 
-    `number` and `problem` are those of the first bad line.
+    `number` and `problem` are the number (from 1) and the error of the file's first bad line.
     """
     with open_regular(path) as file:
         begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
@@ -153,8 +155,9 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
     """Return a memory from the fields of one line.
 
-    With `keep_id`, an `id` that is one of our memory ids stays; any other becomes the
-    `external_id`. With `assume_utc`, a time without a time zone is taken as UTC.
+    An `id` becomes the memory's `external_id`; but with `keep_id`, an `id` in the format of our
+    memory ids becomes the memory's id. With `assume_utc`, a time without a time zone is taken as
+    UTC; otherwise it is an error. Keys that are not fields of a memory become metadata.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -189,6 +192,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
     """Yield the number (from 1) of each line that is not blank, and its bytes without the line end.
 
     The bytes are None if the line is too long.
+
+    Raises: InputError if the file cannot be read.
     """
     try:
         with open_regular(path) as file:
@@ -239,11 +244,13 @@ def _integer(digits: str) -> int:
 def _refuse_other_use(
     fields: Mapping[str, Any], memory: Memory, number: int, first_use: dict[str, tuple[int, str]]
 ) -> None:
-    """Check that no earlier line has this line's `id` with another content.
+    """Check that no earlier line of a file has the same `id` as this line, but another content.
 
-    `first_use` has, by id, the number and the content of the first line with it; it is added to.
+    `fields` is this line's JSON object, `memory` the memory read from it, and `number` its number.
+    `first_use` maps each id to the number and the content of the first line with that id; this line
+    is added if its id is new.
 
-    Raises: ValueError.
+    Raises: ValueError if an earlier line has.
     """
     if fields.get("id") is None:
         return
@@ -257,10 +264,10 @@ def _refuse_other_use(
 
 
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
-    """Read the file of MCP's reference memory server; return its rows, and an error per bad line.
+    """Read the file of MCP's reference memory server; return rows, and an error for each bad line.
 
     Each observation becomes a row, whose user is the observation's entity. A relation becomes a
-    link from the first observation of one entity to the first of the other.
+    link from the first observation of one entity to the first observation of the other entity.
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -307,9 +314,10 @@ def _is_entity(line: Mapping[str, Any]) -> bool:
 def _links(
     observed: Mapping[str, Sequence[str]], relations: Iterable[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return, by entity, the links of its first observation.
+    """Return the links that `relations` describe, by the entity from which they start.
 
-    `observed` has the observations by entity. Relations to unknown entities are left out.
+    `observed` has the observations of each entity. A link leads to the first observation of another
+    entity. Relations of unknown entities, and of an entity with itself, are left out.
     """
     links: dict[str, list[dict[str, Any]]] = {}
     for relation in relations:

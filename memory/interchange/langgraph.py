@@ -1,7 +1,6 @@
-"""LangGraph's SqliteStore and PostgresStore: each item becomes a row.
+"""Read and change LangGraph's SqliteStore and PostgresStore; each item of a store is a row.
 
-By default, the user of a row is the item's namespace. Columns are read as the text that the
-database prints, so that they are restored exactly.
+Columns are read as the text that the database prints, so that they can be restored exactly.
 """
 
 from __future__ import annotations
@@ -34,12 +33,21 @@ from memory.models import Vector
 
 _ITEMS, _VECTORS = "store", "store_vectors"
 _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
-"""The columns of an item that only a write of the item changes; LangGraph itself changes others."""
+"""The columns of an item that change only when a program writes the item.
+
+LangGraph changes the other columns, such as the expiry, also when an item is read.
+"""
 _EXPIRY = ("expires_at", "ttl_minutes")
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
-"""The columns of a vector that `Stored.beside` does not hold: its item, its field, its numbers."""
+"""The columns of a vector that identify its item and its field, and hold its numbers.
+
+All other columns of a vector are kept in `Stored.beside`.
+"""
 _VECTOR = "vector of "
-"""This and a field's name are the key in `Stored.beside` of the other columns of its vector."""
+"""A prefix of keys in `Stored.beside`; the name of a field that has a vector follows.
+
+The value of such a key has the columns of that vector that are not in `_OWN_NAMES`.
+"""
 Spot = tuple[str, str]
 """The namespace and the key of an item, which together identify it."""
 Tables = Sqlite | Postgres
@@ -47,7 +55,10 @@ Tables = Sqlite | Postgres
 
 @dataclass(frozen=True)
 class LangGraphStore(ExternalStore):
-    """A LangGraph store: the file of a SqliteStore, or the URL of a PostgresStore's database."""
+    """A LangGraph store, not opened yet.
+
+    `place` is the file of a SqliteStore, or the URL of a PostgresStore's database.
+    """
 
     place: Path | str
     name: str = "langgraph"
@@ -85,7 +96,10 @@ class LangGraphStore(ExternalStore):
 
 
 def langgraph_at(place: str) -> LangGraphStore:
-    """Return the LangGraph store in a SQLite file, or at a PostgreSQL URL; it is not opened yet."""
+    """Return the LangGraph store at `place`, a SQLite file or a PostgreSQL URL, without opening it.
+
+    Nothing checks that it exists.
+    """
     return LangGraphStore(place if is_postgres(place) else Path(place))
 
 
@@ -134,9 +148,9 @@ class _Items(OpenCollection):
             yield from self.tables.run(select, [prefix, *inside])
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return `stored` with its item's value changed so that an import reads it as `row`.
+        """Return a copy of `stored` whose value an import would read as `row`.
 
-        The value keeps its type, text or bytes.
+        A value that the database holds as bytes stays bytes, and text stays text.
         """
         before = self.external.as_read(stored)
         if row.says_the_same(before):
@@ -169,9 +183,10 @@ class _Items(OpenCollection):
         return replace(after, metadata=after.metadata | at, beside=beside)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Return the text of each field that has a vector, by the field's name (a path).
+        """Return the text of each field of an item that has a vector, by the field's name.
 
-        LangGraph itself finds the text at the path. Fields without a text are left out.
+        The name is a path in the item's value, which LangGraph's own function follows. Fields
+        without a text are left out; `reading` is not used.
         """
         if not stored.vectors:
             return {}
@@ -191,7 +206,10 @@ class _Items(OpenCollection):
                     self._change(table, _place(columns) | keys, changes)
 
     def _records(self, row: Stored) -> dict[str, dict[str, Any]]:
-        """Return a row's database columns: those of the item under "", of a vector by its field."""
+        """Return the database columns of a row's item and of each of its vectors.
+
+        The item's columns are under the key "", those of a vector under the name of its field.
+        """
         others = {name: one for name, one in row.beside.items() if not name.startswith(_VECTOR)}
         item = _decoded(row.metadata) | _decoded(others)
         records = {"": item}
@@ -214,7 +232,10 @@ class _Items(OpenCollection):
         self.tables.run(statement, list(columns.values()))
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete items and their vectors; SQLite by default does not delete the vectors itself."""
+        """Delete the items with the ids `names`, and their vectors.
+
+        The vectors are deleted explicitly, since SQLite by default would keep them.
+        """
         tables = [*([_VECTORS] if self.tables.has(_VECTORS) else []), _ITEMS]
         for one in self.stored(names).values():
             for table in tables:
@@ -223,9 +244,9 @@ class _Items(OpenCollection):
 
 
 def _spots(name: str) -> list[Spot]:
-    """Return each namespace and key that a row's id, `NAMESPACE/KEY`, may stand for.
+    """Return each pair of a namespace and a key that a row's id, `NAMESPACE/KEY`, may stand for.
 
-    There is one for each slash, since namespaces and keys may contain slashes too.
+    There is a pair for each slash in the id, since namespaces and keys may contain slashes too.
     """
     cuts = [at for at, sign in enumerate(name) if sign == "/"]
     return [(name[:at], name[at + 1 :]) for at in cuts]
@@ -240,7 +261,10 @@ def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) -> Stored:
-    """Return a row called `name` from the columns of its item and of its vectors."""
+    """Return the row with the id `name`.
+
+    `item` has the database columns of the row's item, `vectors` those of each of its vectors.
+    """
     written = {column: value for column, value in item.items() if column in _WRITTEN}
     beside = {column: value for column, value in item.items() if column not in _WRITTEN}
     numbers: dict[str, Vector] = {}
@@ -270,7 +294,7 @@ def _as_json(value: object) -> object:
 
 
 def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns that `_encoded` wrote, with `{"hex": ...}` as bytes again."""
+    """Undo `_encoded`: return the columns with each value `{"hex": ...}` turned back into bytes."""
     return {
         name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
         for name, value in columns.items()
@@ -280,7 +304,8 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _text_at(value: Any, field: str) -> str | None:
     """Return the text at the path `field` of an item's value; None if there is none.
 
-    If a path finds several texts, LangGraph gives each a vector and appends a number to its field.
+    If a path leads to several texts, LangGraph makes a vector for each of them, and names its field
+    PATH.N, in which N counts the texts from 0. `field` may be such a name.
 
     Raises: InputError if LangGraph is not installed.
     """
@@ -299,10 +324,11 @@ def _text_at(value: Any, field: str) -> str | None:
 
 
 def as_row(item: Mapping[str, Any]) -> ForeignRow:
-    """Return an item as a row, from its database columns.
+    """Return the row for an item, which is given by its database columns.
 
-    The metadata has the fields of the item's value, `namespace`, `key`, `created_at`, and each
-    label of the namespace, the first as `namespace.0`.
+    The row's metadata has the fields of the item's value, `namespace`, `key`, `created_at`, and
+    each label of the namespace: the first is `namespace.0`. `created_at` has the time of the last
+    update, if there was one.
     """
     try:
         value = json.loads(item["value"])
@@ -342,7 +368,10 @@ def _utc(item: Mapping[str, Any]) -> str:
 
 
 def _expiry(at: object) -> datetime | None:
-    """Return a time of expiry from the database; None if it cannot be read. No zone means UTC."""
+    """Return a time of expiry, given as the database holds it, as an aware datetime.
+
+    None if there is none or it cannot be read. A time without a time zone is in UTC.
+    """
     try:
         read = datetime.fromisoformat(str(at))
     except ValueError:

@@ -1,7 +1,8 @@
 """PostgreSQL tables with a pgvector column: mem0's, LangChain's or any other.
 
-As an import reads a row, its metadata are its columns, and the keys of columns that hold a JSON
-object. Columns are read as the text that the database prints, so that they are restored exactly.
+An import reads the columns of a row as metadata; from a column with a JSON object, it reads the
+object's keys. Columns are read as the text that the database prints, so that they can be restored
+exactly.
 """
 
 from __future__ import annotations
@@ -108,10 +109,10 @@ class PgvectorStore(ExternalStore):
 class _Table:
     """The columns of a table, and the condition under which a row belongs to the collection.
 
-    `key` is the primary key's column. `types` has the full type of each other column, such as
-    `vector(384)`, and `kinds` the short one, such as `vector`. `collection` is the id of a
-    LangChain collection, None for any other table. `identity` is the id by which later runs
-    recognise the collection.
+    `sql_name` is the table's name in SQL, `key` the name of the primary key's column. `types` has
+    the full SQL type of each other column by its name, such as `vector(384)`; `kinds` has the short
+    type, such as `vector`. `collection` is the id of a LangChain collection, None for any other
+    table. `identity` is the id by which later runs recognise the collection.
     """
 
     sql_name: str
@@ -123,12 +124,12 @@ class _Table:
 
     @property
     def plain(self) -> list[str]:
-        """The columns that are not derived from the text, without the key."""
+        """The names of the columns that are not derived from the row's text, without the key."""
         return [name for name in self.types if self.kinds[name] not in _OF_THE_TEXT]
 
     @property
     def vectors(self) -> list[str]:
-        """The columns that are derived from the text: vectors and search words."""
+        """The names of the columns that are derived from the row's text: vectors, search words."""
         return [name for name in self.types if self.kinds[name] in _OF_THE_TEXT]
 
     @property
@@ -139,7 +140,11 @@ class _Table:
         )
 
     def select(self, columns: Sequence[str]) -> str:
-        """Return a SELECT of these columns and the key, which ends with the condition `only`."""
+        """Return an SQL query for the key and these columns of the collection's rows.
+
+        It ends with its WHERE condition, so that ` AND ...` may be appended. The parameters in the
+        condition take the values that `only` has.
+        """
         selected = [
             quoted(name)
             if self.types[name] in _PLAIN
@@ -238,10 +243,10 @@ class _TableRows(OpenCollection):
         return Stored(row[_ROW], None, plain, numbers)
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return `stored`, changed so that an import reads it as `row`.
+        """Return a copy of `stored` that an import would read as `row`.
 
-        Each changed key is written where it is already, a column or a key in a JSON column. A new
-        key goes into the first JSON column.
+        A changed key stays in its place: it is either a column, or a key inside a JSON column. A
+        new key goes into the first JSON column.
         """
         before, columns = self.external.as_read(stored), dict(stored.metadata)
         changes = changed_keys(before.metadata, row.metadata)
@@ -264,9 +269,10 @@ class _TableRows(OpenCollection):
         return value if value is None or kind in _PLAIN else self.db.as_written(value, kind)
 
     def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
-        """Return the JSON text of `column` with `values` applied; None as a value removes the key.
+        """Return the JSON object `text` of a column with `values` set in it, as JSON text.
 
-        The database does it, because it keeps each number exactly as it was written.
+        None as a value removes the key. The database sets them, because it keeps each number
+        exactly as it was written.
         """
         gone = [key for key, value in values.items() if value is None]
         new = {key: value for key, value in values.items() if value is not None}
@@ -302,7 +308,7 @@ class _TableRows(OpenCollection):
         )
 
     def _values(self, row: Stored) -> dict[str, Any]:
-        """Return the row's columns in the form in which they are written, by column name."""
+        """Return the row's columns, by name, in the form in which the database takes them."""
         plain = {name: one["json"] if _is_json(one) else one for name, one in row.metadata.items()}
         vectors = {
             name: self.db.vector(vector) if isinstance(vector, np.ndarray) else vector

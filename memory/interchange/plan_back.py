@@ -1,7 +1,7 @@
-"""Plan a write-back: the changes that bring another program's collection to the ledger's state.
+"""Plan a write-back: carry the result of a clean-up over to another program's collection.
 
-Rows were imported from the collection and cleaned up here. Rows whose memories became one memory
-are to become one row; the row that stays is called `kept`.
+The collection's rows were imported as memories, and some of these memories were merged here. Rows
+whose memories became one memory are to become one row; the row that stays is called `kept`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", 
 _IDENTITY = (*_OWNERS, *EXPIRY)
 """Metadata keys that decide which queries find a row, and until when."""
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
-"""Keys that `--across` may name: one row may then stand for rows that differ in them.
+"""Metadata keys that the option `--across` may name.
 
-The user is never one of them.
+One row may then replace rows that differ from it in the named keys. It never replaces rows of
+another user.
 """
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
@@ -39,7 +40,7 @@ _OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
 """The metadata keys that a memory has if it was extracted from a turn here, not imported."""
 
 OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
-"""What earlier write-backs changed: by row id, each change as the row before it and after it."""
+"""The rows that earlier write-backs updated, by row id: each row before and after each update."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Update(RowChange):
     text: str
     """The text after the change; it equals `said` if only the expiry changes."""
     expires_as: ForeignRow | None = None
-    """The row whose expiry it takes over; None if it keeps its own."""
+    """The row whose time of expiry is copied to the changed row; None if none is copied."""
 
     @property
     def new_text(self) -> str | None:
@@ -67,7 +68,7 @@ class Update(RowChange):
 
 @dataclass(frozen=True)
 class Deletion(RowChange):
-    """A planned deletion of a row, for which the row `kept` stands from then on."""
+    """A planned deletion of a row, because the row `kept` replaces it."""
 
     kept: ForeignRow
 
@@ -82,9 +83,9 @@ class LeftAlone:
 
 @dataclass(frozen=True)
 class Staying:
-    """A row that stays although its memory was merged into that of the row `kept`.
+    """A row that is not deleted although its memory and that of the row `kept` became one memory.
 
-    Queries that find this row would not find `kept`, because the two differ in some keys.
+    Queries that find `row` would not find `kept`, because the two differ in some metadata keys.
     """
 
     row: ForeignRow
@@ -95,13 +96,20 @@ class Staying:
 
 @dataclass(frozen=True)
 class WriteBackPlan:
-    """The planned changes of a collection, row by row, and the rows that are not changed."""
+    """The changes that a write-back is to make in a collection, and the rows that it leaves alone.
+
+    `left_alone` has the rows that should be changed but cannot be; `staying` has the rows that are
+    needed although their memories were merged.
+    """
 
     updates: tuple[Update, ...]
     deletions: tuple[Deletion, ...]
     left_alone: tuple[LeftAlone, ...]
     unknown: int
-    """The number of other rows: not imported as they are now, or forgotten since the import."""
+    """The number of all other rows that are not considered.
+
+    They were not imported as they are now, or their memories were forgotten after the import.
+    """
     staying: tuple[Staying, ...] = ()
 
     @property
@@ -111,14 +119,14 @@ class WriteBackPlan:
 
     @property
     def looked_at(self) -> dict[str, ForeignRow]:
-        """By id, the rows that change and the rows whose expiry one of them takes over."""
+        """The rows that the plan changes, and the rows whose time of expiry it copies, by id."""
         lenders = (one.expires_as for one in self.updates if one.expires_as)
         return {row.id: row for row in (*(one.row for one in self.changes), *lenders)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
-        """Return the plan without changes of the rows `ids`, which are left alone because of `why`.
+        """Return a plan that leaves the rows with these ids alone, for the reason `why`.
 
-        A row is not deleted either if one of these rows would stand for it.
+        A row that one of these rows was to replace is left alone too, not deleted.
         """
         gone = set(ids)
         named = [LeftAlone(one.row.id, why) for one in self.changes if one.row.id in gone]
@@ -146,7 +154,7 @@ class _Known:
     arrived_as: str
     """The id of the memory that the row became when it was imported."""
     alive: Memory
-    """The live memory that stands for it now; the same one, or its successor."""
+    """The live memory that stands for the row now: the memory it became, or its successor."""
     seen: dict[str, str]
     """The row's values of the keys that decide which queries find it, and until when."""
 
@@ -158,13 +166,14 @@ def plan_write_back(
     across: Collection[str] = (),
     own_work: OwnWork | None = None,
 ) -> WriteBackPlan:
-    """Plan one row for all rows whose memories became one memory; leave all other rows alone.
+    """Plan how rows whose memories became one memory become one row; leave all other rows alone.
 
-    `rows` are the collection's rows as they are now, `reading` how they were read at the import.
-    Only rows that are still as imported are considered: a row is recognised by its id, user, time
-    and text, and all its values are compared with the memory that it became. A row that an earlier
-    write-back changed (`own_work`) counts as the row that it was before. A row stands for rows that
-    differ from it in an owner or an expiry only if `across` names the key.
+    `rows`: all rows of the collection as they are now. `reading`: how they were read at the import.
+    `across`: keys of an owner or an expiry; a row may replace another row only if the two agree in
+    all such keys that are not named here. `own_work`: updates by earlier write-backs; a row that
+    they updated is treated as it was before them. Only rows that are still as they were imported
+    are considered: a row is recognised by its id, user, time and text, and then all its values are
+    compared with the memory that it became.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -180,7 +189,8 @@ def _plan_of(
 ) -> WriteBackPlan:
     """Plan the changes of each group of rows whose memories became one memory.
 
-    `changed` and `unknown` are not used here, only put into the plan.
+    `across`: metadata keys in which a row may differ from the row that replaces it. `changed` and
+    `unknown` are copied into the plan, as its `left_alone` and `unknown`.
     """
     groups: dict[str, list[_Known]] = {}
     for one in known:
@@ -206,7 +216,8 @@ def _plan_of(
 def _updates(kept: _Known, part: Sequence[_Known]) -> Iterator[Update]:
     """Yield the update of the row `kept`, if it needs one.
 
-    It gets the live memory's text and the latest expiry of the rows in `part`.
+    The row gets the live memory's text, and the latest expiry of the rows in `part`: `kept` and the
+    rows that it replaces.
     """
     text, lender = kept.alive.content, max(part, key=_expiry)
     lends = _expiry(lender) > _expiry(kept)
@@ -219,9 +230,10 @@ def _deletion(one: _Known, kept: _Known) -> Deletion:
 
 
 def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
-    """Split a group into parts of rows that the same queries find.
+    """Split a group into parts, so that the same queries find all rows of a part.
 
-    Rows of a part have equal values of the keys that matter, except of those in `across`.
+    Rows of a part have equal values of the keys by which queries filter; keys in `across` are
+    ignored.
     """
     parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
     for one in group:
@@ -231,10 +243,11 @@ def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
-    """Yield each row with another row of `part` that states all it says; with None if it must stay.
+    """Yield each row of `part` with a row of `part` that can replace it, or None if it must stay.
 
-    These rows keep their texts. A new text would make one of them an exact copy of the row that the
-    whole group keeps.
+    A row can replace another row if its text states everything that the other text states. Texts
+    are not changed here: the merged text belongs to the row that the whole group keeps, and a
+    second row with it would be an exact copy.
     """
     staying: list[_Known] = []
     for one in sorted(part, key=_worth, reverse=True):
@@ -250,7 +263,10 @@ def _states_all(other: _Known, one: _Known) -> bool:
 
 
 def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
-    """Return the keys in which two rows differ, of those that decide which queries find them."""
+    """Return the keys in which two rows differ, among those that decide which queries find a row.
+
+    If the rows differ, the queries that find `one` may not find `kept`.
+    """
     return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
         name for name in kept.seen if name not in one.seen
     )
@@ -284,9 +300,10 @@ def _known(
 
 
 def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
-    """Return, for each memory in `names` (ids), the live memory that stands for it now.
+    """Return the live memory that stands now for each of the memories with the ids `names`.
 
-    Ids for which no live memory stands are left out.
+    The result maps each of these ids to a live memory: the same one, or its live successor. Ids
+    without such a memory are left out.
     """
     alive = reader.memories.living_ids(names)
     rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
@@ -296,9 +313,11 @@ def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
 def _as_imported(
     rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
 ) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
-    """Yield each row with the memory that it is now, and the memory that it was at its import.
+    """Yield each row with two memories that are read from it.
 
-    Rows that cannot be read are left out, as they were at the import.
+    The first is read from the row as it is now. The second is read from the row as it was before
+    earlier write-backs updated it (`own_work`); the two are the same if no write-back did.
+    Rows that cannot be read as memories are left out, as an import leaves them out.
     """
     for row in rows:
         before = _before_own_work(row, own_work)
@@ -310,7 +329,7 @@ def _as_imported(
 
 
 def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
-    """Return the row as it was before earlier write-backs changed it; unchanged if none did."""
+    """Return the row as it was before earlier write-backs updated it; `row` itself if none did."""
     todo = list(own_work.get(row.id, ()))
     found = row
     while step := next((one for one in todo if one[1].says_the_same(found)), None):
@@ -320,12 +339,15 @@ def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
 
 
 def _is_as(arrived: Memory, memory: Memory) -> bool:
-    """Return whether all fields of two memories that a row can change are equal."""
+    """Return whether two memories are equal in all fields that are read from a row."""
     return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
 
 
 def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
-    """Return the row's values of the keys that decide which queries find it, and until when."""
+    """Return the row's values of the keys that decide which queries find it, and until when.
+
+    The key of the user that `reading` names is returned as `user`.
+    """
     keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
     if reading.user_key in seen:
@@ -343,10 +365,10 @@ def _kept(group: Sequence[_Known]) -> _Known:
 
 
 def _worth(one: _Known) -> tuple[bool, bool, datetime]:
-    """Return a sort key; the row with the greatest one is kept.
+    """Return a sort key for rows; the row with the greatest key is the one to keep.
 
-    It says whether the row has the live memory's text, whether it became that memory at the import,
-    and how new it is.
+    The key says whether the row has the live memory's text, whether it became the live memory at
+    its import, and how new it is.
     """
     same = one.memory.content == one.alive.content
     return same, one.arrived_as == one.alive.id, one.memory.timestamp
@@ -361,7 +383,11 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def _moment(given: str) -> datetime:
-    """Return the time that a row's value gives; as in mem0, what cannot be read means never."""
+    """Return the time of expiry that is `given` as a number or as text.
+
+    A value that cannot be read means that the row never expires, as in mem0; the latest possible
+    time is returned for it.
+    """
     for form in (float, str):
         try:
             return datetime.fromisoformat(moment(form(given), assume_utc=True))
@@ -378,9 +404,10 @@ def plan_changes(
 ) -> WriteBackPlan:
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
-    Rows are named by the ids that the import gave (`external_id`). `across` is as in
-    `plan_write_back`. `rows` has the texts that the store holds now, by id, if they are known: a
-    row that is missing there, or has another text, is left out.
+    Rows are named by the ids that they had in the imported file (`external_id`). `across`: metadata
+    keys in which a row may differ from the row that replaces it. `rows`: the texts that the store
+    holds now, by row id, if they are known; a row that is missing there, or has another text than
+    at its import, is left out.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()
@@ -409,8 +436,8 @@ def _is_imported(memory: Memory, rows: Mapping[str, str] | None) -> bool:
 def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     """Return the plan's changes as JSON lines, updates first.
 
-    An update has the row's id, new text and all its metadata; a deletion has the id and a reason.
-    `now` becomes the time of the last update.
+    An update has the row's id, its text and all its metadata; a deletion has the id and a reason.
+    In a row that gets a new text, the time of the last update becomes `now`.
     """
     lines = []
     for one in plan.updates:
@@ -423,9 +450,10 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:
-    """Return the JSON lines that undo the lines of `change_lines`.
+    """Return JSON lines that undo the plan's changes, after another program has applied them.
 
-    Each is an update with the old text and metadata; an update of a deleted row has to add it.
+    Each line is an update of a row with its old text and metadata. If the row was deleted, the
+    program that applies the line has to add the row.
     """
     return [_update_line(one, one.said, one.row.metadata) for one in plan.changes]
 
