@@ -1,4 +1,4 @@
-"""Audit a whole store, import another one, and write the cleaned store back there."""
+"""Audit a whole store, import another program's store, and write cleaned memories back to it."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The plan of a clean-up, and what could not be read from the source."""
+    """The plan of a clean-up, and the problems with reading the source."""
 
     report: DeduplicationReport
     left_out: tuple[InputError, ...] = ()
-    """The problem of each memory that could not be read."""
+    """One error for each memory that could not be read."""
     notes: tuple[str, ...] = ()
     """Messages about other data that was not read, and advice; one line each."""
 
@@ -94,7 +94,7 @@ class ImportReport:
     without_vector: int
     """Number of texts in the store without a vector; `memory-dedup doctor --fix` makes them."""
     left_out: tuple[InputError, ...]
-    """The problem of each memory that could not be read."""
+    """One error for each memory that could not be read."""
     notes: tuple[str, ...]
     model: str = ""
     usage: Usage = NO_USAGE
@@ -115,8 +115,9 @@ async def audit(
 
     A source is copied to a temporary folder first. `config`: a configuration or the path of its
     file; `settings` override single values of it. `groups`: the greatest number of groups in the
-    report (default: all). `user`: report only this user's groups. `on_progress` receives how many
-    texts are compared, and how many there are.
+    report (default: all). `user`: report only groups of this user. `model`: your own model
+    (default: the configured one). `on_progress` is called with the number of texts compared and the
+    number of all texts.
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -145,7 +146,10 @@ async def _planned(
     model: LanguageModel | None,
     on_progress: Progress | None,
 ) -> Audit:
-    """Open the existing store for reading, plan a clean-up, and close it."""
+    """Open the existing store for reading, plan a clean-up, and close the store; return the plan.
+
+    `chosen`: selects the groups that the report lists.
+    """
     store = await in_thread(read_store, config)
     try:
         return await audit_store(store, config, chosen, on_progress, model)
@@ -160,10 +164,11 @@ async def audit_store(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> Audit:
-    """Plan a clean-up of an open store; `chosen` selects the groups that the report lists.
+    """Plan a clean-up of an open store; change nothing.
 
-    `model`: your own model (default: the configured one). `on_progress` receives how many texts are
-    compared, and how many there are.
+    `chosen`: selects the groups that the report lists. `model`: your own model (default: the
+    configured one). `on_progress` is called with the number of texts compared and the number of all
+    texts.
     """
     async with aclosing(build_model(config, model)) as language:
         return await build_deduplicator(store, config, language).audit(chosen, on_progress)
@@ -181,10 +186,10 @@ async def import_memories(
 ) -> ImportReport:
     """Import memories into the configured store, through the deduplicator or, if `raw`, unchanged.
 
-    Memories that were imported before are not added again. `config`: a configuration or the path of
-    its file; `settings` override single values of it. `max_calls`: the greatest number of the
-    model's calls. `model`: your own model (default: the configured one). `on_progress` receives how
-    many memories are done, and how many there are.
+    Memories that were imported before are not added twice. `config`: a configuration or the path of
+    its file; `settings` override single values of it. `max_calls`: the greatest number of calls of
+    the model. `model`: your own model (default: the configured one). `on_progress` is called with
+    the number of memories that are done and the number of all memories.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -205,7 +210,8 @@ async def import_memories(
 def import_raw(store: MemoryStore, brought: Brought, on_progress: Progress | None) -> ImportReport:
     """Store memories unchanged, in batches, without looking for near-copies.
 
-    `on_progress` receives how many memories are done, and how many there are.
+    `brought`: the memories that were read from the source. `on_progress` is called with the number
+    of memories that are done and the number of all memories.
     """
     memories, before = brought.memories, store.counts()
     added = done = 0
@@ -225,10 +231,11 @@ async def import_deduplicated(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> ImportReport:
-    """Import memories into an open store through the deduplicator, recorded under a new run.
+    """Import memories into an open store through the deduplicator.
 
-    `model`: your own model (default: the configured one). `on_progress` receives how many memories
-    are done, and how many there are.
+    The decisions are recorded under the identifier of a new run. `brought`: the memories that were
+    read from the source. `model`: your own model (default: the configured one). `on_progress` is
+    called with the number of memories that are done and the number of all memories.
     """
     before = store.counts()
     async with aclosing(build_model(config, model)) as language:
@@ -273,7 +280,10 @@ def _imported(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan of a write-back, and what was written: nothing, if the plan was not approved."""
+    """The plan of a write-back, and what was written: nothing, if the plan was not approved.
+
+    `updated` and `deleted` are the numbers of rows that were updated and deleted.
+    """
 
     plan: WriteBackPlan
     updated: int = 0
@@ -281,15 +291,15 @@ class WriteBackReport:
     changed_meanwhile: tuple[LeftAlone, ...] = ()
     """Rows in the plan that another program changed before they could be written."""
     undo_files: tuple[Path, ...] = ()
-    """The files for `undo_write_back`; undo the last one first."""
+    """The files for `undo_write_back`. If there are two, undo the last one first."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedWriteBack:
-    """The changes planned for another program's collection; `write` carries them out.
+    """The changes that are planned for another program's collection; `write` makes them.
 
-    If an earlier write-back to the collection was killed, `write` also finishes that one.
+    If an earlier write-back to the collection was killed before its end, `write` finishes it too.
     """
 
     theirs: ExternalStore
@@ -305,10 +315,11 @@ class PlannedWriteBack:
     def write(
         self, undo_file: Path | None = None, on_progress: Progress | None = None
     ) -> WriteBackReport:
-        """Save the rows' present state in the undo file, then change the collection.
+        """Save the present state of the rows in the undo file, then change the collection.
 
-        The undo file must not exist yet (default: `COLLECTION.undo-N.jsonl` in the working
-        directory). `on_progress` receives how many rows are written, and how many there are.
+        `undo_file` must not exist yet (default: `COLLECTION.undo-N.jsonl` in the working
+        directory). `on_progress` is called with the number of rows written and the number of all
+        rows to write.
 
         Raises: InputError. If the undo file cannot be written, the collection is not changed.
         """
@@ -336,7 +347,7 @@ class PlannedWriteBack:
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
         """Record in the ledger that a write-back with this undo file was begun or finished.
 
-        Later runs recognise by the file which rows it wrote.
+        A later write-back reads the file to recognise the rows that this one wrote.
         """
         with open_existing_ledger(self._config) as ledger:
             note_run(ledger, self._collection_id, WriteBackRun(undo_file.absolute(), finished))
@@ -345,10 +356,11 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Plan what to change in a collection that was imported into the store; write nothing.
+    """Plan what to change in a collection that was imported into the store; change nothing.
 
-    `across`: keys, such as `run_id`, in which rows may differ and still be replaced by one row.
-    `embedder`: a factory, as `package.module:factory`, of the embedder for merged texts.
+    `target`: the collection. `across`: keys, such as `run_id`, in which rows may differ and still
+    be replaced by one row. `embedder`: makes the vectors of merged texts; a factory, as
+    `package.module:factory` (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.
     """
@@ -390,10 +402,13 @@ def write_back(
 ) -> WriteBackReport:
     """Write the cleaned memories back to the store they came from, if `approve` accepts the plan.
 
-    Rows that another row now stands for are deleted, and rows with a merged text are updated, but
-    only if they have not changed since the import. Their old state is saved in the undo file
-    (default: `COLLECTION.undo-N.jsonl` in the working directory). `across`, `embedder`: as for
-    `compare`. `on_progress` receives how many rows are written, and how many there are.
+    Rows that are replaced by another row are deleted, and rows with a merged text are updated, but
+    only rows that have not changed since the import. The old state of these rows is saved in
+    `undo_file` (default: `COLLECTION.undo-N.jsonl` in the working directory). `across`: keys, such
+    as `run_id`, in which rows may differ and still be replaced by one row. `embedder`: makes the
+    vectors of merged texts; a factory, as `package.module:factory` (default: the configured
+    embedder). `on_progress` is called with the number of rows written and the number of all rows to
+    write.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -409,10 +424,10 @@ def undo_write_back(
     moved_to: str | None = None,
     on_progress: Progress | None = None,
 ) -> TakenBack:
-    """Restore the rows saved in an undo file, except rows that have changed since.
+    """Restore the rows saved in an undo file, except rows that have changed since the write-back.
 
-    `moved_to`: the new address of the store, if it has moved. `on_progress` receives how many rows
-    are done, and how many there are.
+    `moved_to`: the new address of the store, if it has moved. `on_progress` is called with the
+    number of rows that are done and the number of all rows.
 
     Raises: InputError.
     """
@@ -425,9 +440,10 @@ def undo_write_back(
 def checked_across(across: Sequence[str]) -> Sequence[str]:
     """Return the keys unchanged, after a check that each of them is in `ACROSS`.
 
-    These are keys, such as `run_id`, in which rows may differ and still be replaced by one row.
+    `ACROSS` lists the keys, such as `run_id`, in which rows may differ and still be replaced by one
+    row.
 
-    Raises: WrongArgument if one of them is not in `ACROSS`.
+    Raises: WrongArgument if a key is not in `ACROSS`.
     """
     for name in across:
         if name not in ACROSS:
@@ -447,7 +463,7 @@ def _with_namespaces(
     """Choose the namespaces of a LangGraph store, if an older import did not record its choice.
 
     Return the settings for reading the store, with the chosen namespaces, and a note about the
-    others.
+    namespaces that were not chosen. For other stores, return `reading` unchanged and no note.
     """
     if theirs.kind != "langgraph" or reading.namespaces is not None:
         return reading, []
@@ -457,9 +473,10 @@ def _with_namespaces(
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """Return the `embed` function of the given embedder, else of the configured one.
+    """Return, in a list, the `embed` function of the given embedder or else of the configured one.
 
-    The list is empty if the configured one cannot be made, for example because its key is missing.
+    `given`: a factory, as `package.module:factory`. The list is empty if the configured embedder
+    cannot be made, for example because its key is missing.
     """
     if given is not None:
         return [embedder_from(config, given).embed]

@@ -62,7 +62,7 @@ class Source:
     langgraph: str | None = None
     mcp_memory: Path | str | None = None
     namespaces: tuple[str, ...] = ()
-    """Namespaces of LangGraph to read; by default those that seem to hold memories."""
+    """Namespaces of LangGraph to read; by default the namespaces that seem to hold memories."""
     file: Path | str | None = None
     """A file in JSON Lines, as `memory-dedup export` writes it."""
 
@@ -74,7 +74,7 @@ class Source:
 
     @property
     def collections(self) -> dict[Kind, str | None]:
-        """Return where the given store is, by kind of store; None for kinds that are not given.
+        """Return the folder or address of each kind of store; None for kinds that are not given.
 
         Only kinds of stores that have named collections are included.
         """
@@ -86,9 +86,12 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the given collection, and its folder or address as messages show it.
+        """Return the given collection, and the folder or address to show in messages.
 
-        Raises: InputError unless exactly one store with collections is given; mem0 counts as one.
+        The collection is not read yet.
+
+        Raises: InputError unless exactly one store is given, of a kind that has collections, or of
+        mem0.
         """
         named = [(kind, place) for kind, place in self.collections.items() if place is not None]
         default = "memories"
@@ -108,20 +111,20 @@ class Brought:
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
-    """The problem of each memory that could not be read."""
+    """One error for each memory that could not be read."""
     notes: tuple[str, ...] = ()
     """Messages about other data that was not read, and advice; one line each."""
     collection_id: str | None = None
     """The lasting identifier of the collection; None if it cannot be written back to."""
     reading: Reading | None = None
-    """How the collection was read, which a write-back must know; None if there is no collection."""
+    """How the collection was read, for a later write-back; None if there is no collection."""
 
 
 def read_source(source: Source, config: Config) -> Brought:
-    """Read all memories of a store or a file.
+    """Read all memories of another program's store or of a file.
 
-    If users have memories of several agents, which might be merged, a note in the result gives
-    advice.
+    If users have memories of several agents, which might be merged, a note in the result says how
+    to prevent this.
 
     Raises: InputError if the source cannot be read.
     """
@@ -137,7 +140,10 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate memories from problems; links between the memories then use our own ids."""
+    """Separate the items into memories and errors.
+
+    Links between the memories are changed from the other program's ids to our own ids.
+    """
     memories: list[Memory] = []
     problems: list[InputError] = []
     for item in items:
@@ -149,10 +155,10 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Return a note on the namespaces that are left out, with their sizes; empty if there are none.
+    """Return a note about namespaces that are not read, as a list; empty if `left` is empty.
 
-    `left`: the number of rows by namespace. `by_choice`: whether the user chose namespaces; if not,
-    the note explains why these are left out, and how to include one.
+    `left`: the number of rows by namespace. `by_choice`: whether the user chose the namespaces to
+    read; if not, the note explains why the others are left out, and how to include one of them.
     """
     if not left:
         return []
@@ -210,7 +216,9 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
 
 
 def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
-    """Return the collection `name` of a kind of store, at a folder or address; do not read it yet.
+    """Return the collection `name` of another program's store, without reading it.
+
+    `kind`: the kind of store. `place`: its folder or address.
 
     Raises: InputError if the address is not valid.
     """
@@ -226,7 +234,9 @@ def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
 
 
 def mem0_store(place: str) -> tuple[Kind, str]:
-    """Return the kind of store in which mem0 keeps its memories, and its folder or address.
+    """Return the kind of store in which mem0 keeps its memories, and the folder or address of it.
+
+    `place`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
 
     Raises: InputError if the folder does not hold exactly one such store.
     """
@@ -239,9 +249,9 @@ def mem0_store(place: str) -> tuple[Kind, str]:
 
 
 def _chroma_place(given: str) -> Path | ChromaServer:
-    """Return the folder of a Chroma store, or the server at `http://HOST:PORT`.
+    """Return `given` as the folder of a Chroma store or, if it begins with "http", as a server.
 
-    Raises: InputError if the address is not valid.
+    Raises: InputError if the address of the server is not of the form `http://HOST:PORT`.
     """
     if not given.startswith(("http://", "https://")):
         return Path(given)

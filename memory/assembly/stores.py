@@ -1,7 +1,7 @@
 """Open a store or only its ledger, and build the configured embedder and language model.
 
-Other packages are imported whole; what is in them loads when it is used, so that commands start
-fast.
+The packages that are imported here load their parts only when these are used, so that commands
+start fast.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def open_store(
 ) -> MemoryStore:
     """Open the configured store; create it if it does not exist.
 
-    `embedder`: replaces the configured one. `index`: opens another vector index in place of Chroma.
-    An index is only used for a user whose vectors need more than `memory.search.vectors_mb` of RAM.
+    `embedder`: replaces the configured embedder. `index`: opens another vector index in place of
+    Chroma. An index is only used for a user whose vectors need more than `memory.search.vectors_mb`
+    of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
@@ -61,9 +62,10 @@ def open_store(
 
 
 def open_existing_store(config: Config) -> MemoryStore:
-    """Open the configured store, and create nothing.
+    """Open the configured store if it exists; create nothing.
 
-    Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch.
+    Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch if another embedder
+    made the store's vectors.
     """
     open_existing_ledger(config).close()
     return open_store(config)
@@ -72,17 +74,18 @@ def open_existing_store(config: Config) -> MemoryStore:
 def read_store(config: Config) -> MemoryStore:
     """Open the existing store for reading only: nothing on disk changes, and Chroma stays closed.
 
-    Raises: LedgerMissing, LedgerOutdated, LedgerError, EmbedderMismatch.
+    Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError;
+    EmbedderMismatch if another embedder made the store's vectors.
     """
     return _store(read_ledger(config), config, open_index=None)
 
 
 @contextlib.contextmanager
 def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
-    """Yield the store, and why its use is limited (empty if it is not). No memory is changed.
+    """Yield the store, and the reason why its use is limited (empty if it is not).
 
-    If an earlier version wrote the ledger, an upgraded copy is read, and deleted afterwards. If the
-    ledger cannot be written, it is opened for reading only.
+    No memory is changed. If an earlier version wrote the ledger, an upgraded copy is used, and
+    deleted afterwards. If the ledger cannot be written, it is opened for reading only.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -106,9 +109,10 @@ def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
 
 
 def open_ledger(config: Config) -> Ledger:
-    """Open the ledger alone; create it if it does not exist, and upgrade it if it is older.
+    """Open the ledger without the rest of the store; create or upgrade it if necessary.
 
-    The embedder that made its vectors is not checked.
+    It is upgraded if an earlier version wrote it; a copy of the old ledger is kept. The embedder
+    that made its vectors is not checked.
 
     Raises: LedgerError.
     """
@@ -122,7 +126,9 @@ def open_ledger(config: Config) -> Ledger:
 
 
 def open_existing_ledger(config: Config) -> Ledger:
-    """Open the ledger alone, upgrade it if it is older, and create nothing.
+    """Open the ledger, if it exists, without the rest of the store; create nothing.
+
+    It is upgraded if an earlier version wrote it; a copy of the old ledger is kept.
 
     Raises: LedgerMissing if there is no ledger; LedgerError.
     """
@@ -132,9 +138,9 @@ def open_existing_ledger(config: Config) -> Ledger:
 
 
 def upgrade_ledger(config: Config) -> Path | None:
-    """Upgrade the ledger to this version; return the path of a copy of the old one.
+    """Upgrade the ledger to this version; return the path of a copy of the old ledger.
 
-    Return None, and change nothing, if it already is of this version.
+    Return None, and change nothing, if the ledger already is of this version.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -142,7 +148,7 @@ def upgrade_ledger(config: Config) -> Path | None:
 
 
 def read_ledger(config: Config) -> Ledger:
-    """Open the existing ledger alone, for reading only.
+    """Open the existing ledger, without the rest of the store, for reading only.
 
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote it; LedgerError.
     """
@@ -199,8 +205,8 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
     """Return the language model to use.
 
-    That is `own`, else the configured model, else Gemini if its key is set, else the offline model.
-    All but the offline model are wrapped in a circuit breaker.
+    It is `own`, your own model, if given; else the configured model; else Gemini if its key is set;
+    else the offline model. All but the offline model are wrapped in a circuit breaker.
 
     Raises: ConfigError if a key or a library is missing, or if your own model cannot be made.
     """
@@ -219,7 +225,8 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
     """Return the model, wrapped so that its failures become errors of this package.
 
-    Models of this package are returned unchanged.
+    The offline model, and models that are wrapped already or come from a provider of this package,
+    are returned unchanged.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -255,7 +262,7 @@ def _openai_model(config: Config) -> LanguageModel:
 
 
 def build_embedder(config: Config) -> Embedder:
-    """Return the configured embedder. A local one loads its model at the first use.
+    """Return the configured embedder. An embedder on this machine loads its model at the first use.
 
     Raises: ConfigError if a key or a library is missing, or if your own embedder cannot be made.
     """
@@ -299,7 +306,8 @@ def _openai_embedder(config: Config, setting: str) -> Embedder:
 def build_scale(config: Config, embedder: Embedder) -> Scale:
     """Return the curve that converts the embedder's cosine into a similarity from 0 to 1.
 
-    If thresholds were set without a scale, log a warning: they are compared with the plain cosine.
+    Also log a warning if thresholds were configured without a scale: they are then compared with
+    the plain cosine.
     """
     if config.memory.thresholds_without_scale:
         logger.warning(PLAIN_THRESHOLDS)
@@ -312,8 +320,8 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
 def _call_factory(config: Config, setting: str, provider: str) -> Any:
     """Call a factory, given as `package.module:factory`, and return what it makes.
 
-    It receives the configuration if it takes an argument. `setting`: the setting or option that
-    names it, for error messages.
+    The factory receives the configuration if it takes an argument. `setting`: the setting or option
+    that names the factory, for error messages.
 
     Raises: ConfigError if the factory fails.
     """
@@ -346,7 +354,8 @@ def _gemini_key(config: Config, setting: str) -> SecretStr:
 def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
     """Return the server at `base_url`, else at the address in OPENAI_BASE_URL, else OpenAI's own.
 
-    Only OpenAI's own server needs a key. `setting`: the setting that needs the server.
+    Only OpenAI's own server needs a key. `setting`: the setting that needs the server, for error
+    messages.
 
     Raises: ConfigError if the address is not valid, or if OpenAI's key is missing.
     """
@@ -365,9 +374,10 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
 @contextlib.contextmanager
 def installed(extra: str, setting: str) -> Iterator[None]:
-    """Run the block; if it cannot import a library, report which extra of this package to install.
+    """Run the block; if a library cannot be imported, raise an error that says how to install it.
 
-    `extra`: the extra that includes the library. `setting`: the setting that needs it.
+    `extra`: the extra of this package that includes the library. `setting`: the setting that needs
+    the library.
 
     Raises: ConfigError if the library is not installed.
     """

@@ -1,6 +1,6 @@
 """Build the systems on a store and a model: deduplicator, review, chatbot, agent.
 
-Other packages are imported whole; what is in them loads when it is used.
+The packages that are imported here load their parts only when these are used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _DASK_S = 10
 """Seconds to wait for an answer of a Dask scheduler."""
 _WORKSPACE = "workspace"
-"""The key under which the ledger stores the folder of a server's Markdown files."""
+"""The key under which the ledger stores the folder of the agent's Markdown files."""
 
 
 def build_deduplicator(
@@ -41,7 +41,7 @@ def build_deduplicator(
     """Build a deduplicator for an open store.
 
     `model` may be your own object: an exception that it raises counts as a failed call. `executor`:
-    an executor on which a batch searches for pairs and plans groups; None: this process does.
+    a batch searches for pairs and plans groups on it; if it is None, this process does so.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -59,7 +59,10 @@ def build_deduplicator(
 
 
 def build_answers(store: MemoryStore, config: Config) -> Answers:
-    """Build the object that applies a person's answers; it records them under a new run."""
+    """Build the object that applies the answers of a person in a review.
+
+    It records the decisions under the identifier of a new run.
+    """
     return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
@@ -68,7 +71,7 @@ def build_review(
 ) -> Review:
     """Build a review, in which a person decides about groups of near-copies.
 
-    The offline judge always proposes a decision, `model` only on request. `blind`: hide
+    The offline judge proposes a decision about each group, `model` only on request. `blind`: hide
     similarities and the plan from the person.
     """
     rules, model = config.memory.rules, guarded(model, config)
@@ -91,7 +94,9 @@ def build_review(
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
     """Build the object that stores a chatbot's turns and extracts memories from them.
 
-    `model`: as for `build_deduplicator`.
+    `model` may be your own object: an exception that it raises counts as a failed call.
+
+    Raises: ConfigError if your own object lacks a required attribute.
     """
     model = guarded(model, config)
     return _extractor(store, config, model, build_deduplicator(store, config, model))
@@ -122,8 +127,8 @@ def open_chat_memory(
     Use it with `async with`, which closes the store and the model too. `config`: a configuration or
     the path of its file (default: ./config.yaml if it is a file of this program, else the default
     settings). `settings` override single values, such as `data_dir="..."` or `llm_model="..."`.
-    `model` and `embedder`: your own objects. Commands such as `memory-dedup` use the same ones only
-    if the configuration names them.
+    `model` and `embedder`: your own objects; `memory-dedup` and other commands use them only if the
+    configuration names them.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -152,8 +157,8 @@ def build_chat_memory(
 ) -> ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted` receives each result of the background extraction, in its thread. `release` is
-    awaited when the memory is closed.
+    `on_extracted`: called with each result of the background extraction, in the thread that
+    extracts. `release`: awaited when the memory is closed.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -171,9 +176,10 @@ def build_chat_memory(
 def build_tools(
     store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
 ) -> AgentTools:
-    """Build the agent's tools; `observers` are functions called with each saved memory.
+    """Build the agent's tools.
 
-    They are not called for a memory that was rejected as a duplicate.
+    `observers`: functions that are called with each saved memory, but not with a memory that was
+    rejected as a duplicate.
 
     Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """
@@ -191,7 +197,7 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
     """Return the Markdown files that mirror the memories; None if no folder is known for them.
 
     The folder is the configured one. If none is configured and `ledger` is given, it is the folder
-    that the last server recorded in the ledger.
+    that `keep_workspace` recorded in the ledger.
     """
     folder = config.agent.workspace_dir
     if folder is None and ledger is not None:
@@ -203,10 +209,10 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Record the configured folder of Markdown files, so that every command can update these files.
+    """Record the configured folder of Markdown files in the ledger, and clean these files.
 
-    Also remove from them memories that were forgotten by a process that was killed before it could
-    do so.
+    Every command can then find and update the files. Memories that were forgotten are removed from
+    the files, in case a process was killed before it could do so.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:
@@ -219,10 +225,10 @@ def keep_workspace(config: Config, ledger: Ledger) -> None:
 
 @contextlib.contextmanager
 def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
-    """Yield an executor, and shut it down at the end; None if neither argument is given.
+    """Yield an executor for parallel work, and shut it down at the end.
 
     `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler,
-    which is used instead of processes if both are given.
+    which is used instead of processes if both are given. Yield None if neither is given.
 
     Raises: InputError if Dask is not installed, or no scheduler answers.
     """
