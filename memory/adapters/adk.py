@@ -38,7 +38,7 @@ _USER = "user"
 """The author of events that come from the user and not from an agent."""
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
-"""The key in a ledger's metadata for the name of its only app. Used if `ledger_url` is set."""
+"""The ledger's metadata key for the name of its only app; used if `ledger_url` is set."""
 
 
 class DedupMemoryService(BaseMemoryService):

@@ -79,8 +79,8 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """Store the run's messages; memories are extracted from them in the background.
 
-        A message is stored only once, even if the run is repeated. It is recognised by its session,
-        its number in the session and its text.
+        A message is skipped if a message with the same session, number in the session and text is
+        already stored.
 
         Raises: LedgerError if the messages could not be stored; none of them is stored then.
         """

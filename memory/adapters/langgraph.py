@@ -97,7 +97,7 @@ class DedupStore(BaseStore):
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
         self._matched = False
-        """Whether the warning is no longer needed: a value had such a field, or it was logged."""
+        """Whether `_warn_of_fields` is done: a value had a configured field, or it has warned."""
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
@@ -473,7 +473,7 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 def _live_memories(
     reader: Reader, places: Sequence[ItemPlace]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings between ids: from memories to live memories, and from these to text keys.
+    """Return two mappings: memory id to live memory id, and live memory id to text key.
 
     The first one maps the memory of each item to the live memory that stands for it, which may be
     the memory itself. It leaves out memories that no live memory stands for. A text key identifies

@@ -100,8 +100,8 @@ class DedupMemoryStore(MemoryStore):
     ) -> None:
         """Extract memories from what the user says in these messages.
 
-        A message is extracted only once if it has a sequence number in `context`. It is recognised
-        by its run, its number and its text. A message without a number always counts as new.
+        A message is skipped if an earlier one had the same run, sequence number and text. If
+        `context` has no sequence numbers, every message counts as new.
 
         Raises: LedgerError if the messages could not be stored; none of them is stored then.
         """

@@ -64,11 +64,11 @@ class ConsolidationEngine:
         The run looks at the newest memories of the last `window_hours` hours: at most `window`, or
         1000 if `window` is None. Two memories of the same user and privacy that follow each other
         in time are linked; an existing link gains confidence. At most `max_replay_events` pairs are
-        linked.
+        linked. The run also removes forgotten memories from episodes.
 
         A pair of near-copies has a distance (`1 - similarity`) below `merge_threshold`, or below
-        the engine's `merge_distance` if None. The result lists the `max_merge_candidates` closest
-        pairs. Also removes forgotten memories from episodes.
+        the engine's `merge_distance` if `merge_threshold` is None. The result lists the
+        `max_merge_candidates` closest pairs.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _MOST if window is None else window

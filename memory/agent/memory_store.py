@@ -344,10 +344,9 @@ class MemoryStore:
     ) -> dict[tuple[str, str], bool]:
         """Link the memories of each pair of ids, and add `delta` to the confidence of the link.
 
-        A pair is skipped if one of its memories is no longer live. For every other pair, the result
-        says whether the link is new. Also removes memories that have no live successor from all
-        episodes, and deletes the summaries of those episodes. Everything happens in one
-        transaction.
+        Also remove memories that have no live successor from all episodes, and delete the summaries
+        of these episodes. Everything happens in one transaction. A pair is skipped if one of its
+        memories is no longer live. For every other pair, the result says whether the link is new.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""Seconds that the shutdown waits for running calls; later ones are cut off without effect."""
+"""Seconds that the shutdown waits for running calls.
+
+Calls that take longer are cut off without effect.
+"""
 _OPENING_S = 60.0
 """Seconds that the shutdown waits for the store to open, so that running calls can finish."""
 _USER = "memory_dedup.user"
@@ -90,7 +93,7 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait for the running calls to finish, but not longer than the limits of this module."""
+        """Wait for the running calls to finish, and give up after a limited time."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)

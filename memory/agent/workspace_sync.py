@@ -77,7 +77,7 @@ class WorkspaceMemorySync:
     def check(self) -> None:
         """Create the folder if it is missing, and check that files can be written in it.
 
-        Raises: InputError if they cannot.
+        Raises: InputError if no file can be written.
         """
         try:
             self._memory_dir.mkdir(parents=True, exist_ok=True)
@@ -401,8 +401,8 @@ def _is_entry(line: str, memory_id: str) -> bool:
 def _without_memory_text(line: str, marker: str) -> str:
     """Return an entry's opening, and what a person wrote behind the entry.
 
-    The memory's text is left out, with any edits inside it. A line that does not begin like an
-    entry is returned unchanged.
+    The memory's text, which ends with `marker`, is left out with any edits inside it. A line that
+    does not begin like an entry is returned unchanged.
     """
     opening = _OPENING.match(line)
     return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()

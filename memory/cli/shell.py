@@ -199,7 +199,7 @@ def _give_up_stdout() -> NoReturn:
 
 
 class Tell(Protocol):
-    """A progress callback. It gets the amount done, the total, and optionally what is counted."""
+    """A progress callback: takes the amount done, the total, and optionally what is counted."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 

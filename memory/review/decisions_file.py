@@ -9,7 +9,7 @@ about one group, in the order of answering. If a group occurs twice, the later l
      "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
 
 - `members`: all members of the group, oldest to newest, each with the hash of its exact text
-  (`content_hash`). So an answer about another text is noticed. `key` is their `card_key`.
+  (`content_hash`), so that a text that has changed is noticed. `key` is their `card_key`.
 - `answer`: one of `ReviewAnswer`.
 - `left_out`: members that stay as they are while the answer is applied to the others.
 - `text`: a merged text that the person wrote; null if they wrote none.

@@ -196,8 +196,8 @@ class Line(NamedTuple):
 def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
     """Return, for each decision, its time and four totals after it.
 
-    The totals are the number of live memories, of copies removed, of model calls and of tokens. A
-    decision that was undone does not change the first two, but its calls and tokens count.
+    The totals are the number of live memories, of copies removed, of model calls and of tokens.
+    What an undone decision did to memories is not counted, but its calls and tokens are.
     """
     known, live, copies = set[str](), set[str](), set[str]()
     found = []

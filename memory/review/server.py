@@ -1,7 +1,7 @@
 """The web server of the review: it admits browsers, reads forms, and renders pages.
 
-Listening on loopback is not enough protection. Any web page can send requests to it, a foreign host
-name can resolve to it, and other users of the machine can reach it.
+It must check every request, although it listens on loopback: any web page can send requests to it,
+a foreign host name can resolve to this machine, and other users of the machine can reach it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 State = Literal["rules", "judge", "later"]
-"""The state of a group that is left.
+"""The state of a group that is not answered yet.
 
 `rules`: the rules can settle it; `judge`: a model or a person must decide; `later`: a person
 postponed it.
@@ -182,7 +182,7 @@ class Review:
         return next(iter(self.keys()), None)
 
     def keys(self) -> list[str]:
-        """Return the keys of the groups that are left, the postponed ones last."""
+        """Return the keys of the groups that are not answered yet, the postponed ones last."""
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
     def groups(self) -> list[tuple[PlannedGroup, State]]:
@@ -362,10 +362,11 @@ class Review:
         return current, f"{why}: this is the group as it is now"
 
     def _live_group(self, ids: frozenset[str]) -> PlannedGroup | None:
-        """Return the group of those memories that are live and that no person called distinct.
+        """Return a group of those of these memories that are live and can still be merged.
 
-        Return None if fewer than two are left. If people's answers divide them into several groups,
-        return only the first one; the next call of `look` finds the others.
+        Memories that a person called distinct are not in one group. Return None if fewer than two
+        are left. If people's answers divide the memories into several groups, return only the first
+        group; the next call of `look` finds the others.
         """
         snapshot = self._snapshot(ids, live=True)
         apart = frozenset(self.read(lambda reader: self._kept_apart(reader, snapshot.rows)))
