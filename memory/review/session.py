@@ -186,7 +186,7 @@ class Review:
         return sorted(self._left, key=lambda key: self._left[key].ids in self._later)
 
     def groups(self) -> list[tuple[PlannedGroup, State]]:
-        """Return the groups that are left, each with its state; the postponed ones come last."""
+        """Return the groups that are not answered yet, with their states; postponed ones last."""
         ordered: list[tuple[PlannedGroup, State]] = []
         for key in self.keys():
             planned = self._left[key]
