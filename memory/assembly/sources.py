@@ -90,8 +90,8 @@ class Source:
 
         The collection is not read yet.
 
-        Raises: InputError unless exactly one store is given, of a kind that has collections, or of
-        mem0.
+        Raises: InputError unless exactly one store with collections is given; a store of mem0
+        counts as one.
         """
         named = [(kind, place) for kind, place in self.collections.items() if place is not None]
         default = "memories"

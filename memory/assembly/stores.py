@@ -43,9 +43,9 @@ def open_store(
 ) -> MemoryStore:
     """Open the configured store; create it if it does not exist.
 
-    `embedder`: replaces the configured embedder. `index`: opens another vector index in place of
-    Chroma. An index is only used for a user whose vectors need more than `memory.search.vectors_mb`
-    of RAM.
+    `embedder`: replaces the configured embedder. `index`: a function that takes the ledger and
+    opens another vector index in place of Chroma. An index is only used for a user whose vectors
+    need more than `memory.search.vectors_mb` of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """

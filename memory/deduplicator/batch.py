@@ -310,7 +310,7 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """Settle the groups of a round: apply replacements, then ask the model about other groups.
+        """Apply the replacements of a round, then ask the model about the other groups.
 
         Several questions are asked at the same time. `on_progress` is called with the number of
         settled groups and the number of all groups.

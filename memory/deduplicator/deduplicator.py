@@ -70,9 +70,10 @@ _MOST_QUESTIONS = 2
 A second question is only needed if another write came before the decision was stored.
 """
 _MOST_DECISIONS = 50
-"""The greatest number of decisions about one new memory, each after a conflict with another write.
+"""The greatest number of decisions about one new memory.
 
-The last decision stores the memory whatever has been written meanwhile.
+A conflict with another write makes a further decision necessary. The last decision stores the
+memory in spite of conflicts.
 """
 _OFF = "deduplication is off"
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
@@ -201,7 +202,7 @@ class MemoryDeduplicator:
 
         Each memory is compared with the stored memories and with the memories before it in the
         list. If the model that extracted a memory also proposed to merge it with stored memories,
-        and a second reading accepts the merged text, the merge is applied.
+        and the merged text passes a check, the merge is applied.
 
         `run`: the identifier under which the decisions are recorded. The calls of the model are
         limited per run or, if `run` is None, per hour. `lease`: the lease on the conversation from
@@ -360,7 +361,7 @@ class MemoryDeduplicator:
         elif isinstance(decision, Question):
             if not alone and self._model.name != OFFLINE:
                 return None
-            decision = await self._asked(decision, new, effort)
+            decision = await self._ask_model(decision, new, effort)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
         condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
@@ -395,7 +396,7 @@ class MemoryDeduplicator:
             if hit.similarity < lower or is_like_all_of(self._store, new, hit.memory.id, lower)
         )
 
-    async def _asked(self, question: Question, new: Memory, effort: _Effort) -> Decision:
+    async def _ask_model(self, question: Question, new: Memory, effort: _Effort) -> Decision:
         """Ask the model once about a new memory, and return the decision.
 
         If the merged text in the answer is in doubt, the model checks it in a second call. If the
@@ -481,9 +482,9 @@ class MemoryDeduplicator:
     ) -> DeduplicationReport:
         """Ask the model now the questions that it failed to answer earlier; return a report.
 
-        `again`: instead, ask about the whole store, even what the model has judged before, except
-        about memories that a person keeps apart. The model's right to check merged texts is then
-        tested again too.
+        `again`: instead, ask about the whole store, even about texts that the model has judged
+        before, but not about memories that a person keeps apart. The model is then also tested anew
+        on whether it can check merged texts.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages
@@ -512,10 +513,10 @@ class MemoryDeduplicator:
 def _outcomes(
     settled: Sequence[Outcome | Decided], done: Sequence[Applied | Conflict], effort: _Effort
 ) -> list[Outcome]:
-    """Return the outcomes up to the first decision that was not applied.
+    """Return the outcomes for new memories, up to the first decision that was not applied.
 
     `settled`: outcomes and decisions, in order. `done`: for each of these decisions, the result of
-    applying it. The cost of the decision that was not applied is added to `effort.lost`.
+    applying it. Also add the cost of the decision that was not applied to `effort.lost`.
     """
     outcomes: list[Outcome] = []
     answers = iter(done)

@@ -75,7 +75,7 @@ class NamedMerge:
     conflict: str = ""
     """The reason why the memories can no longer be merged; empty if they can."""
     usage: Usage = field(default_factory=Usage)
-    """Cost of the check. If several merges are checked in one call, the first has all of it."""
+    """Cost of the check; if several merges are checked in one call, only the first has a cost."""
 
 
 class Judging:

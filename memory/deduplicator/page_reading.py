@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SMALLEST = 8
-"""The greatest number of memories of a page that is not halved if its answer cannot be used."""
+"""A page with more memories than this is read in halves if its answer cannot be used."""
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
@@ -42,7 +42,7 @@ class PageReader:
     budget_s: float
     concurrency: asyncio.Semaphore
     at_once: int
-    """The number of pages of a scope that are read before the merges in them are checked."""
+    """The number of pages of a scope that are read before the answers are checked together."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ class _NamedGroup:
 class ScopeReading:
     """Has a model read the pages of one scope, several at a time, and applies its decisions.
 
-    A page is one question about up to 48 memories. The merged texts in the answers are checked once
-    for all pages that are read at the same time.
+    A page is one question about up to 48 memories. The merged texts in the answers are checked
+    together for all pages that are read at the same time.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class ScopeReading:
             self.usage += asking.usage
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Have the model check merged texts that are in doubt; return the groups now decided.
+        """Have the model check merged texts in doubt; return groups that are believed or refused.
 
         Up to 16 groups are checked in one call. If the call fails, its groups are left out, and
         their pages stay open.
@@ -364,7 +364,7 @@ class ScopeReading:
 def _calls_for(pages: int) -> int:
     """Return the expected number of calls for reading this many pages.
 
-    Each page takes one call, and each two pages take one more call to check merged texts.
+    Each page takes one call, and every two pages take one more call to check merged texts.
     """
     return pages + (pages + 1) // 2
 

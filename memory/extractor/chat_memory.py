@@ -95,9 +95,10 @@ class ChatMemory:
         """Deduplicate and store one memory; return the live memory that now states it.
 
         The returned memory is the new one, an older one that already states it, or a merge of both.
-        `user`: whom the memory belongs to. `is_private`: leave it out when all users' memories are
-        searched. `metadata`: values of your own to store with it. `at`: when it was recorded
-        (default: now). `external_id`: your own identifier for it.
+        `user`: whom the memory belongs to. `is_private`: whether to leave the memory out when the
+        memories of all users are searched. `metadata`: values of your own to store with the memory.
+        `at`: when it was recorded (default: now). `external_id`: your own identifier for the
+        memory.
 
         Raises: InputError if a value is not valid; LedgerError.
         """

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-"""The greatest number of times that the model may fail to read a turn before it is given up."""
+"""How often the model may fail to read a turn before the turn is no longer tried."""
 
 OnExtracted = Callable[[ExtractionResult], None]
 """A callback that receives the result of each extraction, in the thread that extracts."""
@@ -53,7 +53,7 @@ _UNREADABLE_S = 60.0
 _LONGEST_PAUSE_S = 60.0
 """Longest pause in seconds between tries while the model fails; the first pause is 1 s.
 
-If the model asks for a longer pause, that is used instead.
+If the model's server asks for a longer pause, the pause is as long as it asks.
 """
 
 
@@ -285,7 +285,7 @@ class BackgroundExtraction:
         await asyncio.gather(*working, *settling, return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until every turn that waits now was extracted or tried once.
+        """Wait until every turn that waits at the time of the call was extracted or tried once.
 
         Return the result of all extractions since the last call of this method. Return early if the
         model or the ledger fails, or if `stop` is called. `on_progress` is called with the number

@@ -141,7 +141,10 @@ class Shown:
 
 
 def _words_of_days(dates: Set[date]) -> frozenset[str]:
-    """Return the words of all dates within two weeks of `dates`, in all supported languages."""
+    """Return the words of all dates within two weeks of `dates`.
+
+    Each date is written in English, as YYYY-MM-DD and with Chinese characters.
+    """
     days = {day + timedelta(n) for day in dates for n in range(-_DAYS_AROUND, _DAYS_AROUND + 1)}
     written = (
         f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
@@ -241,9 +244,9 @@ class TurnReader:
     ) -> TurnsRead:
         """Read the two halves of a chunk of turns, after a call about the whole chunk failed.
 
-        `paid`: the cost of that call. If the model does not answer about one half only, a failed
-        attempt is counted for the turns of this half. If it answers about neither half, no attempt
-        is counted, and the result holds the error.
+        `paid`: the cost of that call. If the model answers about one half but not about the other,
+        a failed attempt is counted for the turns of the other half. If it answers about neither
+        half, no attempt is counted, and the result holds the error.
         """
         result = ExtractionResult(usage=paid)
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
@@ -368,7 +371,7 @@ class TurnReader:
                 said.setdefault(one.turn.speaker, []).append(one.turn.text)
         conversation = chunk[0].turn.conversation
         try:
-            found = [self._about(texts, who, conversation) for who, texts in said.items()]
+            found = [self._memories_about(texts, who, conversation) for who, texts in said.items()]
         except MemoryPipelineError as exc:
             logger.warning("extracted without what is remembered: %s", exc)
             return ()
@@ -376,7 +379,9 @@ class TurnReader:
         memories = {one.id: one for one in in_turn if one is not None}
         return tuple(sorted(list(memories.values())[:_REMEMBERED], key=lambda one: one.timestamp))
 
-    def _about(self, texts: Sequence[str], speaker: str, conversation: str) -> list[Memory]:
+    def _memories_about(
+        self, texts: Sequence[str], speaker: str, conversation: str
+    ) -> list[Memory]:
         """Return public memories of a speaker that may have to do with `texts`.
 
         These are the latest from the given conversation, and then the nearest to `texts`. If the
@@ -515,7 +520,7 @@ def _requests(
     something. It is empty if no turn needs a model. `unread`: turns whose candidates are not stored
     yet.
     """
-    asked = {one.seq: _asked(one.turn) for one in unread}
+    asked = {one.seq: _requested(one.turn) for one in unread}
     to_read = unread if _to_read(unread) else ()
     return asked, [one for one in to_read if not only_asks_to_remember(one.turn.text)]
 
@@ -524,7 +529,7 @@ def _texts(chunk: Sequence[PendingTurn]) -> list[str]:
     return [one.turn.text for one in chunk]
 
 
-def _asked(turn: Turn) -> list[KeptCandidate]:
+def _requested(turn: Turn) -> list[KeptCandidate]:
     """Return a candidate for each request in the turn such as "Remember that I ...".
 
     The requests are found by rules, without a model.

@@ -182,9 +182,10 @@ def _named(exc: BaseException) -> str:
 def _page_size(model: object) -> int:
     """Return the model's `page_size`: the greatest number of memories that one question may show.
 
-    A model without it gets 0: it reads no pages of memories, and gets no second readings.
+    Return 0 if the model has no such attribute. It is then asked no questions about many memories,
+    and is not asked to check merged texts.
 
-    Raises: ConfigError if it is not a whole number, 0 or more.
+    Raises: ConfigError if `page_size` is not a whole number, 0 or more.
     """
     size = getattr(model, "page_size", 0)
     if not isinstance(size, int) or size < 0:

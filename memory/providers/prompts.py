@@ -175,7 +175,10 @@ def in_json(system: str, schema: dict[str, object]) -> str:
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Add to a question, in JSON, the reason why the last answer could not be used; return it."""
+    """Return a question, as JSON, with the reason why the last answer could not be used.
+
+    `question`: the question as it was sent before, also as JSON.
+    """
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
