@@ -1,4 +1,4 @@
-"""Build the program's objects and connect them. Slow imports happen only when they are needed."""
+"""Build the program's objects and connect them. Slow libraries are only imported when needed."""
 
 import lazy_loader
 

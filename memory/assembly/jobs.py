@@ -92,7 +92,7 @@ class ImportReport:
     waiting: int
     """Number of new questions that wait for the model; `memory-dedup retry` asks them."""
     without_vector: int
-    """Number of texts in the store without a vector; `memory-dedup doctor --fix` makes them."""
+    """Number of stored texts without a vector; `memory-dedup doctor --fix` makes these vectors."""
     left_out: tuple[InputError, ...]
     """One error for each memory that could not be read."""
     notes: tuple[str, ...]

@@ -109,7 +109,7 @@ class Audit:
 class Batch:
     """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
-    Create one for each run. It belongs to one event loop.
+    Create a new instance for each run. An instance belongs to one event loop.
     """
 
     def __init__(
@@ -267,10 +267,10 @@ class Batch:
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
-        """Return the reopened questions that this run has asked, or that have fewer than two texts.
+        """Return the reopened questions that this run has asked, or that need no answer any more.
 
-        `reopened`: the records of the decisions that were undone so that their questions are asked
-        again.
+        A question needs no answer if fewer than two of its texts are live. `reopened`: the records
+        of the decisions that were undone so that their questions are asked again.
         """
         return [
             one

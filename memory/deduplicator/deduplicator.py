@@ -209,8 +209,8 @@ class MemoryDeduplicator:
         which the memories come; it is checked at each write. `on_progress` is called with the
         number of memories that are done and the number of all memories.
 
-        Raises: LedgerError; LeaseLost if the lease is no longer held. Memories that were not stored
-        before the error are not stored.
+        Raises: LedgerError; LeaseLost if the lease is no longer held. Memories that were stored
+        before the error stay stored.
         """
         calls = self._hourly if run is None else self._calls(None)
         outcomes: list[Outcome] = []

@@ -67,7 +67,7 @@ class ScopeContext:
     arrival: Mapping[str, int]
     """The position of each memory, by id, in the order in which memories were stored.
 
-    A merged memory has the position of its last member.
+    A merged memory has the position of its member that was stored last.
     """
 
     def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
@@ -136,7 +136,7 @@ class ScopeReading:
         self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()
         self.failure = ""
-        """The reason for the last failure of a call; empty if none has failed."""
+        """The reason why the last failed call failed; empty if no call has failed."""
         self.left = 0
         """The number of pages that are left for the next run."""
 

@@ -32,7 +32,7 @@ class Budget:
     ) -> T:
         """Call `ask` and return its answer, if it comes before the seconds are spent.
 
-        If they are spent already, `ask` is not called.
+        If the seconds are spent already, `ask` is not called.
 
         Raises: ModelTooSlow if the seconds are spent, and whatever `ask` raises.
         """
@@ -146,7 +146,7 @@ class Asking:
 
     def __init__(self, calls: CallBudget, budget: Budget) -> None:
         self.usage = Usage()
-        """Cost of all calls so far, including those that failed."""
+        """Cost of all calls so far, including failed calls."""
         self._calls = calls
         self._budget = budget
 

@@ -42,7 +42,7 @@ _ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 _MORE_HEADERS = "OPENAI_CUSTOM_HEADERS"
 """The environment variable with headers that the SDK adds to every request, one per line.
 
-They are meant for OpenAI's own server.
+These headers are meant for OpenAI's own server.
 """
 
 Structure = Literal["schema", "json", "prompt"]
