@@ -25,7 +25,7 @@ _REPLACES = "replaces"
 """The key of an exported memory that lists the external ids of the memories it stands for."""
 M = TypeVar("M", Memory, Turn)
 _BEGIN = 100
-"""How many bytes at the start of a file are looked at to recognise its format."""
+"""The number of bytes at the start of a file from which its format is recognised."""
 
 
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:

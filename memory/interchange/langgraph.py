@@ -283,7 +283,10 @@ def _numbers(stored: bytes | str) -> Vector:
 
 
 def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns as JSON values: bytes as `{"hex": ...}`, values of other types as text."""
+    """Return the columns as JSON values, by name.
+
+    Bytes become `{"hex": ...}`, and values of other types that JSON does not have become text.
+    """
     return {name: _as_json(value) for name, value in columns.items()}
 
 

@@ -27,7 +27,7 @@ _IDENTITY = (*_OWNERS, *EXPIRY)
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
 """Metadata keys that the option `--across` may name.
 
-One row may then replace rows that differ from it in the named keys. It never replaces rows of
+A row may then replace rows that differ from it in the named keys. A row never replaces rows of
 another user.
 """
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
@@ -278,7 +278,7 @@ def _known(
     """Look up the memories of the collection's rows.
 
     Return the rows that are as they were imported, the rows to be left alone because their metadata
-    changed since then, and the number of all other rows.
+    changed after the import, and the number of all other rows.
     """
     read = list(_as_imported(rows, reading, own_work))
     with ledger.reading() as reader:

@@ -1,7 +1,7 @@
-"""Qdrant collections of other programs, on a server or in a folder of Qdrant's local mode.
+"""Read and change Qdrant collections of other programs, on a server or in a local folder.
 
-No other file imports `qdrant_client`. That library unpickles the points of a folder, which can run
-code, so only a trusted folder may be opened.
+No other file imports `qdrant_client`. That library unpickles the points in a folder, which can run
+code hidden in them, so only a trusted folder may be opened.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def is_address(place: str) -> bool:
 
 @dataclass(frozen=True)
 class QdrantStore(ExternalStore):
-    """A Qdrant collection in a folder, or on a server at a URL such as `http://HOST:6333`.
+    """A Qdrant collection of another program, not opened yet.
 
-    Qdrant gives a collection no id, so later runs recognise it by its place and its name.
+    `place` is a folder, or the URL of a server such as `http://HOST:6333`. Qdrant gives collections
+    no ids, so later runs recognise a collection by its place and its name.
     """
 
     place: Path | str
@@ -56,8 +57,9 @@ class QdrantStore(ExternalStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored point in the form in which an import reads it.
 
-        Its metadata is the payload. LangChain nests metadata under the payload's key `metadata`;
-        those keys are moved to the top, where a key of the payload itself wins.
+        The row's metadata is the point's payload. LangChain nests metadata under the payload's key
+        `metadata`; the nested keys are moved to the top. If the payload itself has a key of the
+        same name, its value is taken.
         """
         nested = _nested(stored.metadata)
         others = {
@@ -67,7 +69,10 @@ class QdrantStore(ExternalStore):
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        """Open the collection for reading; copy a folder first, since opening may change it."""
+        """Open the collection for reading.
+
+        If it is in a folder, a copy of the folder is opened, since opening may change the folder.
+        """
         if isinstance(self.place, str):
             with self.opened() as rows:
                 yield rows
@@ -78,12 +83,13 @@ class QdrantStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[OpenCollection]:
-        """Open the collection; if `copy` is given, open it in this copy of its folder instead.
+        """Open the collection itself, or the one in `copy`, the path of a copy of its folder.
 
-        Opening a folder locks it. A server gets the API key of `QDRANT_API_KEY`, if that is set.
-        Each point is written at once, so that a killed process leaves none half-written.
+        A folder is locked while it is open. A server gets the API key in the environment variable
+        `QDRANT_API_KEY`, if it is set. Qdrant writes each point as a whole, so no point is left
+        half-written if this process is killed.
 
-        Raises: InputError; it names the original place.
+        Raises: InputError if it cannot be opened; the error names the original place, not the copy.
         """
         place = self.place
         try:
@@ -123,9 +129,9 @@ class _Points(OpenCollection):
         return f"qdrant:{place if isinstance(place, str) else place.resolve()}:{self.external.name}"
 
     def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of the client for this collection.
+        """Call a method of the client with the collection's name and these arguments.
 
-        Raises: InputError, whatever the library raises.
+        Raises: InputError for any exception of Qdrant's library.
         """
         with _qdrant_faults(self.external.place):
             return getattr(self.client, method)(self.external.name, *args, **kwargs)
@@ -147,9 +153,9 @@ class _Points(OpenCollection):
         }
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return `stored`, changed so that an import reads it as `row`; its vectors stay.
+        """Return a copy of `stored` that an import would read as `row`, with the same vectors.
 
-        A changed key that LangChain keeps inside the payload's `metadata` is changed there.
+        A key that LangChain keeps inside the payload's `metadata` stays there.
         """
         changes = changed_keys(self.external.as_read(stored).metadata, row.metadata)
         nested, payload = _nested(stored.metadata), stored.metadata
@@ -167,14 +173,14 @@ class _Points(OpenCollection):
 
 
 def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what LangChain keeps under the payload's key `metadata`; empty if there is none."""
+    """Return the object that LangChain keeps under the payload's key `metadata`; {} if none."""
     nested = payload.get("metadata")
     return nested if isinstance(nested, dict) else {}
 
 
 @contextmanager
 def _qdrant_faults(place: Path | str) -> Iterator[None]:
-    """Run the block, and turn whatever it raises into an InputError that names the place."""
+    """Run the block, and turn any exception of Qdrant's library into an InputError with `place`."""
     try:
         yield
     except InputError:
@@ -196,7 +202,7 @@ def _as_input_error(place: Path | str, exc: Exception) -> InputError:
 
 
 def _point(row: Stored) -> Any:
-    """Return a row as a complete point, which the library writes in one transaction."""
+    """Return a row as a complete point in the form that Qdrant's library takes."""
     from qdrant_client.models import PointStruct
 
     given = {name: _given(vector) for name, vector in row.vectors.items()}
@@ -210,13 +216,13 @@ def _point(row: Stored) -> Any:
 def _point_id(name: str) -> int | str:
     """Return a row's id as Qdrant expects it: an integer, or the text of a UUID.
 
-    A UUID without hyphens may consist of digits alone, but has more of them than any integer id.
+    A UUID without hyphens may consist of digits alone, but it has more digits than any integer id.
     """
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
 
 
 def _given(vector: Any) -> Any:
-    """Return a stored vector in the form in which the library takes it."""
+    """Return a dense, sparse or multiple vector in the form that Qdrant's library takes."""
     from qdrant_client.models import SparseVector
 
     if isinstance(vector, np.ndarray):
@@ -225,9 +231,9 @@ def _given(vector: Any) -> Any:
 
 
 def _vectors_of(found: Any) -> Vectors:
-    """Return a point's vectors by name, `""` for the only one.
+    """Return a point's vectors by name; a single vector without a name gets the name `""`.
 
-    Dense vectors become float32 arrays (dim,), sparse and multiple ones JSON values.
+    Dense vectors become float32 arrays (dim,); sparse and multiple vectors become JSON values.
     """
     named = found.vector if isinstance(found.vector, dict) else {"": found.vector}
     return {slot: _read(vector) for slot, vector in named.items() if vector is not None}

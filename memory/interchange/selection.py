@@ -19,26 +19,26 @@ from memory.interchange.qdrant import is_qdrant
 MEM0_COLLECTION = "mem0"
 """The name of mem0's default collection."""
 _OWN_RECORDS = "migrations_"
-"""The names of mem0's own stores, which hold no memories, begin with this."""
+"""The beginning of the folder names of mem0's internal stores, which hold no memories."""
 _MEMORY_LABELS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
-"""Words in a namespace that show that it holds memories."""
+"""Words in a namespace's name that show that the namespace holds memories."""
 _OTHER_WORDS = frozenset(
     "file files filesystem prompt prompts instruction instructions template templates greeting "
     "greetings document documents doc docs page pages skill skills setting settings config cache "
     "checkpoint checkpoints draft drafts report reports code".split()
 )
-"""Words in a namespace or an item's key that show that the data are not memories."""
+"""Words in a namespace's name or an item's key that show that the data are not memories."""
 _FILE_KEYS = frozenset(
     "modified_at encoding lines path file_path filename file_name mime_type media_type size_bytes "
     "prompt template system_prompt variables input_variables".split()
 )
-"""Keys in an item's value that show that it is no memory, but a file or a prompt, for example."""
+"""Keys in an item's value that show that the item is not a memory, but, say, a file or a prompt."""
 _GENERATED = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{8,}|[0-9A-Z]{26}"
     r"|[a-z]{0,8}[-_:]?\d+",
     re.IGNORECASE,
 )
-"""Matches an item's key if a program generated it: a UUID, a hash, a ULID, or a counter."""
+"""A pattern for item keys that a program generated: a UUID, a hash, a ULID, or a counter."""
 _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
 _LONGEST = 1_000
@@ -72,11 +72,12 @@ def vector_folder(path: Path) -> Path:
 
 
 def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
-    """Return mem0's rows; give each row without a time the one that its `history.db` has.
+    """Return mem0's rows; a row without a time gets its time from mem0's file `history.db`.
 
-    `path` is mem0's folder. Earlier and deleted texts in the history are not read.
+    `path` is mem0's folder. If there is no such file, all rows stay as they are. Earlier and
+    deleted texts in the history are not read.
 
-    Raises: InputError.
+    Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
     times: dict[str, str] = {}
     files = (path / "history.db", vector_folder(path).parent / "history.db")
@@ -94,7 +95,7 @@ def _with_time(row: ForeignRow, at: str | None) -> ForeignRow:
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
-    """Yield the rows of mem0 whose `expiration_date` is not before `today`, or that have none."""
+    """Yield mem0's rows that have not expired: `expiration_date` is missing, today or later."""
     for row in rows:
         try:
             gone = date.fromisoformat(str(row.metadata.get("expiration_date"))) < today
@@ -112,15 +113,15 @@ def _is_store(folder: Path) -> bool:
 
 
 def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
-    """Yield the rows of LangGraph that have no expiry, or expire after `now`."""
+    """Yield LangGraph's rows that have no time of expiry, or expire after `now`."""
     return (row for row in rows if row.expires is None or row.expires > now)
 
 
 @dataclass(frozen=True)
 class NamespaceChoice:
-    """The rows of the LangGraph namespaces to import.
+    """The result of choosing which LangGraph namespaces to import.
 
-    `chosen` are the full names of these namespaces, sorted.
+    `rows` are the rows in these namespaces; `chosen` are the full names of the namespaces, sorted.
     """
 
     rows: list[ForeignRow]
@@ -132,9 +133,11 @@ class NamespaceChoice:
 def choose_namespaces(
     rows: Sequence[ForeignRow], source: str, reading: Reading, wanted: Sequence[str]
 ) -> NamespaceChoice:
-    """Choose the `wanted` namespaces and those inside them; if empty, those that hold memories.
+    """Choose the `wanted` namespaces and all namespaces inside them.
 
-    `wanted` are names such as `users.mia`; a label may be `*`. `source` names the store in errors.
+    `wanted` are names such as `users.mia`, in which `*` stands for any one label. If `wanted` is
+    empty, the namespaces that seem to hold memories are chosen. `rows` are all rows of the store,
+    and `reading` says which key holds their text. `source` names the store in errors.
 
     Raises: InputError if a wanted namespace does not exist.
     """
@@ -151,7 +154,7 @@ def choose_namespaces(
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows whose own namespace is in `chosen`; namespaces inside those do not count."""
+    """Return the rows whose namespace is exactly one of `chosen`, not inside one of them."""
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 
@@ -178,8 +181,9 @@ def _is_inside(namespace: str, prefix: str) -> bool:
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
     """Return whether the items of one namespace are memories.
 
-    They are if no item looks like a file or a prompt, and the namespace, the keys or the values say
-    that they are memories. In doubt they are not, since rows of a chosen namespace may be deleted.
+    They are if no item looks like a file or a prompt, and the namespace, the keys or the values
+    show that they are memories. In doubt, the answer is False, since rows of a chosen namespace may
+    be deleted later.
     """
     words = _words(namespace_of(items[0]))
     if _OTHER_WORDS & words or any(_is_something_else(row, reading) for row in items):

@@ -1,6 +1,6 @@
 """The file from which a write-back can be undone, and the ledger's notes about write-backs.
 
-A write-back changes another program's collection after a clean-up here.
+A write-back carries the result of a clean-up here over to another program's collection.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ from memory.runtime import replacing
 
 _OWN = 0o600
 _READ, _WRITTEN = "read_from:", "written_back:"
-"""Prefixes of the keys of the ledger's notes; a collection's id follows."""
+"""Prefixes of the keys under which the ledger keeps notes; a collection's id follows each."""
 
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
-"""The program whose store it is."""
+"""The program to whose store a collection belongs."""
 Vectors = dict[str, Any]
-"""The vectors of a row by name; a store without names uses `""`.
+"""The vectors of a row by name; the name is `""` in a store whose vectors have no names.
 
-Dense vectors are float32 arrays (dim,), sparse and multiple ones JSON values.
+Dense vectors are float32 arrays (dim,); sparse and multiple vectors are JSON values.
 """
 
 
 def _exact(vectors: Vectors) -> dict[str, Any]:
-    """Return dense vectors as lists of the shortest decimals that read back as the same float32."""
+    """Return the vectors as JSON values, by name.
+
+    Dense vectors become lists of the shortest decimals that read back as the same float32 numbers.
+    """
     return {
         name: [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]
         if isinstance(vector, np.ndarray)
@@ -50,14 +53,14 @@ def _as_vectors(given: dict[str, Any]) -> Vectors:
 
 
 def _as_vector(numbers: Any) -> Any:
-    """Return a dense vector as a float32 array; return sparse and multiple ones unchanged."""
+    """Return a dense vector as a float32 array; return sparse and multiple vectors unchanged."""
     plain = isinstance(numbers, list) and not any(isinstance(one, list) for one in numbers)
     return np.asarray(numbers, dtype=np.float32) if plain else numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A row as its store keeps it, with everything that is needed to put it back.
+    """A row of another program as its store keeps it, with all that is needed to restore it.
 
     What `document` and `metadata` hold depends on the kind of store.
     """
@@ -72,27 +75,24 @@ class Stored:
     """Other values kept with the row, which the store may change by itself, such as its expiry."""
 
     def saying(self, document: str | None, metadata: dict[str, Any]) -> Stored:
-        """Return a copy with another document and other metadata."""
+        """Return a copy of the row with this document and this metadata, otherwise the same."""
         return replace(self, document=document, metadata=metadata)
 
     def says_the_same(self, other: Stored) -> bool:
-        """Return whether the document and the metadata are equal; the rest is not compared."""
+        """Return whether two rows have equal documents and metadata; vectors are not compared."""
         return (self.document, self.metadata) == (other.document, other.metadata)
 
 
 @dataclass(frozen=True, eq=False)
 class ChangedRow:
-    """A row before and after a write-back; `after` is None if the write-back deletes the row.
-
-    The undo file does not hold the vectors of `after`.
-    """
+    """A row before and after a write-back; `after` is None if the write-back deletes the row."""
 
     before: Stored
     after: Stored | None = None
 
     @property
     def line(self) -> str:
-        """The row as a line of the undo file, in JSON."""
+        """The two states of the row as a line of the undo file, in JSON, without new vectors."""
         after = None if self.after is None else replace(self.after, vectors={})
         return _ROW.dump_json(ChangedRow(self.before, after), exclude_defaults=True).decode()
 
@@ -103,8 +103,11 @@ _ROW = TypeAdapter(ChangedRow)
 class UndoHeader(Frozen):
     """The first line of an undo file: which collection was changed, and when.
 
-    `rows` is the number of lines that follow. `sync_threshold` is the collection's own setting,
-    which a write-back changes for a while and then restores.
+    `kind` and `place` say in which store the collection is; `collection` is its name, and
+    `collection_id` the id by which later runs recognise it. `rows` is the number of lines that
+    follow. `sync_threshold` is a setting of Chroma: the number of writes after which Chroma
+    rewrites its index files. A write-back changes the setting while it runs, and then restores this
+    value; None stands for Chroma's default.
     """
 
     format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
@@ -115,7 +118,10 @@ class UndoHeader(Frozen):
     sync_threshold: int | None
     rows: int
     at: UtcTime
-    """When the write-back began; a later run that finishes it writes this time as `updated_at`."""
+    """When the write-back began, which becomes the time of the last update in changed rows.
+
+    If the write-back is killed, the run that finishes it uses this time too.
+    """
 
 
 @dataclass(frozen=True)
@@ -127,15 +133,15 @@ class UndoFile:
     rows: list[ChangedRow]
 
     def holds(self, rows: Iterable[ChangedRow]) -> bool:
-        """Return whether the file has every one of these changes, with the same values."""
+        """Return whether the file has all of these changed rows, with the same values."""
         known = {row.before.id: json.loads(row.line) for row in self.rows}
         return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
 
 
 def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[ChangedRow]) -> None:
-    """Write an undo file. It is complete and safely on disk when this returns.
+    """Write an undo file, from which the changes `rows` can be undone.
 
-    If it fails, there is no file. `rows` are the changes that the file can undo.
+    The file is complete and safely on disk when this returns; if it fails, there is no file.
 
     Raises: InputError if the file exists or cannot be written.
     """
@@ -207,7 +213,7 @@ class WriteBackRun:
 def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
     """Return the write-backs to a collection that the ledger has noted, the latest note last.
 
-    Those whose undo files no longer exist are left out.
+    Write-backs whose undo files no longer exist are left out.
     """
     with ledger.reading() as reader:
         noted = json.loads(reader.meta(_WRITTEN + collection_id) or "[]")
@@ -216,7 +222,10 @@ def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
 
 
 def note_run(ledger: Ledger, collection_id: str, run: WriteBackRun) -> None:
-    """Note in the ledger that a write-back began or finished; replace the note of its undo file."""
+    """Note in the ledger that a write-back began or finished.
+
+    An earlier note about the write-back with the same undo file is replaced.
+    """
     others = [one for one in noted_runs(ledger, collection_id) if one.undo_file != run.undo_file]
     noted = [{"undo_file": str(one.undo_file), "finished": one.finished} for one in (*others, run)]
     with ledger.writing() as writer:

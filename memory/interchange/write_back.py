@@ -1,4 +1,7 @@
-"""Carry out a write-back plan in another program's collection, and undo it."""
+"""Carry out a write-back and undo it.
+
+A write-back carries the result of a clean-up here over to another program's collection.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embe
 _SAMPLE = 8
 """The number of stored vectors that an embedder must reproduce before it is used."""
 _NEAR = 0.02
-"""Up to this relative distance two vectors count as equal, since embedding services round."""
+"""Up to this relative distance, two vectors count as equal, since embedding services round."""
 
 Tell = Callable[[int, int], None]
 """A progress callback: called with the number of rows that are done, and of all rows."""
@@ -48,11 +51,11 @@ def with_vectors(
     now: datetime,
     others: Sequence[Embed],
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
-    """Return the plan, and the vectors of the new texts that it writes, by text.
+    """Make the vectors of the new texts that `plan` writes; return the plan, and vectors by text.
 
     `theirs` is the collection, `rows` all its rows, `reading` how they were read, and `now` the
-    time of the update. The collection's own embedder is tried first, then each of `others`. Rows
-    that need a vector which none of them can make are left alone in the returned plan.
+    time of the update. The collection's own embedder is tried first, then the embedders in
+    `others`. In the returned plan, a row is left alone if no embedder can make its vector.
     """
     if not plan.updates:
         return plan, {}
@@ -75,7 +78,10 @@ def _after(
     reading: Reading,
     now: datetime,
 ) -> dict[str, Stored]:
-    """Return each row after its update, with its old vectors, by id; skip rows not in `there`."""
+    """Return each row as it will be after its update, but with its old vectors, by id.
+
+    `there` has the rows as the store holds them now, by id; updates of other rows are skipped.
+    """
     after = {}
     for one in updates:
         stored = there.get(one.row.id)
@@ -88,7 +94,7 @@ def _after(
 def _new_texts(
     rows: OpenCollection, before: Stored, after: Stored, reading: Reading
 ) -> dict[str, str]:
-    """Return, by the vector's name, each text of the updated row that needs a new vector."""
+    """Return the texts of a row that need a new vector after its update, by the vector's name."""
     known = rows.texts(before, reading)
     return {
         name: text for name, text in rows.texts(after, reading).items() if known.get(name) != text
@@ -106,10 +112,11 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """Return a vector for each text, by text; empty if no embedder fits the collection.
+    """Embed `texts` as the collection does; return a vector for each text, by text.
 
-    An embedder fits if it reproduces the vectors that the collection stores for some of `rows`. The
-    collection's own embedding function is tried first, then each of `others`.
+    The embedder must reproduce the vectors that the collection stores for a sample of `rows`. The
+    collection's own embedding function is tried first, then the embedders in `others`. The result
+    is empty if none of them fits. `reading` says which key holds the text of a row.
     """
     if not texts:
         return {}
@@ -136,7 +143,7 @@ def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]
 def _sample(
     look: OpenCollection, rows: Sequence[ForeignRow], reading: Reading
 ) -> tuple[list[str], Any]:
-    """Return n texts of the collection, and their stored vectors as an array (n, dim)."""
+    """Return a few of the collection's texts, and their stored vectors as an array (n, dim)."""
     step = max(1, len(rows) // _SAMPLE)
     there = look.stored([row.id for row in rows[::step][:_SAMPLE]])
     pairs = [
@@ -182,14 +189,17 @@ def write_back(
     on_progress: Tell = lambda _done, _whole: None,
     begun: UndoFile | None = None,
 ) -> WriteBackDone:
-    """Save the rows to the undo file, then update and delete them in the collection `theirs`.
+    """Save the planned changes to an undo file, then carry them out in the collection `theirs`.
 
-    `made` has a vector for each new text. Each row is checked again just before its change; if it
-    is not as it was read, it is left alone. If the process is killed, the undo file is complete and
-    each row is either old or new. `begun` is the undo file of an earlier run that was killed; if it
-    has all rows that are still to be changed, no other undo file is written.
+    `reading` says how the rows were read, `made` has a vector for each new text, and `now` becomes
+    the time of the last update in rows that get a new text. A row that has changed since it was
+    read is left alone. If the process is killed, the undo file is complete, and each row is either
+    old or new. `begun` is the undo file of an earlier run that was killed, if there is one; if it
+    has all rows that are to be changed, no new undo file is written. `on_progress` is called with
+    the number of rows that are done and the number of all rows.
 
-    Raises: InputError. If the undo file cannot be written, nothing is changed.
+    Raises: InputError if the undo file cannot be written, and then nothing is changed; or if the
+    collection cannot be read or written.
     """
     with theirs.opened() as rows:
         there = all_stored(rows, list(plan.looked_at))
@@ -221,7 +231,11 @@ def _changed(
     now: datetime,
     made: Mapping[str, Vector],
 ) -> dict[str, ChangedRow]:
-    """Return each row that the plan changes, as it is now and as it will be, by id."""
+    """Return each row that the plan changes, as it is now and as it will be, by id.
+
+    `there` has the rows as the store holds them now, by id; `made` has the vectors of new texts, by
+    text.
+    """
     changed = {one.row.id: ChangedRow(there[one.row.id]) for one in plan.deletions}
     for name, after in _after(plan.updates, rows, there, reading, now).items():
         new = _new_texts(rows, there[name], after, reading)
@@ -236,7 +250,11 @@ def _carry_out(
     changed: Mapping[str, ChangedRow],
     on_progress: Tell,
 ) -> WriteBackDone:
-    """Update and delete rows as planned; check each of them again just before its change."""
+    """Update and delete rows as planned, and leave rows alone that have changed meanwhile.
+
+    `changed` has the planned changes by row id. `on_progress` is called with the number of rows
+    that are done, and the number of all rows to change.
+    """
     whole, done = len(plan.changes), 0
     on_progress(done, whole)
     for updates in parts(plan.updates):
@@ -264,10 +282,10 @@ def _carry_out(
 
 
 def _updated(one: ChangedRow, there: Stored) -> Stored:
-    """Return the row as it is to be written.
+    """Return the row as an update has to write it; `there` is the row as the store holds it now.
 
-    Values that the store itself has changed meanwhile, such as an expiry, stay as they are in
-    `there`, unless the update sets them.
+    Values that the store may change by itself, such as an expiry, are taken from `there`, except
+    those that the update sets.
     """
     assert one.after is not None
     new = changed_keys(one.before.beside, one.after.beside)
@@ -280,9 +298,10 @@ def _still_fits(
     there: Mapping[str, Stored],
     changed: Mapping[str, ChangedRow],
 ) -> bool:
-    """Return whether a row may still be deleted.
+    """Return whether a row may still be deleted, given the rows that the store holds now (`there`).
 
-    It may if it is as it was read, and the row that stands for it has its final text.
+    It may if it has not changed since it was read, and the row that replaces it is as planned: with
+    its new text if it was to be updated (`changed`), otherwise unchanged.
     """
     if not _is(rows, there, one.row):
         return False
@@ -294,21 +313,25 @@ def _still_fits(
 
 
 def _is(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
-    """Return whether `row`, as it was read, is still the same in the store (`there`)."""
+    """Return whether a row is still as it was read; `there` has the store's rows now, by id."""
     stored = there.get(row.id)
     return stored is not None and rows.external.as_read(stored).says_the_same(row)
 
 
 def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
-    """Restore the settings of the collection that a killed write-back had changed."""
+    """Restore the settings that a write-back changed in the collection before it was killed.
+
+    `header` is the first line of its undo file, which has the settings. No row is changed.
+    """
     with theirs.writing(header):
         pass
 
 
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
-    """Return the changes that earlier write-backs made to rows of a collection, by row id.
+    """Return the updates that earlier write-backs made in a collection, by row id.
 
-    They are read from the undo files of those write-backs.
+    Each update is the row before and after it. `files` are the undo files of earlier write-backs;
+    files of other collections, and deletions, are ignored.
     """
     found: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
@@ -326,8 +349,8 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored` is the number of rows that were put back, and `already` the number of those that were
-    as before the write-back anyway.
+    `restored` is the number of rows that were put back, `already` the number of rows that were as
+    before the write-back without that, and `left_alone` has the rows that were changed later.
     """
 
     restored: int
@@ -340,11 +363,12 @@ def undo_write_back(
 ) -> TakenBack:
     """Restore the text, metadata and vectors of each row as they were before the write-back.
 
-    `header` and `rows` are the content of its undo file. A row that has changed since the
-    write-back is left alone. Calling it again is harmless, and it also undoes a write-back that was
-    killed halfway.
+    `header` and `rows` are the content of the write-back's undo file. A row that has changed since
+    the write-back is left alone. A second call is harmless. A write-back that was killed halfway
+    can be undone too. `on_progress` is called with the number of rows that are as before, and the
+    number of all rows.
 
-    Raises: InputError.
+    Raises: InputError if the collection cannot be read or written.
     """
     restored = already = 0
     left: list[LeftAlone] = []
@@ -363,7 +387,10 @@ def undo_write_back(
 
 
 def _is_old(there: Stored | None, row: ChangedRow) -> bool:
-    """Return whether a row is as before the write-back, without the expiry that it was given."""
+    """Return whether a row is as before the write-back; `there` is the row in the store now.
+
+    If the write-back gave the row another expiry, the row must not have that expiry any more.
+    """
     if there is None or not there.says_the_same(row.before):
         return False
     new = {} if row.after is None else changed_keys(row.before.beside, row.after.beside)
@@ -371,14 +398,21 @@ def _is_old(there: Stored | None, row: ChangedRow) -> bool:
 
 
 def _is_written(there: Stored | None, row: ChangedRow) -> bool:
-    """Return whether a row, now `there` in the store, is as the write-back left it."""
+    """Return whether a row is as the write-back left it; `there` is the row in the store now.
+
+    `there` is None if the store does not hold the row.
+    """
     if row.after is None or there is None:
         return row.after is None and there is None
     return there.says_the_same(row.after)
 
 
 def _restored(row: ChangedRow, there: Stored | None) -> Stored:
-    """Return the row as it was before the write-back; keep an expiry that has changed since."""
+    """Return the row as it has to be written to undo the write-back.
+
+    It is the row as it was before; but values that the store may change by itself, such as an
+    expiry, stay as they are in `there` (the row now) if they changed after the write-back.
+    """
     if there is None or row.after is None:
         return row.before
     after = row.after.beside

@@ -1,7 +1,7 @@
 """Calibration: ask a model or a person how pairs of similar memories of a store relate.
 
-The answers show which scale and thresholds fit the store and its embedder; `calibration.py`
-computes them.
+The answers show which scale and which thresholds fit the store and its embedder. The computations
+are in `calibration.py`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ _MOST_BYTES = 64_000_000
 
 
 class CalibrationLog:
-    """A file of answers about pairs of memories, so that asking can be continued another day.
+    """A file of answers about pairs of memories, so that the questions can continue another day.
 
     Each line is a JSON object with the keys of both texts, the answer, and the name of the model or
-    person who gave it. This object reads and writes the answers of one of them, `by`.
+    person who gave the answer. This object reads and writes only the answers of the model or person
+    called `by`.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -62,9 +63,9 @@ class CalibrationLog:
         self._by = by
 
     def read(self) -> dict[str, Answer]:
-        """Return the latest answer about each pair by this object's judge, by `AlikePair.key`.
+        """Return the latest answer of the model or person `by` about each pair, by the pair's key.
 
-        It is empty if there is no file yet.
+        The result is empty if there is no file yet.
 
         Raises: InputError if the file cannot be read, or a line of it is not an answer.
         """
@@ -95,7 +96,7 @@ class CalibrationLog:
             raise InputError(self._path, "this line is not an answer", remedy, number) from exc
 
     def add(self, key: str, answer: Answer) -> None:
-        """Append an answer about the pair `key` to the file, which is created if needed."""
+        """Append an answer about the pair with this key to the file; create the file if needed."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
@@ -125,9 +126,9 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
-    """Yield each pair of members of a decision about which it gives an answer, with that answer.
+    """Yield the pairs of memories whose relation a decision states, each with that answer.
 
-    Pairs with the same text are left out.
+    Pairs of memories with the same text are left out.
     """
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}
@@ -140,9 +141,10 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
-    """Return SAME or MERGE if the decision made one memory of those with ids `a` and `b`.
+    """Return how a decision made one memory of the memories with the ids `a` and `b`.
 
-    SAME means that a member replaced the others, MERGE that a new text did.
+    SAME means that one of the decision's memories replaced the others; MERGE means that a new
+    memory replaced them. None if the decision did not make one memory of these two.
     """
     for survivor, retired in record.survivors:
         if {a, b} <= {survivor, *retired}:
@@ -151,7 +153,10 @@ def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
 
 
 def _memory(row: Mapping[str, Any]) -> Memory:
-    """Return a memory from a row of a decision's state before it, with what calibration needs."""
+    """Return a memory with the fields that calibration needs.
+
+    `row` has all fields of the memory as they were before a decision.
+    """
     fields = {name: row[name] for name in ("id", "content", "user", "timestamp")}
     return Memory.model_validate_json(json.dumps(fields))
 
@@ -162,8 +167,8 @@ def _memory(row: Mapping[str, Any]) -> Memory:
 def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
     """Return pairs of similar live memories, and the number of live memories in the store.
 
-    Each text is paired with its `nearest` nearest texts of the same scope, except those with a
-    cosine below `EDGES[0]`. If several memories have the same text, the oldest is taken.
+    Each text is paired with its `nearest` nearest texts of the same scope, but not with texts below
+    the cosine 0.40. If several memories have the same text, the oldest of them is taken.
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -184,10 +189,11 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
 def _in_rounds(
     pairs: Sequence[AlikePair], log: CalibrationLog, questions: int
 ) -> Iterator[list[AlikePair]]:
-    """Yield the most informative pairs in batches, up to `questions` pairs.
+    """Yield batches of pairs to ask about, the most informative pairs in the first batch.
 
-    Each batch is chosen with the answers that the log has by then. A pair is yielded once only,
-    even if it was skipped.
+    `questions` is how many pairs are to be asked about in all; pairs with an answer in the log
+    count. Each batch is chosen when it is needed, by the answers that the log has at that moment. A
+    pair is yielded only once, even if it then gets no answer.
     """
     offered: set[str] = set()
     left = still_open(pairs, log, questions)
@@ -201,9 +207,10 @@ def _in_rounds(
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """Return how many of `questions` are left to ask.
+    """Return how many of `pairs` are still to be asked about.
 
-    Answers about these pairs that are in the log count as asked.
+    `questions` is how many of them are to be asked about in all; pairs with an answer in the log
+    count. If there are fewer pairs than that, all pairs are to be asked about.
     """
     keys = {pair.key for pair in pairs}
     answered = len(keys & set(log.read()))
@@ -286,7 +293,7 @@ def ask_person(
 
 
 def _shown(pair: AlikePair, number: str) -> Iterator[str]:
-    """Yield the lines in which a person sees a pair; `number` is shown before them."""
+    """Yield the lines that show a pair to a person; `number` begins the first, such as `3/20`."""
     yield f"\n{number}  {pair.cosine:.3f}"
     for memory in (pair.older, pair.newer):
         yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
@@ -300,8 +307,8 @@ def _shown(pair: AlikePair, number: str) -> Iterator[str]:
 def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
 
-    The comments state the evidence. `wanted` is the share of automatic replacements that were to be
-    right.
+    The comments state the evidence. `wanted` is the share (0 to 1) of replacements without a
+    question that should be right.
     """
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:
@@ -324,7 +331,10 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
 
 
 def _expected(upper: Upper, wanted: float) -> Iterator[str]:
-    """Yield the comments on the upper threshold."""
+    """Yield comments for config.yaml that state the evidence for the upper threshold.
+
+    `wanted` is the share (0 to 1) of replacements without a question that should be right.
+    """
     if upper.threshold is None:
         yield "# too few answers about what is replaced unasked: the upper threshold stays"
     elif upper.precision is None:
@@ -336,6 +346,9 @@ def _expected(upper: Upper, wanted: float) -> Iterator[str]:
 
 
 def _of(hits: int, counted: Counted) -> str:
-    """Return a phrase with `hits`, the number of all answers, and the interval of the share."""
+    """Return a phrase such as "9 of 12 answers (95 %: 46.8% to 91.1%)".
+
+    It has `hits`, the number of all answers, and the confidence interval of the share.
+    """
     low, high = counted.interval(hits)
     return f"{hits:,} of {counted.asked:,} answers (95 %: {low:.1%} to {high:.1%})"

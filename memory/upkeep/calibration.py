@@ -27,7 +27,7 @@ EDGES = (
 )  # fmt: skip
 """The bounds of the bands: each band includes its lower bound, the last one its upper bound too."""
 FEW = 12
-"""With fewer answers than this, nothing is concluded."""
+"""The smallest number of answers from which an anchor or a threshold is computed."""
 _FIRST = 3
 """The number of pairs of each band that are asked about before any others."""
 _AROUND = 0.05
@@ -47,7 +47,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class AlikePair:
-    """Two similar memories of one scope with different texts; `cosine` is that of their vectors."""
+    """Two similar memories of one scope with different texts, and the cosine of their vectors."""
 
     older: Memory
     newer: Memory
@@ -66,13 +66,16 @@ class AlikePair:
 
     @cached_property
     def covered(self) -> bool:
-        """Whether one of the two texts states all that the other states."""
+        """Whether one of the two texts states everything that the other text states."""
         found = compare(self.older.content, self.newer.content)
         return found.a_covers_b or found.b_covers_a
 
     @cached_property
     def strict(self) -> bool:
-        """Whether either text has kana or Han, for which the scale has an anchor of its own."""
+        """Whether at least one of the two texts has kana or Han.
+
+        The scale has one anchor for such pairs, and another anchor for all other pairs.
+        """
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
 
 
@@ -82,7 +85,7 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
     E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
     Journal of the American Statistical Association 22: centre and half width of
     (p + z²/2n ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n). Unlike p ± z sqrt(p(1 - p)/n) it is
-    useful without any hit.
+    useful even if `hits` is 0.
     """
     if of == 0:
         return 0.0, 1.0
@@ -128,8 +131,8 @@ class Counted:
 class Band:
     """The pairs with a cosine from `low` up to `high`: their number, and the answers about them.
 
-    A covered pair is one in which a text states all of the other; only near-copies are checked, so
-    `covered_pairs` and `covered` are 0 in bands below 0.95.
+    In a covered pair, one text states everything that the other text states. Only near-copies are
+    checked for that, so `covered_pairs` is 0 and `covered` is empty in bands below 0.95.
     """
 
     low: float
@@ -139,7 +142,7 @@ class Band:
     every: Counted
     """The answers about all pairs of the band."""
     covered: Counted
-    """The answers about its covered pairs."""
+    """The answers about the covered pairs of the band."""
 
 
 @dataclass(frozen=True)
@@ -147,19 +150,22 @@ class Fit:
     """A fitted anchor: the cosine at which half of the pairs are the same or worth merging."""
 
     anchor: float | None
-    """None if there are too few answers to fit it."""
+    """The fitted cosine; None if the answers are too few, all alike, or do not rise with it."""
     near: Counted
     """The answers about pairs with a cosine near the anchor."""
 
 
 @dataclass(frozen=True)
 class Upper:
-    """A suggested upper threshold, from which on replacing without asking is right often enough."""
+    """A suggested upper threshold: from it on, a memory replaces another one without a question."""
 
     threshold: float | None
-    """1 if no threshold is right often enough, None if there are too few answers."""
+    """The lowest threshold at which such replacements are right often enough.
+
+    1 if there is no such threshold; None if there are too few answers.
+    """
     precision: float | None
-    """The estimated share of right ones from the threshold on; None if that is 1 or None."""
+    """The estimated share of right replacements; None if the threshold is 1 or None."""
     counted: Counted
     """The answers about the pairs from the threshold on."""
 
@@ -172,7 +178,7 @@ class Suggestion:
     """A suggested scale and upper threshold for the configuration, and the evidence for them."""
 
     scale: Scale | None
-    """None if there are too few answers."""
+    """The suggested scale; None if no anchor could be fitted."""
     fits: tuple[Fit, Fit]
     """The fitted anchors, first for pairs without kana and Han, then for pairs with them."""
     upper: Upper
@@ -187,13 +193,13 @@ def most_informative(
     most: int,
     passed_over: Collection[str] = frozenset(),
 ) -> list[AlikePair]:
-    """Choose up to `most` pairs to ask about next; return them with the most similar first.
+    """Choose up to `most` pairs to ask about next; return them sorted, the most similar first.
 
-    Pairs that have an answer, and those whose keys are in `passed_over`, are not chosen. First come
-    a few pairs of every band, then the most uncertain pairs: those nearest to the cosine at which,
-    by the answers so far, half of the pairs are the same or worth merging. That cosine is fitted
-    separately for pairs with and without kana or Han, so the two groups are chosen in turn. Equal
-    arguments give equal pairs.
+    Pairs that have an answer are not chosen, and neither are pairs whose keys are in `passed_over`.
+    The first choice is a few pairs of every range of cosine. The next choice is the most uncertain
+    pairs: those nearest to the cosine at which, by the answers so far, half of the pairs are the
+    same or worth merging. That cosine is fitted separately for pairs with kana or Han and for other
+    pairs, and pairs are chosen from the two groups in turn. Equal arguments give equal pairs.
     """
     by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
     ranked = [_ranked(members, answers, passed_over) for members in by_script]
@@ -204,7 +210,10 @@ def most_informative(
 def _ranked(
     pairs: Sequence[AlikePair], answers: Mapping[str, Answer], passed_over: Collection[str]
 ) -> list[AlikePair]:
-    """Return the pairs that may be asked about, those to ask about first at the beginning."""
+    """Return the pairs that may be asked about, in the order in which to ask about them.
+
+    Pairs that have an answer, and those whose keys are in `passed_over`, are left out.
+    """
     asked = [pair for pair in pairs if pair.key in answers]
     left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
     left.sort(key=lambda pair: pair.rank)
@@ -217,10 +226,11 @@ def _ranked(
 
 
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
-    """Return some pairs of `left`, so that a few of each band have been asked about.
+    """Return the pairs of `left` that are to be asked about before any others.
 
-    Of near-copies, pairs in which a text states all of the other come first. `asked` has the pairs
-    with an answer, which count. Otherwise the order within a band stays the same.
+    A few pairs of each band come first; pairs in `asked`, which have an answer already, count as
+    some of these. Pairs are taken in the order of `left`; but among near-copies, pairs in which one
+    text states everything that the other text states are preferred.
     """
     found: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
@@ -233,7 +243,10 @@ def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -
 
 
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
-    """Return the bands, the lowest first, with the numbers of their pairs and answers."""
+    """Sort the pairs into bands; return the bands, the lowest first, with counts of their answers.
+
+    `answers` has the answers by pair key.
+    """
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
         covered = [pair for pair in members if low >= NEAR_COPY and pair.covered]
@@ -243,7 +256,7 @@ def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Ban
 
 
 def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
-    """Return the pairs of each band, the lowest first; drop pairs below the lowest band."""
+    """Return the pairs of each band, the lowest band first; drop pairs below the lowest band."""
     bands: list[list[AlikePair]] = [[] for _ in pairwise(EDGES)]
     for pair in pairs:
         if pair.cosine >= EDGES[0]:
@@ -252,18 +265,18 @@ def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
 
 
 def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
-    """Count the answers about these pairs; `answers` has them by pair key."""
+    """Count the answers about these pairs; `answers` has the answers by pair key."""
     given = [answers[pair.key] for pair in pairs if pair.key in answers]
     return Counted(*(given.count(answer) for answer in Answer))
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, what it costs and finds to ask a model from this band on upwards.
+    """Return, for each band, two numbers about asking a model from this band on upwards.
 
-    The first value is the number of questions for 1,000 memories, if the store has `memories`.
-    Near-copies of which one states all of the other need no question. The second value is the
-    expected number of pairs in the store that are the same or worth merging; None if a band with
-    pairs has no answers.
+    The first number is the cost: questions for each 1,000 of the store's `memories`. Near-copies of
+    which one states everything that the other states need no question. The second number is the
+    gain: the expected number of pairs that are the same or worth merging, from this band on
+    upwards. It is None if one of these bands has pairs but no answers.
     """
     found: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -334,9 +347,10 @@ def suggest(
 ) -> Suggestion:
     """Return the scale and the upper threshold that the answers suggest.
 
-    `answers` has them by pair key, and `now` is the store's present scale. From the upper threshold
-    on, a memory replaces another one without a question; at least the share `wanted` of these
-    replacements has to be right. With `guard`, that is done only if it states all of the other one.
+    `answers` has the answers by pair key, and `now` is the store's present scale. From the upper
+    threshold on, a memory replaces another memory without a question; at least the share `wanted`
+    of these replacements has to be right. With `guard`, a memory replaces another one in this way
+    only if it states everything that the other states.
     """
     fits = (
         fit_anchor([pair for pair in pairs if not pair.strict], answers),
@@ -347,9 +361,10 @@ def suggest(
 
 
 def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
-    """Return the scale `now` with the fitted anchors in place of its own; None if none was fitted.
+    """Return the scale `now` with the fitted anchors in place of the present ones.
 
-    `strict` is the fit for pairs with kana or Han, `others` the fit for all other pairs.
+    `strict` is the fit for pairs with kana or Han, `others` the fit for all other pairs. An anchor
+    that could not be fitted stays as it is in `now`. None if neither could be fitted.
     """
     if others.anchor is None and strict.anchor is None:
         return None
@@ -361,9 +376,11 @@ def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
 def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
     """Return the lowest threshold from 0.95 on at which enough replacements are right.
 
-    The share of right ones among pairs from the threshold on has to be at least `wanted`; each band
-    counts with its number of pairs. With `guard`, only pairs count in which one text states all of
-    the other. The search goes down from the highest band, and ends at one without answers.
+    A replacement is right if the answer about the pair is SAME. Among the pairs from the threshold
+    on, the share of right ones has to be at least `wanted`; it is estimated from the answers in
+    each band, weighted by the band's number of pairs. With `guard`, only pairs count in which one
+    text states everything that the other states. The search goes down from the highest band, and
+    ends if the share becomes too small or a band has no answers.
     """
     threshold, precision, answers = None, None, Counted()
     pairs, right, known = 0, 0.0, Counted()

@@ -1,4 +1,4 @@
-"""Keep a store sound: find and mend its faults, make its vectors again, back it up, restore it."""
+"""Keep a store sound: find and repair faults, replace all vectors, back up and restore."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _AT_ONCE = 1_000
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
-"""Keys of ledger facts that are not copied, since a restored ledger is a new store.
+"""Keys of facts in the ledger that backups and restored ledgers do not have.
 
-It has an id and an index of its own.
+A restored ledger is a new store, with a new id and a new index.
 """
 
 Kind = Literal["damage", "mendable", "yours"]
 """The kind of a finding.
 
-`damage` must never happen; `mend` repairs what is `mendable`; `yours` is for a person to do, or to
-leave.
+`damage` is a fault that must never happen. A `mendable` fault is repaired by `mend`. `yours` is
+something that a person may do, or leave as it is.
 """
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem of a store, in words for people, and what they can do about it."""
+    """A problem of a store (`what`) and what to do about it (`remedy`), in words for people."""
 
     what: str
     remedy: str
@@ -85,8 +85,9 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
     """Repair everything that can be rebuilt from the ledger.
 
     Make missing vectors, rebuild an index that differs from the ledger, remove forgotten memories
-    from the index, and delete summaries of episodes that may tell of forgotten memories.
-    `on_progress` gets the number of vectors that the new index has so far, and of all.
+    from the index, and delete summaries of episodes that may tell of forgotten memories. If the
+    index is rebuilt, `on_progress` is called with the number of vectors that it has so far, and the
+    number of all vectors.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
@@ -101,12 +102,12 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
 def reembed(
     ledger: Ledger, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Replace every vector of a ledger by one that `embedder` makes; return how many.
+    """Replace every vector of a ledger by one that `embedder` makes; return the number of vectors.
 
-    All are replaced in one transaction. `on_progress` gets the number of texts embedded so far, and
-    of all.
+    All vectors are replaced in one transaction. `on_progress` is called with the number of texts
+    embedded so far, and the number of all texts.
 
-    Raises: EmbeddingError, LedgerError. The old vectors are then still there.
+    Raises: EmbeddingError, LedgerError. If it raises, the old vectors are still there.
     """
     with ledger.reading() as reader:
         rows = reader.memories.all()
@@ -127,9 +128,10 @@ def reembed(
 
 
 def _rows(reader: Reader) -> Iterator[Finding]:
-    """Check the rows of memories and yield their problems.
+    """Check the ledger's rows of memories and yield their problems.
 
-    Checked are successors of retired memories, links, revisions and the keys of texts.
+    The checks are of the successors of retired memories, the links, the revisions and the keys of
+    the texts.
     """
     successors = reader.memories.successions()
     alone = [name for name in successors if not _ends_well(name, successors, reader)]
@@ -153,7 +155,8 @@ def _rows(reader: Reader) -> Iterator[Finding]:
 def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> bool:
     """Return whether the chain of successors from `name` ends with a live or a forgotten memory.
 
-    `name` is a memory's id; `successors` has the successor's id of each retired memory, or None.
+    `name` is a memory's id. `successors` maps the id of each retired memory to the id of its
+    successor, or to None if it has no successor. A chain that runs in a circle does not end.
     """
     seen: set[str] = set()
     while name in successors:
@@ -166,7 +169,7 @@ def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> 
 
 
 def _vectors(reader: Reader) -> Iterator[Finding]:
-    """Yield the problems of stored vectors: different dimensions, missing ones, wrong lengths."""
+    """Yield findings about stored vectors: different dimensions, missing vectors, wrong lengths."""
     if len(sizes := reader.vectors.byte_lengths()) > 1:
         lengths = ", ".join(f"{n:,} of {(size or 0) // 4}" for size, n in sizes.items())
         yield Finding(f"vectors have different dimensions: {lengths}", "run `memory-dedup reembed`")
@@ -184,7 +187,7 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 def _episodes(reader: Reader) -> Iterator[Finding]:
     """Yield a finding if summaries of episodes may tell of forgotten memories.
 
-    Such summaries were made before episodes had owners.
+    Such summaries can be left from earlier versions, in which episodes had no owners.
     """
     if telling := _telling_of_forgotten(reader):
         what = _listed("episodes whose summary may tell of forgotten memories", telling)
@@ -194,8 +197,8 @@ def _episodes(reader: Reader) -> Iterator[Finding]:
 def _telling_of_forgotten(reader: Reader) -> list[str]:
     """Return the ids of episodes whose summary may tell of forgotten memories.
 
-    One of their memories was forgotten, or they have no memories any more. A memory made by a
-    decision that was undone is erased too, but does not count as forgotten.
+    These are episodes of which a memory was forgotten, and episodes without any memories. A memory
+    that was erased because the decision that had made it was undone does not count as forgotten.
     """
     return [
         episode_id
@@ -211,7 +214,11 @@ def _was_undone(reader: Reader, memory_id: str) -> bool:
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
-    """Yield what waits for a person: open questions, waiting turns, models that are not trusted."""
+    """Yield findings about work that a person can start or settle.
+
+    These are questions that wait for a model, turns that wait to be extracted, and models that are
+    not trusted.
+    """
     counts = reader.counts()
     if counts.pending:
         what = f"{counts.pending:,} questions are waiting for a model"
@@ -241,7 +248,7 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """Yield the problems of the search index, and indexes that are not needed any more."""
+    """Yield findings about the search index, and about indexes that are not needed any more."""
     try:
         difference = store.index.disagreement()
     except IndexFault as exc:
@@ -260,7 +267,7 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _listed(what: str, ids: list[str]) -> str:
-    """Return a phrase with the number of these memories and their first three ids."""
+    """Return the phrase `what`, followed by the number of ids and the first three ids."""
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{what}: {len(ids):,} ({shown})"
 
@@ -271,8 +278,8 @@ def _listed(what: str, ids: list[str]) -> str:
 def back_up(ledger: Ledger, file: Path) -> int:
     """Write a backup of a ledger to a new file; return the number of live memories in it.
 
-    The backup is a SQLite ledger with everything that was committed at one moment, also retired
-    memories and decisions. If it fails, no file is left.
+    The backup is a SQLite ledger with everything that was committed before one moment, including
+    retired memories and decisions. If the backup fails, no file is left.
 
     Raises: InputError if the file exists or cannot be written, LedgerError.
     """
@@ -296,8 +303,9 @@ def back_up(ledger: Ledger, file: Path) -> int:
 def restore(file: Path, url: str) -> int:
     """Restore the backup in `file` as the ledger at `url`; return the number of live memories.
 
-    If there is a ledger already, it must be empty; a damaged one is renamed. If an earlier version
-    wrote the backup, a copy of it is upgraded, and the file stays as it is.
+    If there is a ledger at `url` already, it must be empty, or it is damaged and gets another name.
+    A backup that an earlier version of this program wrote is upgraded in a copy; the file itself
+    never changes.
 
     Raises: InputError if the file is not a backup, LedgerError if the ledger is not empty.
     """
@@ -312,7 +320,9 @@ def restore(file: Path, url: str) -> int:
 
 
 def _opened(file: Path, folder: Path) -> Ledger:
-    """Open a backup without changing it, or a copy in `folder` upgraded to the present version.
+    """Open the backup in `file` without changing the file.
+
+    If an earlier version of this program wrote it, a copy in `folder` is upgraded and opened.
 
     Raises: InputError if the file is not a backup.
     """
@@ -327,9 +337,10 @@ def _opened(file: Path, folder: Path) -> Ledger:
 
 
 def _empty_ledger(url: str, folder: Path) -> Ledger:
-    """Return the empty ledger at `url`, a new one if there is none or it is damaged.
+    """Return the empty ledger at `url`; create it if there is none, or if it is damaged.
 
-    A damaged one is renamed. `folder` receives the copy that is made before an upgrade.
+    A damaged ledger is renamed. A ledger of an earlier version is upgraded; `folder` is where the
+    copy of a PostgreSQL ledger is put before that.
 
     Raises: LedgerError if the ledger holds anything.
     """
@@ -353,7 +364,7 @@ def _empty_ledger(url: str, folder: Path) -> Ledger:
 def _held(ledger: Ledger) -> str:
     """Return a phrase that says how many memories a ledger holds; empty for an empty ledger.
 
-    Raises: LedgerDamaged; the ledger is then closed.
+    Raises: LedgerDamaged, after the ledger has been closed.
     """
     try:
         if found := ledger.problems():
