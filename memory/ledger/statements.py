@@ -47,6 +47,15 @@ class Prepared:
         """Execute a query with these parameters, and return the first column of its rows."""
         return [row[0] for row in self.rows(connection, **values)]
 
+    def tuples(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
+        """Execute a query with these parameters, and return its rows as plain tuples.
+
+        Values are as the driver returns them, without SQLAlchemy's conversions.
+        """
+        _, cursor = self._execute(connection, [values])
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
     def pages(
         self, connection: Connection, size: int, **values: Any
     ) -> Iterator[list[tuple[Any, ...]]]:

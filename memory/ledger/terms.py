@@ -42,7 +42,7 @@ _SIZES = (
     .where(*_OF)
     .group_by(t.postings.c.term)
 )
-_READ = sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF)
+_READ = Prepared(sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF))
 _STATES = Prepared(
     sa.select(
         *(t.memories.c[name] for name in ("seq", "live", "user", "content")),
@@ -117,12 +117,9 @@ class Terms(TableGroup):
         if memories > _READ_AT_ONCE:
             wanted = self._rare(owners, wanted)
         term_of: dict[str, int] = {}
-        terms_of, blocks, parts = list[int](), list[int](), list[bytes]()
-        named = {"owners": owners, "terms": wanted}
-        for term, block, part in self._connection.execute(_READ, named):
-            terms_of.append(term_of.setdefault(term, len(term_of)))
-            blocks.append(block)
-            parts.append(part)
+        rows = _READ.tuples(self._connection, owners=owners, terms=wanted)
+        terms_of = [term_of.setdefault(row[0], len(term_of)) for row in rows]
+        blocks, parts = [row[1] for row in rows], [row[2] for row in rows]
         entries = np.frombuffer(b"".join(parts), "<u4").astype(np.int64)
         sizes = [len(part) // 4 for part in parts]
         first = np.repeat(np.array(blocks, np.int64) * _BLOCK, sizes)

@@ -202,7 +202,8 @@ class LiveVectors:
         rows = self._rows(query.scope)
         if not len(rows):
             return Best([], Spread(0.0, 0.0))
-        cosines = multiplied(self._matrix[: len(self._ids)], query.vector)[rows]
+        cosines = multiplied(self._matrix[: len(self._ids)], query.vector)
+        cosines = cosines if len(rows) == len(cosines) else cosines[rows]
         spread = Spread.of(cosines)
         best = best_of(spread.standard(cosines) + words.of(self._numbers[rows]), query.k)
         return Best([self._ids[row] for row in rows[best]], spread)
