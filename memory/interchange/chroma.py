@@ -117,7 +117,7 @@ class ChromaStore(ExternalStore):
         In a folder, Chroma does not rewrite its index files while the collection is open here. If
         it were killed while it rewrites them, the collection could not be opened any more. Chroma's
         SQLite file holds the changes, and later writes by the collection's owner bring the index
-        files up to date. A server is treated as usual, since it is not killed with this process.
+        files up to date. On a server nothing of this is needed, since it survives this process.
 
         Raises: InputError if Chroma fails, or the collection is not the one that `header` names.
         """
@@ -233,7 +233,7 @@ def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaColl
 
 
 def _metadata(row: Stored, there: Stored | None) -> dict[str, Any] | None:
-    """Return the metadata with which Chroma has to be called to write `row`; None if it has none.
+    """Return the metadata to pass to Chroma when `row` is written; None if there is none to pass.
 
     `there` is the row as Chroma holds it now, or None if the row is new. Keys that only `there` has
     get the value None, which makes Chroma remove them.

@@ -26,7 +26,7 @@ from memory.errors import InputError
 from memory.models import Vector
 
 _PATIENCE_S = 30
-"""How long to wait for another program's lock."""
+"""How many seconds to wait for another program's lock."""
 
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"

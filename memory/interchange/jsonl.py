@@ -22,7 +22,7 @@ _MOST = 64 * 2**20
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark with which some programs begin a file."""
 _REPLACES = "replaces"
-"""The key of an exported memory that lists the external ids of the memories it stands for."""
+"""The key that lists the external ids of the memories that an exported memory has replaced."""
 M = TypeVar("M", Memory, Turn)
 _BEGIN = 100
 """The number of bytes at the start of a file from which its format is recognised."""
@@ -31,9 +31,9 @@ _BEGIN = 100
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
 
-    `stands_for` has the external ids of the memories that it replaced or was merged from, oldest
-    first; they are written under the key `replaces`. A merged memory has no external id itself, so
-    the newest id of `stands_for` is written as its external id.
+    `stands_for` has the external ids of the memories that `memory` replaced or was merged from,
+    oldest first. A merged memory has no external id itself, so the newest of these ids is written
+    as its external id. All other ids are written under the key `replaces`.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
     name = memory.external_id or (stands_for[-1] if stands_for else None)
@@ -250,7 +250,7 @@ def _refuse_other_use(
     `first_use` maps each id to the number and the content of the first line with that id; this line
     is added if its id is new.
 
-    Raises: ValueError if an earlier line has.
+    Raises: ValueError if there is such a line.
     """
     if fields.get("id") is None:
         return

@@ -87,7 +87,7 @@ class LangGraphStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Open the store for writing; each `step` is a transaction that locks the rows it reads."""
+        """Open the store for writing; each `step()` is a transaction that locks rows it reads."""
         with self._tables() as tables:
             yield _Items(self, tables, lock=tables.lock)
 

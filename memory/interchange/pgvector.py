@@ -1,4 +1,4 @@
-"""PostgreSQL tables with a pgvector column: mem0's, LangChain's or any other.
+"""Read and change PostgreSQL tables with a pgvector column: mem0's, LangChain's or any other.
 
 An import reads the columns of a row as metadata; from a column with a JSON object, it reads the
 object's keys. Columns are read as the text that the database prints, so that they can be restored
@@ -69,9 +69,9 @@ class PgvectorStore(ExternalStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        Its metadata are its columns and the keys inside its JSON columns. If a column and a key
-        have the same name, the column's value is taken. A column `document`, in which LangChain
-        keeps the text, becomes the row's document.
+        The metadata has the table's columns, and the keys inside JSON columns instead of these
+        columns. If a column and such a key have the same name, the column's value is taken. A
+        column `document`, in which LangChain keeps the text, becomes the row's document.
         """
         plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
         keys: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class PgvectorStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Open the table for writing; each `step` is a transaction that locks the rows it reads."""
+        """Open the table for writing; each `step()` is a transaction that locks rows it reads."""
         with connected(self.place) as db:
             with db.transaction(writing=False):
                 table = _table(db, self.name)
@@ -162,7 +162,8 @@ _ROW = "row of this name"
 def _table(db: Postgres, name: str) -> _Table:
     """Return the description of the table, or the LangChain collection, called `name`.
 
-    Raises: InputError if there is none, or if its primary key is not exactly one column.
+    Raises: InputError if there is no such table or collection, or if the table's primary key is not
+    exactly one column.
     """
     sql_name, collection = quoted(name), None
     columns = db.run(_COLUMNS, [sql_name])
@@ -269,9 +270,9 @@ class _TableRows(OpenCollection):
         return value if value is None or kind in _PLAIN else self.db.as_written(value, kind)
 
     def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
-        """Return the JSON object `text` of a column with `values` set in it, as JSON text.
+        """Return JSON text: the object `text` from a JSON column, with `values` set in it.
 
-        None as a value removes the key. The database sets them, because it keeps each number
+        A key whose value is None is removed. The database does this, because it keeps each number
         exactly as it was written.
         """
         gone = [key for key, value in values.items() if value is None]

@@ -169,11 +169,11 @@ def plan_write_back(
     """Plan how rows whose memories became one memory become one row; leave all other rows alone.
 
     `rows`: all rows of the collection as they are now. `reading`: how they were read at the import.
-    `across`: keys of an owner or an expiry; a row may replace another row only if the two agree in
-    all such keys that are not named here. `own_work`: updates by earlier write-backs; a row that
-    they updated is treated as it was before them. Only rows that are still as they were imported
-    are considered: a row is recognised by its id, user, time and text, and then all its values are
-    compared with the memory that it became.
+    `across`: keys of an owner or an expiry in which a row may differ from the row that replaces it;
+    in all other such keys the two must agree. `own_work`: updates by earlier write-backs; a row
+    that was updated is treated as it was before these updates. Only rows that are still as they
+    were imported are considered: a row is recognised by its id, user, time and text, and then all
+    its values are compared with the memory that it became.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -263,10 +263,7 @@ def _states_all(other: _Known, one: _Known) -> bool:
 
 
 def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
-    """Return the keys in which two rows differ, among those that decide which queries find a row.
-
-    If the rows differ, the queries that find `one` may not find `kept`.
-    """
+    """Return the keys in which two rows differ, among the keys by which queries filter rows."""
     return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
         name for name in kept.seen if name not in one.seen
     )
@@ -358,8 +355,8 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
 def _kept(group: Sequence[_Known]) -> _Known:
     """Return the row of a group that stays.
 
-    Rows with the live memory's text come first, then rows that became that memory at the import,
-    then the newest.
+    A row with the live memory's text is preferred, then a row that became the live memory at its
+    import, then the newest row.
     """
     return max(reversed(group), key=_worth)
 

@@ -203,7 +203,9 @@ def write_back(
     """
     with theirs.opened() as rows:
         there = all_stored(rows, list(plan.looked_at))
-        moved = [name for name, row in plan.looked_at.items() if not _is(rows, there, row)]
+        moved = [
+            name for name, row in plan.looked_at.items() if not _is_unchanged(rows, there, row)
+        ]
         plan = plan.without(moved, _MOVED)
         if not plan.changes:
             return WriteBackDone(0, 0, plan.left_alone)
@@ -260,7 +262,7 @@ def _carry_out(
     for updates in parts(plan.updates):
         with rows.step():
             there = rows.stored([one.row.id for one in updates])
-            moved = [one.row.id for one in updates if not _is(rows, there, one.row)]
+            moved = [one.row.id for one in updates if not _is_unchanged(rows, there, one.row)]
             plan = plan.without(moved, _MOVED)
             wanted = [changed[one.row.id] for one in updates if one.row.id not in moved]
             rows.put([_updated(one, there[one.before.id]) for one in wanted], there)
@@ -303,16 +305,16 @@ def _still_fits(
     It may if it has not changed since it was read, and the row that replaces it is as planned: with
     its new text if it was to be updated (`changed`), otherwise unchanged.
     """
-    if not _is(rows, there, one.row):
+    if not _is_unchanged(rows, there, one.row):
         return False
     survivor = changed.get(one.kept.id)
     if survivor is None:
-        return _is(rows, there, one.kept)
+        return _is_unchanged(rows, there, one.kept)
     kept, final = there.get(one.kept.id), survivor.after
     return kept is not None and final is not None and kept.says_the_same(final)
 
 
-def _is(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
+def _is_unchanged(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
     """Return whether a row is still as it was read; `there` has the store's rows now, by id."""
     stored = there.get(row.id)
     return stored is not None and rows.external.as_read(stored).says_the_same(row)

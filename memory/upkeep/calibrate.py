@@ -38,13 +38,13 @@ _SAYS = {
     "y": Answer.SAME, "yes": Answer.SAME, "m": Answer.MERGE, "merge": Answer.MERGE,
     "n": Answer.APART, "no": Answer.APART,
 }  # fmt: skip
-"""What a person may type, and the answer that it means."""
+"""The words that a person may type, and the answer that each word means."""
 _SKIPS = frozenset({"s", "skip", ""})
 _HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
 _ROUND = 10
 """The number of pairs to ask about before the answers are used to choose the next ones."""
 _MOST_BYTES = 64_000_000
-"""The largest file of answers that is read; it holds some 300,000 of them."""
+"""The size of the largest file of answers that is read, in bytes: some 300,000 answers."""
 
 
 # --- the answers so far ---------------------------------------------------------------------------
@@ -228,8 +228,9 @@ def ask_model(
     """Ask a model about the most informative pairs, and log each answer as it arrives.
 
     `questions` is how many answers the log is to have, `at_once` how many calls run concurrently.
-    `tell` is called with the number of answers so far and the total. The model is closed at the
-    end. This starts an event loop, so it must not be called from one.
+    `tell` is called with the number of answers in this run so far and the number wanted in this
+    run. The model is closed at the end. This function starts an event loop, so it must not be
+    called within a running one.
 
     Raises: ModelError; answers that arrived before it stay in the log.
     """
@@ -271,10 +272,11 @@ def ask_person(
     say: Callable[[str], None],
     hear: Callable[[], str | None],
 ) -> int:
-    """Show a person the most informative pairs and log each answer; return how many were given.
+    """Show a person the most informative pairs and log each answer; return the number of answers.
 
-    `questions` is how many answers the log is to have. `say` shows a text; `hear` returns a line
-    of input in lower case, or None at the end of the input.
+    Only answers given in this call are counted in the result. `questions` is how many answers the
+    log is to have. `say` shows a text; `hear` returns a line of input in lower case, or None at the
+    end of the input.
     """
     given, total = 0, still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, questions))

@@ -38,11 +38,11 @@ class Answer(StrEnum):
     """An answer to the question how two memories relate."""
 
     SAME = "same"
-    """One of them can replace the other."""
+    """One of the two memories can replace the other."""
     MERGE = "merge"
-    """They overlap and are worth merging into one text."""
+    """The two memories overlap and are worth merging into one text."""
     APART = "apart"
-    """They state different things and both must stay."""
+    """The two memories state different things, and both must stay."""
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,21 @@ class Fit:
     """A fitted anchor: the cosine at which half of the pairs are the same or worth merging."""
 
     anchor: float | None
-    """The fitted cosine; None if the answers are too few, all alike, or do not rise with it."""
+    """The fitted cosine; None if it could not be fitted.
+
+    That is so if there are too few answers, if they are all alike, or if pairs with a higher cosine
+    are not more often the same or worth merging.
+    """
     near: Counted
     """The answers about pairs with a cosine near the anchor."""
 
 
 @dataclass(frozen=True)
 class Upper:
-    """A suggested upper threshold: from it on, a memory replaces another one without a question."""
+    """A suggested upper threshold, and the evidence for it.
+
+    If two memories are at least so similar, one of them replaces the other without a question.
+    """
 
     threshold: float | None
     """The lowest threshold at which such replacements are right often enough.
@@ -297,7 +304,7 @@ def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit
 
     The curve gives the probability that a pair is the same or worth merging. The anchor lies within
     the cosines that were asked about, and below 0.95. It is None if there are too few answers, if
-    all are alike, or if the curve does not rise.
+    all answers are alike, or if the curve does not rise with the cosine.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])

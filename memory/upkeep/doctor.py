@@ -56,7 +56,7 @@ class Finding:
 
 
 def examine(store: MemoryStore) -> list[Finding]:
-    """Check a store and return its problems, the worst first; change nothing.
+    """Check a store and return its problems, database faults first; change nothing.
 
     Raises: LedgerError if the ledger cannot be read.
     """
@@ -303,8 +303,8 @@ def back_up(ledger: Ledger, file: Path) -> int:
 def restore(file: Path, url: str) -> int:
     """Restore the backup in `file` as the ledger at `url`; return the number of live memories.
 
-    If there is a ledger at `url` already, it must be empty, or it is damaged and gets another name.
-    A backup that an earlier version of this program wrote is upgraded in a copy; the file itself
+    A ledger that is at `url` already must be empty; but if it is damaged, it is renamed. If an
+    earlier version of this program wrote the backup, a copy of it is upgraded. The backup itself
     never changes.
 
     Raises: InputError if the file is not a backup, LedgerError if the ledger is not empty.
