@@ -259,9 +259,9 @@ def _unpadded(owner: str, key: str) -> str:
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
     """Return the time at which a row was recorded, in ISO 8601, from its metadata `fields`.
 
-    The time is taken from the key that `reading` names; otherwise from the first of the usual keys
-    that has a readable time, and `timestamp` is removed from `fields`. If no key has a value, the
-    default time of `reading` is returned.
+    The time is taken from the key that `reading` names; if it names none, from the first of the
+    usual keys that has a readable time, and then the key `timestamp` is removed from `fields`. If
+    no key has a value, the default time of `reading` is returned.
 
     Raises: ValueError if there is no time and no default, or no time can be read.
     """

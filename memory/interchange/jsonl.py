@@ -246,9 +246,9 @@ def _refuse_other_use(
 ) -> None:
     """Check that no earlier line of a file has the same `id` as this line, but another content.
 
-    `fields` is this line's JSON object, `memory` the memory read from it, and `number` its number.
-    `first_use` maps each id to the number and the content of the first line with that id; this line
-    is added if its id is new.
+    Also add this line to `first_use`, if its id is new: that maps each id to the number and the
+    content of the first line with the id. `fields` is this line's JSON object, `memory` the memory
+    read from it, and `number` the line's number.
 
     Raises: ValueError if there is such a line.
     """

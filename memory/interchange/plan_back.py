@@ -189,8 +189,9 @@ def _plan_of(
 ) -> WriteBackPlan:
     """Plan the changes of each group of rows whose memories became one memory.
 
-    `across`: metadata keys in which a row may differ from the row that replaces it. `changed` and
-    `unknown` are copied into the plan, as its `left_alone` and `unknown`.
+    `known`: the rows to consider. `across`: metadata keys in which a row may differ from the row
+    that replaces it. `changed` and `unknown` are copied into the plan, as its `left_alone` and
+    `unknown`.
     """
     groups: dict[str, list[_Known]] = {}
     for one in known:

@@ -95,7 +95,7 @@ def _with_time(row: ForeignRow, at: str | None) -> ForeignRow:
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
-    """Yield mem0's rows that have not expired: `expiration_date` is missing, today or later."""
+    """Yield mem0's rows, except rows whose `expiration_date` is a date before `today`."""
     for row in rows:
         try:
             gone = date.fromisoformat(str(row.metadata.get("expiration_date"))) < today

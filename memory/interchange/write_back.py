@@ -160,7 +160,10 @@ def _made(embed: Embed, texts: list[str]) -> Any:
 
 
 def _alike(made: Any, stored: Any) -> bool:
-    """Return whether two arrays of vectors (n, dim) are equal up to rounding; False if empty."""
+    """Return whether two arrays of vectors (n, dim) are equal up to rounding.
+
+    False if their shapes differ or there are no vectors.
+    """
     if made.shape != stored.shape or not len(stored):
         return False
     apart = np.linalg.norm(made - stored, axis=1)

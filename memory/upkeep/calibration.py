@@ -235,9 +235,9 @@ def _ranked(
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
     """Return the pairs of `left` that are to be asked about before any others.
 
-    A few pairs of each band come first; pairs in `asked`, which have an answer already, count as
-    some of these. Pairs are taken in the order of `left`; but among near-copies, pairs in which one
-    text states everything that the other text states are preferred.
+    From each band, take pairs until three of its pairs are asked about, including the pairs in
+    `asked`, which have an answer already. Pairs are taken in the order of `left`; but among
+    near-copies, pairs in which one text states everything that the other text states are preferred.
     """
     found: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):

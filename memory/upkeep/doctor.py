@@ -248,7 +248,11 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """Yield findings about the search index, and about indexes that are not needed any more."""
+    """Yield findings about the search index.
+
+    It cannot be read, differs from the ledger, is not needed any more, or may still hold vectors of
+    forgotten memories.
+    """
     try:
         difference = store.index.disagreement()
     except IndexFault as exc:
