@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memory.coverage import covers
+from memory import coverage, offline
 from memory.ledger import SHARED, PendingTurn, Reader, Writer
 from memory.models import KeptCandidate, Memory, Turn, name_of_candidate
-from memory.offline import retold, statements
 from memory.text import sentences, telling_words, text_key
 
 _FEWEST_WORDS = 2
@@ -289,8 +288,8 @@ def _forms(said: str, speaker: str, at: datetime) -> list[str]:
     `at` is the time at which it was said.
     """
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
-    told = [retold(one, speaker, at) for one in clauses if one]
-    stated = (one.text for one in statements(said, speaker, at))
+    told = [offline.retold(one, speaker, at) for one in clauses if one]
+    stated = (one.text for one in offline.statements(said, speaker, at))
     return list(dict.fromkeys([*clauses, *told, *stated]))
 
 
@@ -305,6 +304,6 @@ def _state_any(forms: Collection[str], memories: Iterable[Memory]) -> bool:
             return True
         if len(telling_words(memory.content)) < _FEWEST_WORDS:
             continue
-        if any(covers(form, memory.content) for form in forms):
+        if any(coverage.covers(form, memory.content) for form in forms):
             return True
     return False
