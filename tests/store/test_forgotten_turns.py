@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memory import coverage
 from memory.coverage import covers
 from memory.decide import merged
 from memory.deduplicator import MemoryDeduplicator
@@ -22,7 +23,6 @@ from memory.models import (
     NamedMemory,
     Turn,
 )
-from memory.store import forgotten_turns
 from memory.store.applying import Applied, Unconditional
 from memory.store.forgetting import forget_user
 from memory.store.store import MemoryStore
@@ -300,7 +300,7 @@ def test_turns_are_compared_outside_of_the_transaction_that_forgets(
             keep(store, turn(kept[-1], 10 + len(kept)))
         return covers(a, b)
 
-    monkeypatch.setattr(forgotten_turns, "covers", writing_meanwhile)
+    monkeypatch.setattr(coverage, "covers", writing_meanwhile)
     forget(store, memory)
     assert kept == MEANWHILE
     assert waiting(store) == ["I sail.", "I row.", "I ski."]
