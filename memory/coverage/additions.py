@@ -49,12 +49,12 @@ _CLAUSE = re.compile(
 
 
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the extra words of `longer` that change its statement, or () if they only add to it.
+    """Return the extra words of `longer` that change its statement, or () if none does.
 
     Each item is a changing word together with its neighbours, as one string. `longer` must state
-    every word of `shorter`. `extra`: the words that only `longer` has, as the text spells them. All
-    of `extra` is returned if the words cannot be checked one by one, for example in a question, in
-    an unknown language, or in a text with a word such as "all" or "if".
+    every word of `shorter`. `extra`: the words that only `longer` has, as the text spells them.
+    Sometimes the words cannot be checked one by one, for example in a question, in an unknown
+    language, or in a text with a word such as "all" or "if". Then all of `extra` is returned.
     """
     if longer.parse.language is Language.JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -70,11 +70,11 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` denies less than `shorter`.
+    """Return whether `longer` only denies less than `shorter` does.
 
-    Example: "has no new car" denies less than "has no car". True only if `longer` has exactly one
-    negation, every extra word comes after it in the same clause, and every extra word is a quality
-    of a noun. The noun must not be a definite thing such as "the new car".
+    For example, "has no new car" denies less than "has no car". True only if `longer` has exactly
+    one negation, and every extra word comes after the negation in the same clause. Each extra word
+    must be a quality of a noun, and the noun must not be a definite thing such as "the new car".
     """
     words, more = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
@@ -154,7 +154,7 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
 
 
 def _is_of_some(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is about only a part of a kind, or about the thing of another owner.
+    """Return whether `longer` is about a part of a kind, or about the thing of another owner.
 
     "Small dogs bark" does not state that dogs bark. "Small dogs are running" does state that dogs
     are running, because it reports an event. "Her brother's dog" is not "her dog".
@@ -193,8 +193,10 @@ _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
     r"|wary of|tired of|sick of|interested in|good at|bad at|keen on|experts? (?:on|in)) (\w+)"
 ).findall
-"""Finds the object of predicates that may be about a whole kind or a part of it: "allergic to
-nuts".
+"""Finds the object of predicates such as "allergic to".
+
+The predicate may be about a whole kind or a part of it: "allergic to tree nuts" does not state
+"allergic to nuts".
 """
 _DEFINITE_START = re.compile(
     r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
@@ -210,8 +212,9 @@ _OF_A_KIND = re.compile(
     r"|abundant|numerous|common|rare|scarce|indigenous)\b",
     re.IGNORECASE,
 )
-"""Finds predicates about a whole kind, such as "extinct": a species that is extinct in Java may
-live elsewhere.
+"""Finds predicates about a whole kind, such as "extinct".
+
+An extra word changes such a statement: a species that is extinct in Java may live elsewhere.
 """
 
 
@@ -290,15 +293,16 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 _HEADS = 4
 """How many beginnings of the longer text `_has_clause_added` compares with the shorter text.
 
-Each beginning ends before a clause. Those closest in length to the shorter text are compared first.
+Each beginning ends just before a clause. The beginnings closest in length to the shorter text are
+compared first.
 """
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Return the sentences that only `longer` has and those that only `shorter` has, each as one
-    text.
+    """Return the sentences that only `longer` has, and the sentences that only `shorter` has.
 
-    Phrases such as "a few" and "last week" are removed.
+    The sentences of each text are joined to one string. Phrases such as "a few" and "last week" are
+    removed from them.
     """
     whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)

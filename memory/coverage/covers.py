@@ -42,11 +42,11 @@ class Comparison:
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     conflict: tuple[str, ...] = ()
-    """Differences that keep each text from covering the other; they are in `only_a` and `only_b`
-    too.
+    """Differences because of which neither text covers the other.
 
-    Examples: a negation or "used to" in only one text, a different word order, a different
-    preposition ("for Mia" / "with Mia"), or extra words that change the statement.
+    They are also in `only_a` and `only_b`. Examples: a negation or "used to" in only one text, a
+    different word order, a different preposition ("for Mia" / "with Mia"), or extra words that
+    change the statement.
     """
 
     @property
@@ -117,12 +117,12 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """Compare two texts of which at most one has stated words that the other lacks.
+    """Return the comparison of two texts after most of their words were compared.
 
-    Stated words are those with a meaning of their own, such as nouns, numbers and negations.
-    Pronouns and fillers such as "very" are compared here too. `conflict`: the conflicts found so
-    far. `only_a`, `only_b`: the words found so far that only `left`, or only `right`, has, as the
-    texts spell them.
+    At most one of the texts may have stated words that the other lacks. Stated words are those with
+    a meaning of their own, such as nouns, numbers and negations. This function also compares
+    pronouns and fillers such as "very". `conflict`: the conflicts found so far. `only_a`, `only_b`:
+    the words found so far that only `left`, or only `right`, has, as the texts spell them.
     """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
@@ -147,16 +147,17 @@ def _compare_sides(
 def covers(a: str, b: str) -> bool:
     """Return whether `a` states everything that `b` states.
 
-    False in doubt, and for unequal texts of which one has more than `LONGEST` characters.
+    Returns False in case of doubt. If a text has more than `LONGEST` characters, returns True only
+    if the texts are equal.
     """
     return compare(a, b).a_covers_b
 
 
 def shared(a: str, b: str) -> tuple[int, int]:
-    """Return how many different stated words two texts share, and how many the text with fewer has.
+    """Return two counts of stated words: those in both texts, and those in the text with fewer.
 
-    Stated words are those with a meaning of their own, such as nouns, verbs, numbers and negations.
-    Only the first `LONGEST` characters of each text are read.
+    Repeated words count once. Stated words are those with a meaning of their own, such as nouns,
+    verbs, numbers and negations. Only the first `LONGEST` characters of each text are read.
     """
     a, b = a[:LONGEST], b[:LONGEST]
     left, right = set(parse(a).stated), set(parse(b).stated)
@@ -164,10 +165,10 @@ def shared(a: str, b: str) -> tuple[int, int]:
 
 
 def _surfaces(words: Sequence[Word], extra: Extra) -> tuple[str, ...]:
-    """Return the words of a text that are in `extra`, in the text's spelling.
+    """Return the words of a text that the other text lacks, in the text's spelling.
 
-    `extra` has what the text states more often than the other text. Negations are left out, because
-    they are reported as a conflict.
+    `extra`: the words that the text states more often than the other text. Negations are left out,
+    because they are reported as a conflict.
     """
     return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
 
@@ -208,8 +209,9 @@ def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""The maximum number of words that are aligned. If a differing part has more, it is marked as one
-difference.
+"""The maximum number of words that are aligned.
+
+If a differing part of two texts has more words, the whole part is marked as one difference.
 """
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
@@ -225,8 +227,10 @@ _CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
 
 @dataclass(frozen=True)
 class WordRun:
-    """Consecutive words of two texts: in both ("kept"), only in the old text ("removed"), or only
-    in the new text ("added").
+    """A run of consecutive words that results from comparing an old text with a new text.
+
+    The words are in both texts ("kept"), only in the old text ("removed"), or only in the new text
+    ("added").
     """
 
     kind: Literal["kept", "removed", "added"]
@@ -269,8 +273,7 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words, numbers and punctuation marks of a text, each with the white space after
-    it.
+    """Cut a text into words, numbers and punctuation marks, each with the white space after it.
 
     The items, joined, give the text without invisible characters. Japanese is cut at each change of
     script. A text with Han characters but no kana is taken for Chinese and cut at each Han
@@ -340,8 +343,8 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
     A pair has "" on one side if words were only added or only removed. Returns () if both texts
-    state the same. Of texts longer than `LONGEST` characters, only `LONGEST` characters are read,
-    from the first difference on.
+    state the same. If a text is longer than `LONGEST` characters, only `LONGEST` characters of each
+    text are read, from the first difference on.
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:

@@ -29,9 +29,9 @@ from memory.text import (
 
 _ORDER = "word order"
 Extra = Mapping[str, int]
-"""For each thing that one text states more often than the other text, how many times more.
+"""For each word that one text states more often than the other text, how many times more.
 
-A thing is a word in the form in which words are compared.
+Words are in the form in which they are compared.
 """
 
 
@@ -39,7 +39,8 @@ A thing is a word in the form in which words are compared.
 class Side:
     """One of the two texts of a comparison.
 
-    `extra`: the things that it states more often than the other text, and how many times more.
+    `extra`: the words that this text states more often than the other text, and how many times
+    more.
     """
 
     text: str
@@ -61,10 +62,10 @@ class Side:
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
-    """Return how the words that both texts share differ in order, in number or in preposition.
+    """Return how the words that two texts share differ in order, in number or in preposition.
 
-    Returns ("word order",) if their order differs so that the meaning may differ. Otherwise returns
-    pairs of phrases such as "cat / cats" or "from Mia / to Mia", or () if nothing differs.
+    Returns ("word order",) if the order differs in a way that may change the meaning. Otherwise
+    returns pairs of phrases such as "cat / cats" or "from Mia / to Mia", or () if nothing differs.
     """
     first, second = _common(left), _common(right)
     if _equal(first, second):
@@ -79,7 +80,7 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
 
 
 def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Return whether the words can stand in either order without a change of meaning.
+    """Return whether two texts mean the same although their words are in a different order.
 
     These may move: the two partners of a mutual relation ("Mia is married to Tom"), an adverb, a
     phrase, or a subject. `first`, `second`: the words that both texts share, in the order of `left`
@@ -125,11 +126,11 @@ is_ranked = re.compile(
 def _common(side: Side) -> Sequence[Word]:
     """Return the words of a text that the other text has too.
 
-    If an extra word is dropped, the next word takes over its preposition, so that "on a small
-    stage" becomes "on stage". An extra word for a time keeps its preposition, because it is a
-    phrase by itself ("In May Mia left"). If an extra word names a part of a thing, the word for the
-    whole thing gets a special preposition, because the door of the house is not the house. Measures
-    are no parts: a cup of tea is tea.
+    The next word takes over the preposition of a word that is dropped, so that "on a small stage"
+    becomes "on stage". There are two exceptions. A dropped time keeps its preposition, because it
+    is a phrase by itself ("In May Mia left"). If the dropped word names a part of a thing ("the
+    door of the house"), the word for the thing gets a special preposition, because the door is not
+    the house. Measures are no parts: a cup of tea is tea.
     """
     if not side.extra:
         return side.parse.words
@@ -149,10 +150,9 @@ def _common(side: Side) -> Sequence[Word]:
 
 
 def is_written_apart(left: Side, right: Side) -> bool:
-    """Return whether the only difference is that one text writes a word in two parts: "web site".
+    """Return whether two texts differ only in that one writes a word in two parts: "web site".
 
-    Both texts must be equal otherwise. An adjective is never joined to its noun, because a black
-    bird is not a blackbird.
+    An adjective is never joined to its noun, because a black bird is not a blackbird.
     """
     return (
         left.parse.persons == right.parse.persons
@@ -183,8 +183,9 @@ _QUALITIES = frozenset(
     "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
     "no may over under out in up down off on all one two there here where".split()
 )
-"""Words that make a different thing if they are joined to the next word: "green house" is not
-"greenhouse".
+"""Words that name a different thing if they are joined to the next word.
+
+Example: a "green house" is not a "greenhouse".
 """
 
 
@@ -265,8 +266,7 @@ def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether two sentences state a mutual relation and differ only in the order of its
-    partners.
+    """Return whether two sentences state one mutual relation with its partners swapped.
 
     Example: "Mia is married to Tom" and "Tom is married to Mia".
     """
@@ -284,10 +284,10 @@ _MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
 
 
 def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether two texts are one statement of the form "X is Y" with its two sides swapped.
+    """Return whether two texts state "X is Y" and "Y is X", where X is a name.
 
-    `left` begins with the name that `right` ends with: "Mia is Tom's sister" and "Tom's sister is
-    Mia".
+    `left` must begin with the name, and `right` must end with it: "Mia is Tom's sister" and "Tom's
+    sister is Mia".
     """
     if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
         return False
@@ -359,13 +359,12 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether the negation of a sentence would apply to its first phrase if it stood at the
-    end.
+    """Return whether a negative sentence changes its meaning if its first phrase moves to the end.
 
-    `words`: the sentence; `front`: its first phrase. True for a cause, a purpose or a companion.
-    "Because of the rain she did not leave" says why she stayed. "She did not leave because of the
-    rain" may say that she left for a different reason. A place or a time means the same at both
-    ends. False if the sentence has no negation.
+    `words`: the sentence; `front`: its first phrase. The meaning changes for a cause, a purpose or
+    a companion, because the negation then applies to the phrase. "Because of the rain she did not
+    leave" says why she stayed. "She did not leave because of the rain" may say that she left for a
+    different reason. Returns False for a place or a time, and for a sentence without a negation.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
@@ -419,7 +418,7 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
 def _adverb_moved(first: Word, last: Word) -> bool:
     """Return whether exactly one of two swapped words is an adverb in -ly, as in "quickly running".
 
-    False if one of the words is a negation.
+    Returns False if one of the words is a negation.
     """
     return NOT not in (first.key, last.key) and is_manner(first) != is_manner(last)
 
@@ -431,8 +430,9 @@ def is_manner(word: Word) -> bool:
 
 
 def is_time(key: str) -> bool:
-    """Return whether a key (a word as it is compared) denotes a day, a month, a year or an hour of
-    a day.
+    """Return whether a key denotes a day, a month, a year or an hour of a day.
+
+    `key`: a word in the form in which words are compared.
     """
     return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
@@ -444,7 +444,7 @@ def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
     """Return the position at which `left` can be cut so that its two parts, swapped, give `right`.
 
-    Returns 0 if there is no such position. Runs in linear time.
+    Returns 0 if there is no such position.
     """
     first, second = _lettered(left, right)
     cut = (first + first).find(second, 1) if len(first) == len(second) else 0

@@ -33,7 +33,10 @@ class Word(NamedTuple):
     """A word that has a meaning of its own, such as a noun, a verb, a number or a negation."""
 
     stated: str
-    """The key; " (past)" is added to it if the form is a past, since "made" is not "make"."""
+    """The key of the word, with " (past)" added if the word is a past form.
+
+    The addition keeps "made" different from "make".
+    """
     key: str
     """A string that is the same for all forms and synonyms of the word."""
     surface: str
@@ -74,7 +77,9 @@ class Parse(NamedTuple):
     """Whether the text ends with a question mark."""
     language: Language
     passive: bool
-    """Whether a passive was rewritten as an active; the phrases after it may then stand elsewhere.
+    """Whether a passive was rewritten as an active.
+
+    The phrases after the verb may then stand in a different order.
     """
 
 
@@ -86,9 +91,7 @@ def parse(text: str) -> Parse:
 
 @lru_cache(maxsize=16_384)
 def parse_by_dictionary(text: str) -> Parse:
-    """Return what a text states; a Japanese text is tokenised with a dictionary if one is
-    installed.
-    """
+    """Return what a text states; Japanese is read with a dictionary if one is installed."""
     found = japanese.japanese_tokens(text) if is_japanese(text) else None
     return parse(text) if found is None else _parsed(text, found)
 

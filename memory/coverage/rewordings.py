@@ -1,5 +1,6 @@
-"""Rewrite different wordings of one meaning to a standard form, so that texts can be compared word
-by word.
+"""Rewrite different wordings of one meaning to a standard form.
+
+After that, two texts can be compared word by word.
 """
 
 from __future__ import annotations
@@ -48,10 +49,9 @@ def _with_have(token: Token) -> list[Token]:
 
 
 def _end(found: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
-    """Return the position after the run of tokens that begins at `start` and for which `fits` is
-    true.
+    """Return the position after a run of tokens for all of which `fits` is true.
 
-    Returns `start` if the run is empty.
+    The run begins at `start`. If it is empty, `start` is returned.
     """
     return next((n for n in range(start, len(found)) if not fits(found[n])), len(found))
 
@@ -87,9 +87,7 @@ A new key of "" leaves the token unchanged.
 
 
 def _pairs_read_as_one(found: list[Token]) -> list[Token]:
-    """Give each pair of tokens with one meaning, such as "next to", its keys and kinds in
-    `_PAIRS`.
-    """
+    """Rewrite each pair of tokens with one meaning, such as "next to", as `_PAIRS` says."""
     for n in range(len(found) - 1):
         changes = _PAIRS.get((found[n].key, found[n + 1].key), ())
         for position, (key, kind) in enumerate(changes, start=n):
@@ -127,9 +125,7 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _no_idioms(found: list[Token]) -> list[Token]:
-    """Change "by no means" to a negation, and "in no time" to an expression of time without a
-    negation.
-    """
+    """Rewrite idioms with "no": "by no means" becomes a negation, and "in no time" a plain time."""
     for position in range(len(found) - 3, -1, -1):
         before, no, noun = found[position : position + 3]
         if no.kind is not Kind.NOT or no.surface.lower() != "no":
@@ -143,8 +139,9 @@ def _no_idioms(found: list[Token]) -> list[Token]:
 
 
 def _no_before_verb(found: list[Token]) -> list[Token]:
-    """Mark "is" as a content word in "With no job is she happy", where the whole sentence is
-    negated.
+    """Mark "is" as a content word in sentences such as "With no job is she happy".
+
+    In this word order, the negation applies to the whole sentence.
     """
     begins = [token.kind for token in found[:2]] == [Kind.GOVERNING, Kind.NOT]
     if begins and len(found) > 3 and found[3].key in _FORMS_OF_BE:
@@ -156,8 +153,9 @@ _FORMS_OF_BE = BE | WAS
 
 
 def _little(found: list[Token]) -> list[Token]:
-    """Replace "little" by "small" in "a little garden", but not in "a little brother" (a younger
-    one).
+    """Replace "little" by "small" in "a little garden".
+
+    In "a little brother", the word means "younger" and stays.
     """
     for position, (token, behind) in enumerate(pairwise(found)):
         if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
@@ -285,8 +283,9 @@ _NOUN_LIKE = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
 
 
 def _purpose_first(found: list[Token]) -> list[Token]:
-    """Rewrite "a rope (used) for climbing" as "a climbing rope", but leave "a coat for Leo"
-    unchanged.
+    """Rewrite "a rope (used) for climbing" as "a climbing rope".
+
+    "A coat for Leo" stays unchanged.
     """
     for position in range(2, len(found) - 1):
         if found[position].key == "for":
@@ -325,10 +324,10 @@ def _qualities_first(found: list[Token]) -> list[Token]:
 
 
 def _start_of_noun(found: Sequence[Token], head: int) -> int:
-    """Return where the noun that ends at `head` starts, if it has several words, as in "a pork
-    chop".
+    """Return the position at which the noun that ends at `head` starts.
 
-    Its article shows the start. Without an article, returns `head`.
+    A noun may have several words, as in "a pork chop"; its article shows the start. Without an
+    article, returns `head`.
     """
     start = next((n for n in range(head, 0, -1) if not _is_content(found[n - 1])), 0)
     return start if start and found[start - 1].key in ("a", "an", "the") else head
@@ -366,9 +365,9 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"work"}), _job_first),
     (BE | WAS, _in_active_voice),
 )
-"""Pairs: the words of which the text must have at least one, and the function that rewrites its
-tokens.
+"""Pairs of trigger words and a rewriting function, in the order in which the functions run.
 
-The functions run in this order.
+A function is only called if the text has at least one of its trigger words. It takes the tokens of
+the text and returns the rewritten tokens.
 """
 _TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

@@ -1,8 +1,9 @@
 """Check a merged text without a model: accept it, refuse it, or ask for a second reading.
 
-A merged text is refused if it adds a hard fact (number, date, amount, name, code) to its sources,
-or lacks one of the newest source. In doubt, a text counts as stating a fact. The reasons for a
-refusal are worded so that a model can correct its text.
+The sources of a merged text are the texts from which it was merged. The text is refused if it adds
+a hard fact (number, date, amount, name, code) to its sources, or lacks a hard fact of the newest
+source. In doubt, a text counts as stating a fact. The reasons for a refusal are worded so that a
+model can correct its text.
 """
 
 from __future__ import annotations
@@ -38,32 +39,35 @@ _INVENTS = "states what no memory states:"
 
 
 class Belief(StrEnum):
-    """The result of checking a merged text."""
+    """Whether a merged text is accepted (BELIEVED), refused (REFUSED) or undecided (DOUBTFUL)."""
 
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
-    """A model or a person must read the text, because it can neither be accepted nor refused."""
+    """The text can neither be accepted nor refused, so a model or a person must read it."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of checking a merged text."""
+    """The result of checking a merged text, with its reason."""
 
     belief: Belief
     reason: str = ""
-    """Why the text is refused; if it is accepted, which values of its sources are outdated, or "".
+    """Why the text is refused, or, if it is accepted, which values of its sources are outdated.
+
+    Empty if there is nothing to report.
     """
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text against its sources, which are ordered oldest first.
+    """Check a merged text against the texts from which it was merged.
 
-    BELIEVED: it equals a source that covers all others. REFUSED: it states a number, date, amount
-    or name that no source states, or lacks one that the newest source states; or it is empty, much
-    too long, or shares no word with a source. DOUBTFUL: everything else; a model or a person must
-    read it. If a text is longer than `LONGEST` characters, only an equal text covers another, and
-    only numerals and names count as facts.
+    `sources`: those texts, oldest first. The result is BELIEVED if the text equals a source that
+    covers all other sources. It is REFUSED if the text states a number, date, amount or name that
+    no source states, or lacks one that the newest source states. It is also REFUSED if the text is
+    empty, much too long, or shares no word with a source. Otherwise it is DOUBTFUL, and a model or
+    a person must read the text. If a text is longer than `LONGEST` characters, only an equal text
+    covers another, and only numerals and names count as facts.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
@@ -81,7 +85,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _is_of_another(text: str, sources: Sequence[str]) -> bool:
-    """Return whether there is a source with which the text shares no word.
+    """Return whether at least one source shares no word with the text.
 
     The reason may be that the model obeyed an instruction in a memory instead of merging.
     """
@@ -94,8 +98,9 @@ def _is_of_another(text: str, sources: Sequence[str]) -> bool:
 
 
 def _has_document(texts: Iterable[str]) -> bool:
-    """Return whether a text has more than `LONGEST` characters, so that it is not compared word by
-    word.
+    """Return whether at least one text has more than `LONGEST` characters.
+
+    Such a text is not compared word by word.
     """
     return any(len(text) > LONGEST for text in texts)
 
@@ -112,9 +117,9 @@ def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
 
 
 def _listing(words: Sequence[str]) -> str:
-    """Join words with commas for the reason of a refusal.
+    """Join at most `_MOST_SHOWN` words with commas, for the reason of a refusal.
 
-    At most `_MOST_SHOWN` words are listed, because a model that is given hundreds corrects none.
+    The reason is given to a model, and a model that is given hundreds of words corrects none.
     """
     more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
     return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
@@ -124,11 +129,12 @@ def _listing(words: Sequence[str]) -> str:
 
 
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text that no model will read; the sources are ordered oldest first.
+    """Check a merged text by its words alone, because no model will read it.
 
-    BELIEVED: the text covers every source and adds no word. An older source need not be covered if
-    a newer source states the same with other numbers or dates; `reason` then names the outdated
-    values. REFUSED: everything else. The result is never DOUBTFUL.
+    `sources`: the texts from which it was merged, oldest first. The result is BELIEVED if the text
+    covers every source and adds no word, and otherwise REFUSED; it is never DOUBTFUL. An older
+    source need not be covered if a newer source states the same with other numbers or dates.
+    `reason` then names the outdated values.
     """
     found = verify(text, sources)
     if found.belief is not Belief.DOUBTFUL:
@@ -161,7 +167,7 @@ def _states(text: str, source: str) -> bool:
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    """Return the numbers and dates of `older` that `newer` replaces by different values.
+    """Return the numbers and dates of `older` for which `newer` has different values.
 
     Returns None if `newer` lacks anything else that `older` states.
     """
@@ -226,10 +232,9 @@ class HardFacts:
     """
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
-        """Return the facts of this text that none of the `others` states, in the words of this
-        text.
+        """Return the facts of this text that none of the `others` states, as this text words them.
 
-        In doubt, a text counts as stating a fact.
+        In doubt, another text counts as stating a fact.
         """
         return [
             words
@@ -251,12 +256,12 @@ class HardFacts:
 
 
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
-    """Return the values in which two texts conflict, those of `old` first, or None if there are
-    none.
+    """Return the values in which two texts conflict, or None if they do not conflict.
 
-    Two texts conflict if each states a hard fact that the other lacks, or if they have different
-    numerals in the same position. A value that only one text has is not a conflict. The values are
-    quoted from the texts and joined with commas.
+    The first item has the values of `old`, the second those of `new`, each quoted from the text and
+    joined with commas. Two texts conflict if each states a hard fact (such as a number or a name)
+    that the other lacks, or if they have different numerals in the same position. A value that only
+    one text has is not a conflict.
     """
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
@@ -296,8 +301,9 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the words of each hard fact. The word "one" is not a number, but an
-    article.
+    """Yield the key and the words of each hard fact, such as a number, a date or a name.
+
+    The word "one" does not count as a number, because it is often an article.
     """
     for token in parse(text).tokens:
         if token.kind == Kind.NUMBER:

@@ -1,5 +1,4 @@
-"""Functions on strings: clean, normalise, tokenise, read numbers, detect the language, cut
-sentences.
+"""Functions on strings: clean, normalise, split, read numbers, detect the language.
 
 Nothing in this package depends on the class `Memory`.
 """

@@ -33,8 +33,9 @@ _PLAINLY_WRITTEN = re.compile(
     r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
     re.ASCII,
 ).fullmatch
-"""Matches a text in which only first letters of words are capitals, so that its case has no
-meaning.
+"""Matches a text in which only first letters of words are capitals.
+
+The case of the letters has no meaning in such a text.
 """
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
@@ -58,10 +59,10 @@ def clean(text: str) -> str:
 def normalise(text: str) -> str:
     """Return the form of a text from which its embedding is computed.
 
-    NFKC and casefold are applied, each run of white space becomes one space, and full stops and
-    exclamation marks at the end are removed. A question mark at the end stays, because a question
-    is not a statement. A mark is put before superscript digits and fractions, because NFKC alone
-    would turn 10² into 102. Codes such as aB3x keep their case.
+    NFKC and casefold are applied, but codes such as aB3x keep their case. Each run of white space
+    becomes one space. Full stops and exclamation marks at the end are removed. A question mark at
+    the end stays, because a question is not a statement. A mark is put before superscript digits
+    and fractions, because NFKC alone would turn 10² into 102.
     """
     folded = " ".join(_folded(_compatible(text)).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
@@ -104,10 +105,10 @@ def _plain_words_folded(text: str, *, shouted: bool) -> str:
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
-    """Return whether a chunk is a word whose case has no meaning; punctuation around it is ignored.
+    """Return whether a chunk of text is a word whose case has no meaning.
 
-    `chunk`: characters without a space. `first`: whether it begins a sentence. `shouted`: whether
-    the whole text is in capitals.
+    `chunk`: characters without a space; punctuation around the word is ignored. `first`: whether
+    the chunk begins a sentence. `shouted`: whether the whole text is in capitals.
     """
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
     if len(word) == 1:
@@ -124,8 +125,9 @@ def _is_word_or_number(last: list[str]) -> bool:
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, with a mark before characters whose meaning NFKC would change, as in
-    10².
+    """Return the text in NFKC, without loss of meaning.
+
+    A mark is put before characters whose meaning NFKC would change, as in 10².
     """
     if unicodedata.is_normalized("NFKC", text):
         return text
@@ -177,8 +179,9 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, without invisible characters; each run of white space becomes a
-    space.
+    """Return the text on one line, without invisible characters.
+
+    Each run of white space becomes a space.
     """
     return " ".join(visible(text).split())
 
@@ -190,10 +193,9 @@ def shortened(text: str, most: int) -> str:
 
 
 def clean_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value without control characters in its strings and keys; tabs and line breaks
-    stay.
+    """Return a JSON value without control characters in its strings and keys.
 
-    Each lone surrogate becomes U+FFFD.
+    Tabs and line breaks stay. Each lone surrogate becomes U+FFFD.
     """
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))

@@ -1,6 +1,4 @@
-"""Detect script and language, split texts into sentences, find the dictionary form of English
-words.
-"""
+"""Detect script and language, cut texts into sentences, and find base forms of English words."""
 
 from __future__ import annotations
 
@@ -72,10 +70,11 @@ They count only if the text has no word of `_ENGLISH_ALONE`.
 
 
 def language_of(text: str) -> Language:
-    """Return the language of a text, which is detected by its function words; never `JAPANESE`.
+    """Return the language of a text, detected by its function words.
 
-    Returns OTHER if the text has no function word of a known language, if it also has some of an
-    unknown language, or if an English text has Japanese or Chinese characters.
+    The result is never `JAPANESE`. It is OTHER in three cases: the text has no function word of a
+    known language; it also has function words of an unknown language; or it is English with
+    Japanese or Chinese characters.
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     if words.isdisjoint(_ENGLISH_ALONE):

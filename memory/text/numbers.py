@@ -17,7 +17,8 @@ _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
 _GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
-"""Keys of tokens that may change the number before them, as in 3rd, 5 pm or two hundred and six."""
+"""Keys of tokens that may belong to the number before them, as in 3rd, 5 pm or two hundred and six.
+"""
 
 
 def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
@@ -119,11 +120,11 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
 
 
 def _continues(total: float, part: float, token: Token) -> bool:
-    """Return whether a number word belongs to the number before it: "twenty one", but not "twenty
-    ten".
+    """Return whether a number word belongs to the number before it, as in "twenty one".
 
-    `total`: the sum of the complete thousands and millions of that number. `part`: the value of its
-    words after them.
+    "Twenty ten" is not one number. `total`: the sum of the complete thousands and millions of the
+    number before the word. `part`: the value of the number's words after these thousands and
+    millions.
     """
     value = _value(token) if token.kind is Kind.NUMBER else None
     if value is None or value < 1 or token.surface[:1].isdigit():
@@ -135,11 +136,10 @@ def _continues(total: float, part: float, token: Token) -> bool:
 
 
 def _moment(first: Token, following: str) -> list[Token]:
-    """Return the tokens of a time of day or an ISO date in standard form, or [] for any other
-    token.
+    """Return the tokens of a time of day or an ISO date in standard form.
 
-    `first`: the token of the time or date. `following`: the key of the next token, which may be
-    "am" or "pm".
+    Returns [] if `first` is neither a time nor a date. `following`: the key of the next token,
+    which may be "am" or "pm".
     """
     date = _ISO_DATE.match(first.key)
     if date and 1 <= int(date[2]) <= 12:
@@ -181,9 +181,7 @@ def _name_day(tokens: list[Token], month: int) -> None:
 
 
 def _day(token: Token) -> str:
-    """Return the number of the token if it can be a day of the month (1 to 31), or "" if it
-    cannot.
-    """
+    """Return the token's number if it can be a day of the month (1 to 31), or "" if it cannot."""
     number = token.key.removesuffix(".")
     fits = len(number) <= 2 and number.isdecimal() and 1 <= int(number) <= 31
     return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""

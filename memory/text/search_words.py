@@ -1,4 +1,4 @@
-"""Terms under which keyword search finds a text, and the forms in which a question is searched.
+"""Compute the terms by which keyword search finds a text, and the queries for a question.
 
 Keyword search leaves out words that only report who said something ("Mia mentioned that"), whereas
 the comparison of two memories needs every word.
@@ -43,17 +43,19 @@ _REPORTING = frozenset(
     "say mention state note tell share reveal explain add express describe talk discuss report "
     "claim emphasize acknowledge recently currently remember".split()
 )
-"""Words that report who said something; many extracted memories begin with one: "Mia mentioned
-that".
+"""Words that report who said something.
+
+Many extracted memories begin with such a word: "Mia mentioned that".
 """
 
 
 def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
-    """Return the content words and numbers of a text in dictionary form, in order, without
-    repetitions.
+    """Return the content words and numbers of a text in dictionary form, without repetitions.
 
-    `user`: the name of the user. The words of the name and reporting verbs such as "say" are left
-    out, because most of the user's memories have them.
+    They are in the order of the text.
+
+    `user`: the name of the user, or None if unknown. The words of the name and reporting verbs such
+    as "say" are left out, because most of the user's memories have them.
     """
     known = _REPORTING | {token.key for name in _LETTERS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
@@ -77,12 +79,12 @@ _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボ
 
 
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
-    """Return the queries to search for: the question, and a second form if it has a word such as
-    "I".
+    """Return the queries for a question: the question itself, and a form with the user's name.
 
-    The second form begins with the name of the user, because memories name the user: "Mia where do
-    I live?". If the word has another meaning in the question, the second form does no harm. `user`:
-    the name, or None if it is unknown; then only the question is returned.
+    Memories name the user, but a question says "I". Therefore the second form of "Where do I live?"
+    is "Mia where do I live?". It is only added if the question has a word of the first person. If
+    the word has another meaning in the question, the second form does no harm. `user`: the name, or
+    None if it is unknown; then only the question is returned.
     """
     asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_LETTERS(question.lower()))
     return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)

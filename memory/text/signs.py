@@ -1,10 +1,10 @@
-"""Signs and codes: the parts of a text that must match exactly.
+"""Find signs and codes, the parts of a text that must match exactly, and encode them as words.
 
-They are signs (≤, →, 👍, :)), operators, and tokens with a digit, a symbol or a capital inside them
-(A+, C#, v1.2.0, @runa_k, 5 mW), and must not be read as plain words. Before a text is cut into
-words, each sign or code is replaced by a word of letters that encodes it. Before that, expressions
-with several spellings (½ and 1/2, 14.30 Uhr and 14:30, telephone numbers) are rewritten to a
-standard spelling.
+Signs are symbols (≤, →, 👍, :)) and operators. Codes are tokens with a digit, a symbol or a capital
+inside them (A+, C#, v1.2.0, @runa_k, 5 mW). Neither must be read as a plain word. Therefore, before
+a text is cut into words, each sign or code is replaced by a word of letters that encodes it. Before
+that, expressions with several spellings (½ and 1/2, 14.30 Uhr and 14:30, telephone numbers) are
+rewritten to a standard spelling.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WORD = re.compile(r"[^\W\d_]+").findall
 
 
 def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Return the words in capitals of either text that the other text has only in lower case.
+    """Return the words that one text has in capitals and the other text only in lower case.
 
     Example: "IT" and "it". Words of a text that is all in capitals are left out.
     """
@@ -81,13 +81,17 @@ _FROM_HEX = str.maketrans("0123456789abcdef", _NIBBLES)
 
 
 def encoded(code: str) -> str:
-    """Return a word of ASCII letters that stands for a sign or a code; `decoded` turns it back."""
+    """Return a word of ASCII letters that stands for a sign or a code.
+
+    The function `decoded` turns the word back into the sign or code.
+    """
     return _MARK + code.encode().hex().translate(_FROM_HEX)
 
 
 def decoded(word: str) -> str:
-    """Return the sign or code that a word made by `encoded` stands for, or "" for an ordinary
-    word.
+    """Return the sign or code for which an encoded word stands, or "" for an ordinary word.
+
+    Encoded words are made by the function `encoded`.
     """
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
@@ -98,7 +102,7 @@ def decoded(word: str) -> str:
 def unified(text: str) -> str:
     """Return the text with each sign or code encoded as one word of letters.
 
-    Also write numbers, dates and times that have several spellings in a standard spelling.
+    Numbers, dates and times that have several spellings get a standard spelling.
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
@@ -163,8 +167,9 @@ _GLUED = re.compile(
 
 
 def _one_form(text: str) -> str:
-    """Write dates, times, telephone numbers, Roman numerals and decimal commas in a standard
-    spelling.
+    """Write dates, times, telephone numbers and other numbers in a standard spelling.
+
+    This includes Roman numerals and decimal commas.
     """
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
@@ -242,9 +247,9 @@ def _operator(found: re.Match[str]) -> str:
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """Return a matched word in quotation marks, encoded if it is a function word.
+    """Return a quoted word without a change, or encoded as a name if it is a function word.
 
-    Such a word is then a name, as in the film "It".
+    For example, "It" in quotation marks is the name of a film.
     """
     word = found[1]
     name = encoded('"' + word.lower() + '"')
@@ -272,8 +277,8 @@ _PARTS = re.compile("['’-]")
 def _chunk(chunk: str, shouted: bool) -> str:
     """Return a run of characters without spaces, encoded as one word if it is a code.
 
-    `shouted`: whether the whole text is in capitals; plain words then become lower case. Any other
-    run stays unchanged, except that markup around it and a "#" before a number are removed.
+    Otherwise the run stays unchanged, except that markup around it and a "#" before a number are
+    removed. `shouted`: whether the whole text is in capitals; plain words then become lower case.
     """
     bare = chunk.lstrip(_OPENING)
     core = bare.rstrip(_CLOSING)

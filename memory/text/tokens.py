@@ -58,8 +58,9 @@ class Token(NamedTuple):
     """A word, number, sign or punctuation mark of a text."""
 
     key: str
-    """The form by which tokens are compared, equal for all forms and synonyms of a word; "" for
-    punctuation.
+    """The form by which tokens are compared.
+
+    It is equal for all forms and synonyms of a word, and "" for punctuation.
     """
     kind: str
     surface: str
@@ -78,9 +79,7 @@ STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNIN
 
 
 def is_name(token: Token) -> bool:
-    """Return whether the token is a content word with an initial capital, so that it may be a
-    name.
-    """
+    """Return whether the token may be a name: a content word with an initial capital."""
     return token.kind is Kind.CONTENT and token.surface[:1].isupper()
 
 
@@ -118,8 +117,9 @@ _LONG = 40_000
 
 @lru_cache(maxsize=32_768)
 def _alphabetic(piece: str) -> Token:
-    """Return the token of a word of a script with spaces, a number, a sign or a punctuation
-    mark.
+    """Return the token of one piece of text without Japanese or Chinese characters.
+
+    The piece is a word, a number, a sign or a punctuation mark.
     """
     if piece[0].isalpha():
         return word_token(piece)
@@ -171,8 +171,8 @@ _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
 def _short_or_single(word: str) -> str:
     """Return the word if its case is part of its meaning, or "" if it is not.
 
-    It is for a single capital letter (vitamin K) and for units of two letters with an initial
-    capital (Mb is not MB).
+    The case matters in a single capital letter (vitamin K) and in units of two letters with an
+    initial capital (Mb is not MB).
     """
     if len(word) == 1:
         return word if word.isascii() and word.isupper() and word not in "AI" else ""
@@ -249,7 +249,8 @@ def _kana_spelling(text: str) -> str:
 def _han_run(run: str) -> Iterator[Token]:
     """Yield the tokens of a run of Han characters in a Japanese text.
 
-    The run is one word; but a number at its beginning is a separate token if a counter follows it.
+    Usually the run is one token. A number at its beginning is a separate token if a counter follows
+    the number.
     """
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
@@ -262,7 +263,7 @@ def _han_run(run: str) -> Iterator[Token]:
 def _han_characters(run: str) -> Iterator[Token]:
     """Yield the tokens of a run of Han characters in a Chinese text.
 
-    Each character is a token; but a number is one token if a counter follows it.
+    Usually each character is one token. A number is one token if a counter follows the number.
     """
     position = looked_at = 0
     while position < len(run):
@@ -332,7 +333,7 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
     """Return the tokens of a run of hiragana.
 
     The run is an ending, a particle, a word, or a particle with a word after it. If it contains a
-    negation or a wish ("want to"), a token for it precedes the other tokens.
+    negation or a wish ("want to"), the first token stands for the negation or the wish.
     """
     plain = run
     for pattern, short in _POLITE:

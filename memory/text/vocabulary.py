@@ -26,8 +26,7 @@ TURNING = frozenset(
     "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
     "oder außer statt kaum selten".split()
 )
-"""Words such as "might" and "had": with them, a statement is a wish, a doubt, past, or true in
-part.
+"""Words such as "might" and "had", with which a statement is a wish, a doubt, past or half true.
 
 Verbs are in dictionary form.
 """
@@ -52,8 +51,9 @@ EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""Fillers that matter only after a negation: "not really" differs from "not", "really" does not
-matter.
+"""Fillers that matter only after a negation.
+
+"Not really" differs from "not", but "really tall" does not differ from "tall".
 """
 
 GOVERNING = {
@@ -85,8 +85,8 @@ NARROWING = frozenset(
 )
 """English words that limit a statement to a part, such as "all", "most" or "second".
 
-With such a word, an extra word changes the statement: "all cats" says more than "all big cats", and
-the second tallest is not the tallest.
+In a text with such a word, extra words change the statement: "all big cats" says less than "all
+cats", and the second tallest is not the tallest.
 """
 
 PRIVATIVE = frozenset(
@@ -107,9 +107,7 @@ CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
     "lest except excluding besides unlike instead until till".split()
 )
-"""English words that introduce a condition, an alternative or an exception, such as "if" and
-"unless".
-"""
+"""English words for a condition, an alternative or an exception, such as "if" and "unless"."""
 
 DOUBTS = frozenset(
     "might may could would should must ought perhaps maybe probably possibly presumably apparently "
@@ -121,8 +119,9 @@ DOUBTS = frozenset(
 """English words that make a statement uncertain, planned, wished for or merely claimed."""
 
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
-"""English verbs that report a statement: whoever said the whole statement also said each part of
-it.
+"""English verbs that report a statement, such as "say".
+
+Somebody who said the whole statement also said each part of it.
 """
 
 MUTUAL = {

@@ -28,9 +28,7 @@ class Grammar(Protocol):
     TURNING: frozenset[str]
     """Words that change the whole statement, such as "only" and "almost"."""
     REACHING: frozenset[str]
-    """Words that make any extra word change the statement, such as "all", "if", "more" and
-    "former".
-    """
+    """Words such as "all" and "if", in whose presence any extra word changes the statement."""
 
 
 GRAMMARS: Mapping[Language, Grammar] = {Language.GERMAN: german}

@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     from sudachipy import Morpheme, Tokenizer
 
 _LONGEST = 12_000
-"""Length limit in characters: a longer text is not read with the dictionary, which fails at about
-16,000.
+"""The length limit, in characters, of a text that is read with the dictionary.
+
+The dictionary fails at about 16,000 characters.
 """
 
 
 def japanese_tokens(text: str) -> list[Token] | None:
-    """Return the tokens of a Japanese text, in order; `participle` is true for verbs.
+    """Return the tokens of a Japanese text, in order, as the dictionary divides it.
 
-    Returns None if no dictionary is installed, or if the text is longer than `_LONGEST` characters.
+    The attribute `participle` is true for verbs. Returns None if no dictionary is installed, or if
+    the text is longer than `_LONGEST` characters.
     """
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
@@ -109,8 +111,7 @@ def _particle(word: str, detail: str, found: list[Token]) -> None:
 
 
 def _case(word: str, found: list[Token]) -> None:
-    """Add the case particle `word` to `found`, as a new token or as a part of the particle before
-    it.
+    """Append the case particle `word` to `found`, or join it to the particle before it.
 
     After another particle, は and の add nothing: には becomes に, but にも becomes one token.
     """
@@ -167,11 +168,10 @@ def _mood(form: str, word: str, found: list[Token]) -> None:
 
 
 class Phrase(NamedTuple):
-    """The words of a Japanese sentence up to a case particle, or, for the last phrase, up to its
-    end.
+    """A phrase of a Japanese sentence: some words and the case particle that ends them.
 
-    `role`: the particle, "" for the last phrase, which is the predicate. `words`: pairs of a word
-    and the particle that joins it to the next word, or "".
+    The last phrase, the predicate, ends with the sentence instead. `role`: the particle, or "" for
+    the predicate. `words`: pairs of a word and the particle that joins it to the next word, or "".
     """
 
     words: tuple[tuple[str, str], ...]
@@ -229,7 +229,7 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
     """Return, for each phrase of `longer`, the phrase of `shorter` that it also states, or None.
 
-    If `longer` lacks a phrase of `shorter`, the result as a whole is None.
+    If a phrase of `shorter` is not in `longer` at all, returns None instead of a list.
     """
     left = list(shorter)
     found: list[Phrase | None] = []
@@ -290,11 +290,10 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
 
 
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
-    """Return whether `longer` is the same phrase as `shorter`, or the same noun with more words
-    before it.
+    """Return whether `longer` is the phrase `shorter`, with or without more words before its noun.
 
-    The extra words may be a quality, a number, an owner or a clause: 歌っている姉 (the sister who
-    is singing) is also 姉 (the sister).
+    The extra words may be a quality, a number, an owner or a clause: 歌っている姉 (the sister who is
+    singing) is also 姉 (the sister).
     """
     words = longer.words
     if (
@@ -311,19 +310,17 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` names an owner that `others` has too, and after it an owner that it
-    lacks.
+    """Return whether `words` has an additional owner behind an owner that `others` has too.
 
-    Both parameters are pairs of a word and the particle after it. Example: レオの兄の犬 (Leo's
-    brother's dog) is not レオの犬 (Leo's dog).
+    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog).
+    Both parameters are pairs of a word and the particle after it.
     """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
 
 
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` contains all words of `shorter` in the same order, and ends with the
-    same word.
+    """Return whether `words` contains all words of `shorter` in order, with the same last word.
 
     Both parameters are pairs of a word and the particle after it.
     """
