@@ -32,9 +32,7 @@ From 0 to 1; 1 means equal.
 """
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
-"""For each key, where it was set: a file and line such as `config.yaml:7`, or the name of a
-variable.
-"""
+"""For each key, where it was set: a file and line (`config.yaml:7`) or the name of a variable."""
 Override = tuple[KeyPath, str, Any]
 """A key, the source of its value (the name of a variable or of a setting), and the value."""
 
@@ -48,9 +46,9 @@ def load_config(
 
     A variable wins over the file, and `settings` win over both. If `path` is None, ./config.yaml is
     read if it belongs to this program; otherwise the defaults apply. `settings` has whole sections
-    such as `llm`, or single keys such as `llm_model` and `data_dir`: the name of the key's variable
-    in lower case without `MEMORY_`. Relative paths are resolved against the folder of the file, or,
-    without a file, against the current folder.
+    such as `llm`, or single keys such as `llm_model` and `data_dir`. The name of a single key is
+    the name of its variable in lower case without `MEMORY_`. Relative paths are resolved against
+    the folder of the file, or, without a file, against the current folder.
 
     Raises: ConfigError, which names the file and line or the variable, the key and what to do.
     """
@@ -112,8 +110,8 @@ def _with_overrides(
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
     """Return the configuration with its relative paths resolved against the folder of the file.
 
-    `path`: the file, or None. Then paths are resolved against the current folder, and the default
-    data folder is the system's folder for the data of users.
+    `path`: the file, or None if there is no file. Without a file, paths are resolved against the
+    current folder, and the default data folder is the system's folder for user data.
     """
     folder = path.parent if path is not None else Path()
 
@@ -135,7 +133,10 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
 
 
 def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | None) -> ConfigError:
-    """Return an error that names where the wrong key was set, or else where its section was set."""
+    """Return an error that says where the wrong key was set, or else where its section was set.
+
+    `path`: the file to name if neither place is known.
+    """
     key_path = problem.where
     above = (key_path[:length] for length in range(len(key_path), 0, -1))
     source = next((sources[key] for key in above if key in sources), str(path or "configuration"))
@@ -180,7 +181,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Return our keys of ./config.yaml and their lines.
+    """Return the keys of ./config.yaml that belong to this program, and where each was set.
 
     Returns None if the file is missing or belongs to a different program. An empty file counts as
     ours, so that the data folder is created next to it.
@@ -210,11 +211,10 @@ def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
 
 
 def _is_ours(values: Mapping[str, Any]) -> bool:
-    """Return whether a config.yaml with these values belongs to this program, and not to a
-    different one.
+    """Return whether a config.yaml with these values belongs to this program.
 
-    True if the file is empty; if `memory:` is empty or has a key similar to one of ours; if there
-    is an `api_key:` but no `memory:`; or if all sections with our names are valid. Without
+    True in four cases: the file is empty; `memory:` is empty or has a key similar to one of ours;
+    there is an `api_key:` but no `memory:`; or all sections with our names are valid. Without
     `memory:`, an `llm:` section with a `base_url` does not count, because the file of a different
     program could make us send memories to its server.
     """
@@ -235,10 +235,10 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
 
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
-    """Return whether a config.yaml that is not ours may have been meant for us.
+    """Return whether a config.yaml of a different program may have been meant for this program.
 
-    The caller then warns the user. True if a section has nearly one of our names; a section named
-    `memory:` must also have a key with nearly one of our names.
+    The caller then warns the user. True if the name of a section is nearly one of our names. A
+    section named `memory:` must also have a key with nearly one of our names.
     """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
@@ -290,8 +290,9 @@ def _variable(key_path: KeyPath) -> str:
 
 
 def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
-    """Set a key in nested sections; the sections on its path are copied, so the originals stay
-    unchanged.
+    """Set a key in nested sections.
+
+    The sections on its path are copied first, so that the original sections stay unchanged.
     """
     for name in key_path[:-1]:
         inner = values.get(name)
@@ -301,8 +302,9 @@ def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
 
 
 def _suggestion(key_path: KeyPath) -> str:
-    """Return a hint for an unknown key: the most similar known key, or where all keys are
-    listed.
+    """Return a hint for an unknown key.
+
+    The hint names the most similar known key, or says where all keys are listed.
     """
     known = {path[-1]: ".".join(path) for path, _ in _all_keys()}
     known |= {name: name for name in SECTIONS}
@@ -347,10 +349,10 @@ def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
 
 
 def _parsed(text: str, type_: Any) -> Any:
-    """Return the value of an environment variable, parsed as YAML unless the key's type is a
-    string.
+    """Return the value of an environment variable, converted for the type of its key.
 
-    For a Boolean key, "0" and "1" count as false and true.
+    The text is parsed as YAML, unless the type is a string. For a Boolean key, "0" and "1" count as
+    false and true.
     """
     if type_ is bool and text in ("0", "1"):
         return text == "1"

@@ -41,8 +41,7 @@ def _one_of(*names: str) -> AfterValidator:
 
 
 def server_url(given: str | None) -> str | None:
-    """Check that `given` is the URL of an HTTP server, and return it unchanged; None is returned as
-    None.
+    """Check that `given` is the URL of an HTTP server, and return it unchanged; None is accepted.
 
     Raises: ValueError if it is not the URL of an HTTP or HTTPS server.
     """
@@ -97,8 +96,9 @@ class EmbeddingConfig(Frozen):
     model: str | None = None
     """The name of the model on a server; None means the default of Gemini or OpenAI."""
     dim: int | None = Field(default=None, ge=16, le=8192)
-    """The number of dimensions of the vectors from a server; None means that of the default
-    model.
+    """The number of dimensions of the vectors from a server.
+
+    None means the number of the default model.
     """
     base_url: ServerUrl = None
     """The URL of an OpenAI-compatible server.
@@ -116,17 +116,16 @@ class MemoryConfig(Frozen):
     """How memories are stored and deduplicated."""
 
     dedup_enabled: bool = True
-    """Whether a new memory is compared with the stored memories; if False, every new memory is
-    stored.
+    """Whether a new memory is compared with the stored memories.
+
+    If False, every new memory is stored.
     """
     dedup_upper_threshold: Share = NEAR_COPY
     """The lowest similarity at which a memory can replace another memory without asking a model."""
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
     """The lowest similarity at which a model is asked whether two memories state the same fact."""
     dedup_guard: bool = True
-    """Whether a memory can replace another memory only if it states everything that the other
-    states.
-    """
+    """Whether only a memory that states everything that another memory states can replace it."""
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     """The fields that must be equal for two memories to be compared.
 
@@ -153,10 +152,10 @@ class MemoryConfig(Frozen):
     all.
     """
     extraction_wait: float = Field(default=45.0, ge=0.0)
-    """How many seconds the turns of a conversation wait for more turns before memories are
-    extracted.
+    """How many seconds the turns of a conversation wait before memories are extracted from them.
 
-    If ten turns are waiting, they are extracted without further delay.
+    Other turns may arrive during this time. If ten turns are waiting, memories are extracted
+    without further delay.
     """
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
     """A silence of more than this many seconds divides a conversation into parts.
@@ -182,8 +181,8 @@ class MemoryConfig(Frozen):
     def check_users_apart(self, remedy: str) -> None:
         """Check that memories of different users are never compared with each other.
 
-        `remedy`: for the error message, what the user can do instead of adding `user` to
-        `memory.dedup_scope`.
+        `remedy`: text for the error message, which says what the user can do instead of adding
+        `user` to `memory.dedup_scope`.
 
         Raises: InputError if memories of different users may be compared and merged.
         """
@@ -213,7 +212,7 @@ class MemoryConfig(Frozen):
     def scale_for(self, fingerprint: str) -> Scale:
         """Return the curve that turns a cosine of an embedder into a similarity.
 
-        `fingerprint`: identifies the embedder.
+        `fingerprint`: a text that identifies the embedder.
         """
         if self.embedding.scale == "plain" or self.thresholds_without_scale:
             return PLAIN
@@ -241,8 +240,9 @@ class LLMConfig(Frozen):
     base_url: ServerUrl = None
     """The URL of the server; None means the server of Google or of OpenAI."""
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How an OpenAI-compatible server is told the format of its answers; Gemini always gets a
-    schema.
+    """How the program asks an OpenAI-compatible server for responses in a fixed format.
+
+    Gemini always gets a schema.
     """
     timeout_s: float = Field(default=30.0, gt=0.0)
     """The time-out of each attempt of a model call, in seconds."""
@@ -251,18 +251,21 @@ class LLMConfig(Frozen):
     concurrency: int = Field(default=8, ge=1)
     """The maximum number of model calls that run at the same time."""
     budget_s: float = Field(default=60.0, gt=0.0)
-    """The maximum total time that a new memory, or a group of a batch run, waits for the model, in
-    seconds.
+    """The maximum total time, in seconds, to wait for the model.
+
+    It applies to each new memory and to each group of a batch run.
     """
     price_in: float | None = Field(default=None, ge=0.0)
-    """The price of a million input tokens. Without `price_in` and `price_out`, reports show no
-    costs.
+    """The price of a million input tokens.
+
+    Without `price_in` and `price_out`, reports show no costs.
     """
     price_out: float | None = Field(default=None, ge=0.0)
     """The price of a million output tokens."""
     breaker_failures: int = Field(default=5, ge=1)
-    """After this many failed calls in a row, the model is not called for `breaker_pause_s`
-    seconds.
+    """The number of failed calls in a row after which the model is not called for a while.
+
+    The pause lasts `breaker_pause_s` seconds.
     """
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
     """How many seconds the model is not called after `breaker_failures` failed calls in a row.
@@ -292,18 +295,21 @@ class AgentConfig(Frozen):
     After the configuration is loaded, an absolute path.
     """
     quiet_scaffolds: bool = False
-    """Whether tools leave out the question to reflect on that otherwise ends their answers."""
+    """Whether tools leave out the question for reflection at the end of their answers."""
     guard_distance: Share = 0.05
-    """A new memory is not saved if its distance (1 - similarity) to a stored memory is below
-    this.
+    """A new memory is not saved if its distance to a stored memory is below this value.
+
+    The distance is 1 - similarity.
     """
     merge_distance: Share = 0.10
-    """Two memories are proposed for merging if their distance (1 - similarity) is below this
-    value.
+    """Two memories are proposed for merging if their distance is below this value.
+
+    The distance is 1 - similarity.
     """
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
-    """Two memories are linked if their distance is below this value; here the distance is 1 -
-    cosine.
+    """Two memories are linked if their distance is below this value.
+
+    Here, unlike in the other settings, the distance is 1 - cosine.
     """
 
 
@@ -314,14 +320,16 @@ class Config(Frozen):
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()
     api_key: SecretStr | None = Field(default=None, exclude=True)
-    """The Gemini key, only read from the environment: from GEMINI_API_KEY, or else
-    GOOGLE_API_KEY.
+    """The Gemini key, from the environment variable GEMINI_API_KEY, or else GOOGLE_API_KEY.
+
+    It is only read from the environment.
     """
     openai_key: SecretStr | None = Field(default=None, exclude=True)
     """The OpenAI key, only read from the environment variable OPENAI_API_KEY."""
     openai_url: str | None = Field(default=None, exclude=True)
-    """The server's URL if no `base_url` is configured; only read from the variable
-    OPENAI_BASE_URL.
+    """The server's URL if no `base_url` is configured.
+
+    It is only read from the environment variable OPENAI_BASE_URL.
     """
 
     def at(self, data_dir: str) -> Config:
@@ -336,8 +344,9 @@ class Config(Frozen):
         return self.model_copy(update={"memory": memory})
 
     def with_calls_per_run(self, most: int | None) -> Config:
-        """Return a copy that allows `most` model calls per batch run or import; if None, change
-        nothing.
+        """Return a copy that allows `most` model calls per batch run or import.
+
+        If `most` is None, the limit stays unchanged.
         """
         if most is None:
             return self
@@ -355,6 +364,4 @@ ACCESS = {
     "openai_key": "OPENAI_API_KEY",
     "openai_url": "OPENAI_BASE_URL",
 }
-"""For each field of `Config` that only an environment variable can set, the name of that
-variable.
-"""
+"""For each field of `Config` that only an environment variable can set, the variable's name."""

@@ -1,6 +1,4 @@
-"""The built-in language model, which needs no key: it extracts, judges and replies by fixed
-rules.
-"""
+"""The built-in language model: it extracts, judges and replies by fixed rules, without a key."""
 
 import lazy_loader
 

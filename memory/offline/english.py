@@ -161,8 +161,7 @@ def _parts(sentence: str) -> list[str]:
 
 
 def _begins_clause(match: re.Match[str], before: str) -> bool:
-    """Return whether a possible beginning of a clause, a match of `_BREAK`, does begin a new
-    clause.
+    """Return whether a new clause does begin at a match of `_BREAK`, a possible beginning.
 
     `before`: the text before the match. The "and" of "my sister and I" and the comma of "last week,
     I" do not begin a clause.
@@ -173,9 +172,7 @@ def _begins_clause(match: re.Match[str], before: str) -> bool:
 
 
 def _is_addition(part: str) -> bool:
-    """Return whether the part of a sentence is only a list, or an activity such as "running,
-    reading".
-    """
+    """Return whether a part of a sentence is only a list or an activity, such as "running"."""
     first = part.strip().partition(" ")[0].lower()
     return (first.endswith("ing") or "," in part) and not re.search(
         r"\b(?:is|are|was|were|has|have|had|it's|that's|I|we|they|you|can't|let's|check|take|"
@@ -200,9 +197,10 @@ def _with_subject(clause: str) -> str:
 
 
 def _without_pointing(match: re.Match[str]) -> str:
-    """Return the match with "a" in place of "this", and without "these" or "those".
+    """Return the matched words without a pointing word such as "this".
 
-    Example: "made this blue bowl" becomes "made a blue bowl".
+    "This" becomes "a"; "these" and "those" are removed. Example: "made this blue bowl" becomes
+    "made a blue bowl".
     """
     noun = match["noun"]
     if match["this"] in ("these", "those"):
@@ -321,8 +319,7 @@ def english_statements(
 
 
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
-    """Return a speaker's text in the third person, with dates in place of words such as
-    "yesterday".
+    """Return a speaker's text in the third person, with dates for words such as "yesterday".
 
     `name`: the speaker's name. `at`: when the text was said. `company`: words for the people whom
     "we" includes besides the speaker, such as "their team".
@@ -348,9 +345,10 @@ def _declares(clause: str) -> bool:
 
 
 def _continues(last: str, clause: str) -> bool:
-    """Return whether a clause, which follows the statement `last`, can become part of it.
+    """Return whether a clause can become part of `last`, the statement directly before it.
 
-    It can if it needs that statement to be understood, is understood with it, and is worth keeping.
+    It can if the clause cannot be understood without `last`, can be understood with it, and is
+    worth keeping.
     """
     both = f"{last}. {clause}"
     if (

@@ -36,13 +36,14 @@ from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
 CANNOT_TELL = "the offline judge cannot tell"
-"""The reason of a verdict that groups no memories, after which the question stays open."""
+"""The reason of a verdict that groups no memories; the question then stays open."""
 
 _FREE = Usage()
 _RECALLED = 3
 _MOST_PAIRS = 400
-"""Maximum number of pairs of sentences that are compared; texts with more pairs are not
-combined.
+"""The maximum number of pairs of sentences that are compared.
+
+Two texts with more pairs of sentences are not combined.
 """
 _MOST_LONGER = 3
 """Two texts are not combined if one is more than this many times as long as the other."""
@@ -58,11 +59,12 @@ class OfflineModel:
     page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
-        """Group the members that one text can state without losing or inventing anything.
+        """Return a verdict that groups the members that one text can state without loss.
 
-        This text is that of the newest member, followed by the sentences of older members that it
-        does not state. Members that may conflict are not grouped. Members that are not near-copies
-        by their cosine are grouped only if the text of one states everything that the other states.
+        This text is that of the newest member of a group, followed by the sentences of older
+        members that it does not state. Members that may conflict are not grouped. Members that are
+        not near-copies by their cosine are grouped only if the text of one member states everything
+        that the other states.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
@@ -70,7 +72,7 @@ class OfflineModel:
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Return None as the reading of each merge, because this model cannot check a merged text.
 
-        A merge without a reading is refused.
+        A doubtful merge without a reading is refused.
         """
         return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
@@ -92,8 +94,8 @@ class OfflineModel:
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Return a reply that quotes the first three of the recalled memories.
 
-        If the last turn is not a question, only memories that share a word with it are quoted.
-        Without such a memory, the reply is "I see."
+        If the last turn is not a question, only memories that share a word with the turn are
+        quoted. If no memory can be quoted, the reply is "I see.".
         """
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
@@ -124,11 +126,10 @@ def _judged(question: Question) -> Verdict:
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """Return the newest of the members `left`, grouped with older members, and the text of the
-    group.
+    """Return the newest of some members, grouped with older members, and the group's text.
 
-    Members are given by their positions in the question. If no older member can be merged with the
-    newest, the group has one member.
+    `left`: the members not yet grouped, by position in the question, oldest first. If no older
+    member can be merged with the newest, the group has one member.
     """
     members = question.members
     group: tuple[int, ...] = (left[-1],)
@@ -146,9 +147,10 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
 
 
 def covering(newer: str, older: str) -> str | None:
-    """Return the text, `newer` or `older`, that states everything that the other states.
+    """Return the one of two texts that states everything that the other states.
 
-    If each text does, `newer` is returned; if neither does, None.
+    If each text states everything of the other, `newer` is returned. If neither does, None is
+    returned.
     """
     difference = compare(newer, older)
     if difference.a_covers_b:
@@ -157,10 +159,9 @@ def covering(newer: str, older: str) -> str | None:
 
 
 def combine(newer: str, older: str) -> str | None:
-    """Return one text that states everything that both texts state, or None if they cannot be
-    combined.
+    """Return one text that states everything that both texts state, or None.
 
-    They cannot if they may conflict, have too many sentences, or differ too much in length.
+    Returns None if the texts may conflict, have too many sentences, or differ too much in length.
     """
     if (whole := covering(newer, older)) is not None:
         return whole
@@ -327,10 +328,10 @@ def _declares(sentence: str) -> bool:
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:
-    """Return a Japanese sentence with the speaker's name in place of "I", and with dates for
-    relative days.
+    """Return a Japanese sentence with the speaker's name for "I" and dates for relative days.
 
-    A sentence without a topic is about the speaker, so the name becomes its topic.
+    `at`: when the sentence was said. A sentence without a topic is about the speaker, so the name
+    becomes its topic.
     """
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text.strip().rstrip("。!！"))
     named = _I.sub(name, dated)

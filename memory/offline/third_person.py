@@ -25,8 +25,9 @@ _TOGETHER = re.compile(
     r"|(?:[Mm]e|I|[Mm]yself) and (?P<other>(?:my|our) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)\b)(?!['’])",
 )
 _COMPANY = "\x01 and"
-"""Placeholder for the speaker's name and "and"; it is replaced after the rest of the text is
-rewritten.
+"""A placeholder for the speaker's name and "and".
+
+It is replaced after the rest of the text was rewritten.
 """
 _FIRST = re.compile(
     r"\b(?P<word>I'm not|I am|I'm|I was|I wasn't|I have|I've|I haven't|I don't|I do|I'll|I'd|I"
@@ -80,8 +81,9 @@ _OTHER_VERB_FORM = re.compile(
     r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
     r"|'(?:ll|d)\b"
 )
-"""Finds words after which a verb has another subject or another form, so it must not be
-conjugated.
+"""Finds words after which a verb must not be conjugated.
+
+After these words, the verb has another subject or another form.
 """
 _STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 
@@ -117,8 +119,9 @@ def _company_first(match: re.Match[str]) -> str:
 
 
 class _Retelling:
-    """Rewrites one text from left to right; `parts` is the result for the text up to position
-    `end`.
+    """Rewrites one text from left to right.
+
+    `parts` is the result for the text up to position `end`.
     """
 
     def __init__(self, text: str, name: str, company: str) -> None:
@@ -150,11 +153,10 @@ class _Retelling:
         return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
-        """Return words for "we": the speaker and company, as in "Mia and others", or only
-        `pronoun`.
+        """Return words for "we", as in "Mia and others", or only `pronoun`.
 
-        The pronoun is returned if the text before has named them, except at the start of a
-        sentence.
+        The pronoun alone is returned if the text before it has named the speaker and the company,
+        except at the start of a sentence.
         """
         before = "".join(self.parts)
         known = self.plural or _COMPANY in before or (self.named and OTHERS.search(before))
@@ -172,8 +174,9 @@ class _Retelling:
         return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
-        """Return the words after "I", up to the next subject or full stop, with verbs in the third
-        person.
+        """Return the words after "I" with their verbs in the third person.
+
+        The words end at the next subject or full stop.
         """
         match = _TO_VERB.match(self.text, self.end)
         if match is None:
@@ -271,10 +274,9 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return the preposition and the date for a relative day, or None if more than one date is
-    possible.
+    """Return the preposition and the date for a relative day such as "last Friday".
 
-    `at`: when the text was said.
+    Returns None if more than one date is possible. `at`: when the text was said.
     """
     if match["unplain"]:
         return None

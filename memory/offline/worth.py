@@ -105,9 +105,7 @@ def stands_alone(clause: str) -> bool:
 
 
 def has_dangling_pronoun(clause: str) -> bool:
-    """Return whether a pronoun (it, they, she) refers to something that the clause does not name
-    before.
-    """
+    """Return whether a pronoun (it, they, she) refers to something not named before it."""
     words = _WORD.findall(_EXPLETIVE.sub("", clause))
     thing = several = somebody = False
     for position, word in enumerate(words):
@@ -131,8 +129,9 @@ def has_dangling_pronoun(clause: str) -> bool:
 
 
 def _any_of(phrases: str) -> str:
-    """Return a regular expression group with the alternatives in `phrases`, which are separated by
-    bars.
+    """Return a group of a regular expression that matches any of several phrases.
+
+    `phrases`: the phrases, separated by bars.
     """
     return f"(?:{phrases})"
 
@@ -376,8 +375,8 @@ def is_worth_keeping(clause: str) -> bool:
 def _is_bygone(clause: str) -> bool:
     """Return whether the clause only reports a past event, as in "I gave a talk".
 
-    False if it is about something of the speaker's own ("my"), or about a lasting change such as
-    "moved".
+    Returns False if the clause is about something that belongs to the speaker ("my"), or about a
+    lasting change such as "moved".
     """
     match = _MAIN_VERB.search(clause)
     if match is None or _SUBORDINATE.search(clause[: match.start()]):
