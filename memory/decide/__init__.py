@@ -1,5 +1,6 @@
-"""Turn memories, similarities and a model's verdicts into decisions, without I/O and model
-calls.
+"""Turn memories, similarities and a model's verdicts into decisions.
+
+Nothing in this package does I/O or calls a model.
 """
 
 import lazy_loader

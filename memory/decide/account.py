@@ -1,6 +1,4 @@
-"""The account of a batch run: what it has decided, what it leaves for the next run, and its
-report.
-"""
+"""The account of a batch run: what it has decided, and what it leaves for the next run."""
 
 from __future__ import annotations
 
@@ -29,19 +27,23 @@ from memory.models import (
 from memory.text import clean, identity, text_key
 
 MOST_READINGS = 2
-"""How many times a model may read the pages of one scope in one run."""
+"""The maximum number of times that a model reads the pages of one scope in one run.
+
+A page is a list of memories of one scope that a model reads in one question.
+"""
 Order = Literal["certain", "size", "time"]
-"""How groups are sorted: "certain" puts the least certain first, "size" the largest, "time" the
-newest.
+"""The order in which groups are shown.
+
+"certain" puts the least certain groups first, "size" the largest, "time" the newest.
 """
 
 
 @dataclass(frozen=True)
 class GroupFilter:
-    """Which groups of a plan to show, and in which order; by default all groups, in the plan's
-    order.
+    """Which groups of a plan to show, and in which order.
 
-    `most`: the maximum number of groups, None for all; `user`: show only the groups of this user.
+    By default, all groups are shown in the plan's order. `most`: the maximum number of groups, None
+    for all. `user`: show only the groups of this user, None for all users.
     """
 
     most: int | None = None
@@ -70,8 +72,9 @@ class Account:
     started: float
     """When planning began, in seconds of the monotonic clock."""
     among: set[str] | None = None
-    """Ids of memories: only groups with at least one of these memories are settled; None for all
-    groups.
+    """Ids of the memories to which the run is limited, or None for no limit.
+
+    Only groups with at least one of these memories are settled.
     """
     rounds: int = 0
     retired: int = 0
@@ -79,7 +82,7 @@ class Account:
     merged: int = 0
     """The number of new memories made by merging."""
     pending: int = 0
-    """The number of decisions whose question the model failed to answer, so that it stays open."""
+    """The number of decisions that stay open because the model failed to answer their question."""
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
     """The reason of the model's latest failure to answer a question, or "" if it has not failed."""
@@ -91,25 +94,24 @@ class Account:
     left: set[frozenset[str]] = field(default_factory=set)
     """Groups that are left for the next run; each is a set of ids."""
     apart: set[TextPair] = field(default_factory=set)
-    """Pairs of texts that this run judged different, so that the model is not asked about them
-    twice.
-    """
+    """Pairs of texts that this run judged different; the model is not asked about them twice."""
     readings: Counter[Scope] = field(default_factory=Counter)
-    """How many times the pages of each scope were read; `MOST_READINGS` if some were left
-    unread.
+    """How many times the pages of each scope were read.
+
+    The number is at least `MOST_READINGS` if some pages of the scope were left unread.
     """
     pages: int = 0
     """The number of pages that were read."""
     pages_left: int = 0
     """The number of pages left for the next run."""
     unread_ids: set[str] = field(default_factory=set)
-    """Ids of the memories on the pages of every scope of which this run left a page unread."""
+    """Ids of the memories on all pages of each scope that this run did not read completely."""
     shown: set[ScopedText] = field(default_factory=set)
-    """Texts on the pages of every scope of which this run read all pages."""
+    """Texts on the pages of each scope that this run read completely."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
-    """Groups whose decision could once not be written, because a member had changed meanwhile.
+    """Groups whose decision could once not be written, because a member had changed.
 
-    Each group is a set of ids.
+    The member had changed after the group was planned. Each group is a set of ids.
     """
     bound_by: tuple[Judge, ...] = JUDGES
     """The judges whose earlier verdicts this run respects."""
@@ -120,12 +122,11 @@ class Account:
         self.latest = self.first
 
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
-        """Return the groups of a round that this run still has to settle; also store the plan as
-        `latest`.
+        """Return the groups of a round that this run still has to settle.
 
-        Groups with a step that needs no model come first, then groups with only a question. In both
-        parts, the groups with the most similar members come first. Groups that only need a question
-        about a page of many memories are left out.
+        Also store the plan as `latest`. Groups with a step that needs no model come first, then
+        groups with only a question. In both parts, the groups with the most similar members come
+        first. Groups whose only step is a question on a page of many memories are left out.
         """
         self.latest = plan
         over = self.failed | self.left
@@ -141,17 +142,18 @@ class Account:
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
         """Return the pages that a model still has to read in this run, one list per scope.
 
-        A page is a list of memories of one scope. The pages of a scope are read at most twice: the
-        second time covers only memories whose decision could not be written because they had
-        changed meanwhile.
+        A page is a list of memories of one scope that a model reads in one question. The pages of a
+        scope are read at most twice. The second reading covers only memories that had changed
+        before their decision could be written.
         """
         by_scope = plan.pages_by_scope.items()
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def mark_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Record how many of these pages, which are all of one scope, a model has read.
+        """Record that a model has read all but `left` of the pages of one scope.
 
-        `left`: the number of pages not read, which are left for the next run.
+        `pages`: all pages of the scope. `left`: the number of pages not read, which are left for
+        the next run.
         """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
@@ -167,8 +169,7 @@ class Account:
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
-        """Record that a decision could not be written, because a memory of the group had changed
-        meanwhile.
+        """Record that the decision about a group was not written, because a member had changed.
 
         If this happens twice to the same group, the group is left for the next run.
         """
@@ -180,8 +181,9 @@ class Account:
         self.left.add(_ids(group))
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
-        """Return the report about the decision for a group. Changes nothing, so any thread may call
-        it.
+        """Return the report about the decision for a group.
+
+        This method changes nothing, so any thread may call it.
         """
         fates = {member.id: "keep" for member in group.members}
         fates |= dict.fromkeys(decision.retired, "retire")
@@ -260,8 +262,9 @@ def _ids(group: GroupPlan) -> frozenset[str]:
 
 
 def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
-    """Return a sort key of groups: those with a step that needs no model first, then by
-    similarity.
+    """Return a sort key that puts groups with a step that needs no model first.
+
+    In both parts, the groups with the most similar members come first.
     """
     asks = group.replacement is None and group.question is not None
     return asks, -(group.question.similarity if group.question else 1.0)
@@ -287,9 +290,10 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
 
 
 class Steps(NamedTuple):
-    """The planned steps for a group, in words: the replacement comes first, then the question.
+    """The planned steps for a group: a replacement, then a question, or only one of the two.
 
-    `fates`: for each member's id, "keep", "retire" or "judge".
+    `action` names the steps, and `reason` gives their reasons. `fates`: for each member's id,
+    "keep", "retire" or "judge".
     """
 
     action: str
@@ -325,10 +329,10 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
 
 
 def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
-    """Yield (i, j, similarity) for every two members with different texts, given by their
-    positions.
+    """Yield (i, j, similarity) for every two members with different texts.
 
-    Members with the same text are represented by the last of them. `alike` holds the similarities.
+    `i` and `j` are positions in `members`. Members with the same text are represented by the last
+    of them. `alike` holds the similarities.
     """
     texts = {identity(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):

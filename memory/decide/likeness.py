@@ -35,8 +35,9 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Likeness:
-    """Computes the similarity of the live memories of one snapshot of the store, from their
-    vectors.
+    """Computes the similarity of memories from their vectors.
+
+    The memories are the live memories of one snapshot of the store.
     """
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
@@ -91,16 +92,17 @@ class Likeness:
 class AlikeGroup:
     """The similarity of every two memories of one group.
 
-    `keys`: for each member's id, the key of its text. `pairs`: for two text keys, the lower key
-    first, (cosine, similarity). A pair is missing if one of its texts has no vector.
+    `keys`: for each member's id, the key of its text. `pairs`: for a pair of text keys, the lower
+    key first, the tuple (cosine, similarity). A pair is missing if one of its texts has no vector.
     """
 
     keys: Mapping[str, str]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
 
     def of(self, a: Memory, b: Memory) -> float:
-        """Return the similarity of two members: 1 if they have the same text, 0 if a text has no
-        vector.
+        """Return the similarity of two members of the group, from 0 to 1.
+
+        It is 1 if they have the same text, and 0 if one of their texts has no vector.
         """
         return self._pair(a, b)[1]
 
@@ -111,10 +113,10 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan, with the lowest cosine and the near-copies among the members in its
-        question.
+        """Return the plan of a group with cosines added to its question.
 
-        A plan without a question is returned unchanged.
+        The question gets the lowest cosine of its members, and the members that are near-copies. A
+        plan without a question is returned unchanged.
         """
         if plan.question is None:
             return plan
@@ -132,13 +134,11 @@ class AlikeGroup:
 
 
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:
-    """Return whether the cosine of each of `rows` with each of `columns` reaches its required
-    minimum.
+    """Return whether all cosines between two sets of vectors reach their required minimums.
 
     `rows`, shape (n,), and `columns`, shape (m,), are row numbers of `matrix`. `min_cosines`, shape
-    (n, m), has the required minimums. The cosine of a row with itself always counts as reached.
-    Products are computed in float32; products near their minimum are computed a second time in
-    float64.
+    (n, m), has the minimum for each pair. The cosine of a row with itself always counts as reached.
+    Products are computed in float32, and products near their minimum a second time in float64.
     """
     products = matrix[rows] @ matrix[columns].T
     margin = slack(matrix.shape[1])
@@ -180,15 +180,14 @@ def cohesive(
     edges: Sequence[tuple[int, int, float]],
     may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Split a connected component of a graph into groups in which every two members may be
-    together.
+    """Split a connected component of a graph into groups whose members may all be merged.
 
     If a is similar to b and b to c, but a is not similar to c, the three must not be merged,
     because the merged text would claim of a what only c states. Groups are therefore built by
-    complete linkage: they start as single nodes, and two groups are joined if `may_join` accepts
-    their members. `edges` (node, node, similarity) are tried in order, the most similar first. Ties
-    are resolved by node number, so the groups do not depend on the order in which memories arrived,
-    if the node numbers do not.
+    complete linkage. They start as single nodes, and two groups are joined if `may_join`, called
+    with the nodes of each group, returns true. `edges` (node, node, similarity) are tried in order,
+    the most similar first. Ties are resolved by node number. Thus the groups do not depend on the
+    order in which memories arrived, provided that the node numbers do not.
     """
     group_of = {member: member for member in component}
     members_of = {member: [member] for member in component}
@@ -238,8 +237,9 @@ class PairSearch:
     """Similarity thresholds; for each, the pairs of memories that reach it are counted."""
 
     def part(self, begin: int, end: int) -> PairSearch:
-        """Return a search over only the texts at positions `begin` to `end` - 1, with the same
-        settings.
+        """Return a search over only the texts at positions `begin` to `end` - 1.
+
+        Its settings are those of this search.
         """
         part = slice(begin, end)
         return replace(
@@ -256,7 +256,7 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Return how many comparisons of two texts `find` makes; each pair counts twice.
+        """Return how many comparisons of two texts the method `find` makes; each pair counts twice.
 
         `across`: None if all texts are compared with each other; otherwise only the first `across`
         texts are compared with the remaining texts.
@@ -273,11 +273,11 @@ class PairSearch:
     ) -> CandidatePairs:
         """Return the pairs of similar texts, as positions in `keys`.
 
-        They are all pairs with a similarity of at least `upper`, and, below `upper`, the pairs of
-        each text with its nearest neighbours that reach `floor`. `across`: None to compare all
+        These are all pairs with a similarity of at least `upper`. Below `upper`, they are the pairs
+        of each text with its nearest neighbours that reach `floor`. `across`: None to compare all
         texts; otherwise only the first `across` texts are compared with the remaining texts.
-        `threads`: the number of threads, by default one per core. `on_share`: called with the share
-        of the comparisons that is done, from 0 to 1.
+        `threads`: the number of threads, by default one per core. `on_share`: called during the
+        search with the share of the comparisons that is done, from 0 to 1.
         """
         if len(self.keys) < 2:
             none = joined([])
@@ -296,9 +296,10 @@ class PairSearch:
 
 
 class Compared:
-    """Reports the progress of several searches, as a number of texts out of all their texts.
+    """Adds up the progress of several searches, and reports it as a number of texts.
 
-    The number is computed from the share of the comparisons that are done.
+    The callback `tell` is called with the number of texts compared and the number of all texts. The
+    first number is computed from the share of the comparisons that are done.
     """
 
     def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
@@ -371,12 +372,14 @@ def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
 # --- a whole store ----------------------------------------------------------------------------
 
 _BINS = 40
-"""The number of bins of equal width from 0 to 1; with 40, the thresholds 0.90 and 0.95 are bin
-edges.
+"""The number of bins of equal width from 0 to 1.
+
+With 40 bins, the thresholds 0.90 and 0.95 are edges of bins.
 """
 MOST_PAIRS = 4_000_000
-"""The number of pairs up to which all pairs are compared; of more pairs, a regular sample is
-compared.
+"""The maximum number of pairs of memories that are all compared.
+
+If there are more pairs, only a sample is compared.
 """
 
 
@@ -386,10 +389,10 @@ def similarity_histogram(
     scale: Scale,
     most_pairs: int = MOST_PAIRS,
 ) -> SimilarityHistogram:
-    """Return how many pairs of memories of the same scope have which similarity.
+    """Return the distribution of similarities over all pairs of memories in the same scope.
 
     `scope_of`: returns the scope of a memory. If there are more than `most_pairs` pairs, the counts
-    are estimates. Memories without a vector are left out.
+    are estimated from a sample. Memories without a vector are left out.
     """
     scopes: dict[Scope, list[Row]] = {}
     for row in snapshot.rows:

@@ -1,9 +1,9 @@
 """Divide the memories of one scope into pages; a language model reads one page at a time.
 
 The memories form a graph, with an edge from each memory to each of its nearest neighbours. A page
-covers an edge if it shows both of its ends. Pages are built greedily: a page starts with the memory
-whose uncovered edges have the greatest total weight. Then, repeatedly, the memory is added with
-which the page covers the most additional weight. The module does no I/O.
+covers an edge if both memories of the edge are on the page. Pages are built greedily. A page starts
+with the memory whose uncovered edges have the greatest total weight. Then, repeatedly, the memory
+is added that increases the covered weight most. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NEIGHBOURS = 10
 SURELY_MET = 8
 """The number of nearest neighbours with which thorough pages show each unread memory.
 
-Pages are thorough if this is requested or if few memories of the scope are unread.
+Unread memories are those that no model has read on a page. Pages are thorough if this is requested
+or if few memories of the scope are unread.
 """
 _SHOWN = 0.81
 """The share of the total edge weight that pages must cover, unless they are thorough."""
@@ -60,8 +61,7 @@ class PageGraph:
 
 
 def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """Divide the memories of a scope into pages, and return the positions of the members of each
-    page.
+    """Divide the memories of a scope into pages, and return the members of each page by position.
 
     A page is a list of memories that a model reads in one question; similar memories stand next to
     each other. Every unread memory is on at least one page, and each page has at least two
@@ -77,8 +77,9 @@ def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE)
 
 
 _Edges = tuple[Ints, Ints, Ints]
-"""Three arrays of shape (m,): the first and the second end of each edge, `i < j`, and its
-weight.
+"""The edges of a graph as three arrays of shape (m,): first ends, second ends, and weights.
+
+The first end of an edge is always less than the second.
 """
 
 
@@ -171,10 +172,10 @@ class _PageGrower:
     ) -> int | None:
         """Return the position of the memory to add to the page next, or None if there is none.
 
-        It is the memory with which the page covers the most additional weight. For an empty page,
-        it is the memory with the greatest weight of open edges. `gain`: the additional weight of
-        each candidate; `best_first`: a heap of (-gain, memory), in which outdated gains are
-        skipped; `passed`: memories that were tried for this page; `only`: for each memory, whether
+        This is the memory that adds the most weight of covered edges to the page. For an empty
+        page, it is the memory with the greatest weight of open edges. `gain`: the additional weight
+        of each candidate. `best_first`: a heap of (-gain, memory), in which outdated gains are
+        skipped. `passed`: memories that were tried for this page. `only`: for each memory, whether
         it may be added, or None if all may.
         """
         while best_first:
@@ -187,8 +188,9 @@ class _PageGrower:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """Return three items for the open edges of a memory: their other ends, numbers and
-        weights.
+        """Return the other ends, the numbers and the weights of the open edges of a memory.
+
+        An edge is open if no page shows both of its ends.
         """
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
@@ -208,10 +210,10 @@ class _PageGrower:
         self._unplaced[page] = False
 
     def _nearest(self, member: int) -> list[int]:
-        """Return up to `SURELY_MET` neighbours of a memory, or any other memory if it has no
-        neighbour.
+        """Return the positions of up to `SURELY_MET` nearest neighbours of a memory.
 
-        Memories that an earlier page shows together with it are included.
+        If the memory has no neighbour, any other memory is returned. Neighbours that an earlier
+        page shows together with the memory are included.
         """
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

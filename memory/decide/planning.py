@@ -44,8 +44,9 @@ BANDS = (0.98, 0.95, 0.90)
 
 @dataclass(frozen=True)
 class PageRules:
-    """Limits of pages; a page is a list of memories of one scope that a model reads in one
-    question.
+    """Limits of pages.
+
+    A page is a list of memories of one scope that a model reads in one question.
     """
 
     size: int = MOST_ON_PAGE
@@ -68,8 +69,9 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """The question about the page, whose members the caller must sort by time before the model
-        reads it.
+        """The question about the page.
+
+        The caller must sort its members by time before the model reads it.
         """
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
@@ -79,11 +81,10 @@ class PagePlan:
         return PagePlan(self.scope, first), PagePlan(self.scope, second)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """Return the page with each memory that was merged or replaced replaced by its live
-        successor.
+        """Return the page with live successors in place of memories that were merged or replaced.
 
-        `living`: for the id of a memory, its successor. If the successor was replaced too, its own
-        successor is used, and so on.
+        `living`: for the id of such a memory, its successor. If the successor was replaced too, its
+        own successor is used, and so on.
         """
         members: dict[str, Memory] = {}
         for member in self.members:
@@ -95,9 +96,7 @@ class PagePlan:
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Groups of texts that pages must show together once more, even if a model has already read
-    them.
-    """
+    """Groups of texts that pages must show together, even if a model has already read them."""
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
     """For each scope key, the groups, each as a set of text keys."""
@@ -116,7 +115,7 @@ class Matching:
     pages: PageRules | None = None
     """Limits of pages, or None if the model is only asked about groups and not about pages."""
     just_below: float = 0.0
-    """How far below the lower threshold pairs are also counted, as a difference of similarities."""
+    """How far below the lower threshold pairs are counted too, as a difference of similarities."""
 
 
 @dataclass(frozen=True)
@@ -136,17 +135,20 @@ class RoundPlan:
     revision: int
     """The revision of the ledger that the plan is based on."""
     waiting: int = 0
-    """The number of pairs about which a model failed to answer, and is not to be asked yet."""
+    """The number of pairs that wait because a model failed to answer about them.
+
+    The model is not asked about these pairs in this round.
+    """
     just_below: JustBelow | None = None
     """The number of pairs just below the lower threshold; None if they are not counted."""
     pages: tuple[PagePlan, ...] = ()
     """The pages; the model reads them after the decisions that need no model were applied."""
     alone: tuple[ScopedText, ...] = ()
-    """Texts that no model has read, that have a vector, and that are on none of the pages."""
+    """Texts with a vector that no model has read and that are on none of the pages."""
 
     @property
     def asked(self) -> list[Question]:
-        """The questions about groups, except groups that are asked about as part of a page."""
+        """The questions about groups, without those that are asked as part of a page."""
         return [one.question for one in self.groups if one.question and not one.on_pages]
 
     @property
@@ -166,12 +168,14 @@ class RoundPlan:
 class Planner:
     """Plans the rounds of a batch run; keeps the plan of a scope in which nothing has changed.
 
-    Memories of one scope with the same text are one node of a graph. Its edges, the candidate
-    pairs, are all pairs that reach the upper threshold, and for each text its nearest neighbours
-    that reach the lower threshold. Each connected component is split into groups in which every two
+    Memories of one scope with the same text are one node of a graph. Its edges are the candidate
+    pairs: all pairs that reach the upper threshold, and for each text its nearest neighbours that
+    reach the lower threshold. Each connected component is split into groups in which every two
     members reach the lower threshold. For a merged memory, the texts from which it was merged must
-    reach it too. Therefore a merged memory is similar to every memory that it replaces, two
-    memories are never merged only because a third is similar to both, and a pair that one round
+    reach the threshold too.
+
+    This has three consequences. A merged memory is similar to every memory that it replaces. Two
+    memories are never merged only because a third memory is similar to both. A pair that one round
     splits is also split in later rounds. Groups depend on the texts, not on the order in which they
     arrived.
     """
@@ -253,8 +257,8 @@ class Planner:
     ) -> frozenset[str] | None:
         """Return the keys of the texts of a scope that pages must show, or None if it has no pages.
 
-        `read`: the texts that a model has already read; `again`: groups of texts that pages must
-        show once more, even if a model has read them.
+        `nodes`: for each text key of the scope, its rows. `read`: the texts that a model has
+        already read. `again`: groups of texts that pages must show even if a model has read them.
         """
         rules = self._matching.pages
         private = next(iter(nodes.values()))[0].memory.is_private
@@ -285,8 +289,9 @@ class _ScopePlan(NamedTuple):
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
-    """Return a plan with all memories of the snapshot in one group, even if they are not
-    similar.
+    """Return a plan with all memories of the snapshot in one group.
+
+    The memories need not be similar.
     """
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
@@ -296,8 +301,9 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
 
 
 def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
-    """Count the pairs that a lower threshold reduced by `reach` would add; return None if `reach`
-    is 0.
+    """Count the pairs that a threshold of `lower` - `reach` would add to those that reach `lower`.
+
+    Returns None if `reach` is 0. `bands`: for each threshold, the number of pairs that reach it.
     """
     if reach <= 0.0:
         return None
@@ -324,12 +330,11 @@ def near_copies(
     min_similarity: float,
     scale: Scale = PLAIN,
 ) -> list[NearCopies]:
-    """Return the pairs of similar memories that include a named memory, the most similar pair
-    first.
+    """Return the pairs of similar memories that include at least one named memory.
 
-    `names`: the ids of the named memories; `scope_of`: returns the scope of a memory;
-    `min_similarity`: the lowest similarity of a pair; `scale`: turns a cosine into a similarity.
-    Pairs that were judged distinct are left out.
+    The most similar pair comes first. `names`: the ids of the named memories. `scope_of`: returns
+    the scope of a memory. `min_similarity`: the lowest similarity of a pair. `scale`: turns a
+    cosine into a similarity. Pairs that were judged distinct are left out.
     """
     order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
     found: dict[tuple[str, str], NearCopies] = {}
@@ -391,7 +396,7 @@ class _Scope:
         self._keys = sorted(key for key in nodes if key in snapshot.vectors)
         self._rows = self._vectors.positions(self._keys)
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
-        """Positions of the texts that at least one merged memory has."""
+        """Positions of the texts that belong to a merged memory."""
         contents = (nodes[key][0].memory.content for key in self._keys)
         self._is_cjk = np.fromiter(map(has_cjk, contents), np.bool_)
         self._lower = matching.scale.cosines(rules.lower, self._is_cjk)
@@ -441,8 +446,9 @@ class _Scope:
     # --- groups ---
 
     def groups(self, likeness: Likeness, executor: PlanExecutor) -> list[GroupPlan]:
-        """Return the plans of all groups; the members of a group have the same text or are all
-        similar.
+        """Return the plans of all groups of the scope.
+
+        Every two members of a group have the same text or are similar.
         """
         groups = []
         for keys in self._texts_together():
@@ -463,11 +469,10 @@ class _Scope:
     def pages(
         self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
     ) -> tuple[PagePlan, ...]:
-        """Return the pages, which are lists of memories of the scope that a model reads in one
-        question.
+        """Return the pages of the scope; a model reads the memories of a page in one question.
 
         Memories that a planned replacement retires are left out. `groups`: the plans of the scope's
-        groups; `again`: sets of text keys, each of which a page must show together.
+        groups. `again`: sets of text keys; the texts of each set must be shown on one page.
         """
         rules = self._matching.pages
         if not self._unread or rules is None:
@@ -495,8 +500,9 @@ class _Scope:
         )
 
     def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
-        """Return the keys of texts that pages must show and that have a vector, but are on none of
-        `pages`.
+        """Return the keys of the texts that should be shown on pages, but are on none of `pages`.
+
+        Texts without a vector are left out.
         """
         shown = {member.id for page in pages for member in page.members}
         return [
@@ -530,10 +536,10 @@ class _Scope:
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        """Return whether two groups of texts, given by position, may form one group.
+        """Return whether two groups of texts may be joined to one group.
 
-        Every text of one group is compared with every text of the other, even if the search did not
-        find the pair.
+        `left`, `right`: the positions of their texts. Every text of one group is compared with
+        every text of the other, even if the search did not find the pair.
         """
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
@@ -545,11 +551,11 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the row numbers, in the vector matrix, of these texts and of the texts they were
-        merged from.
+        """Return the rows of some texts and of their sources, and the cosine required for each row.
 
-        Also return, for each row, the cosine that another text must reach. Both arrays have shape
-        (n,). `nodes`: the positions of the texts.
+        The sources of a text are the texts from which it was merged. The first array has row
+        numbers of the vector matrix. The second has, for each row, the cosine that another text
+        must reach. Both have shape (n,). `nodes`: the positions of the texts.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]
@@ -570,7 +576,7 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return, as positions in `rows`, all pairs of rows whose texts are in the same group.
+    """Return all pairs of rows whose texts are in the same group, as positions in `rows`.
 
     `groups`: sets of text keys. The pairs get a similarity above that of all other pairs, so that
     their rows are shown on one page.

@@ -32,8 +32,9 @@ from memory.text import has_cjk, identity, text_key
 Similarity = Callable[[Memory, Memory], float]
 """A function that returns the similarity of two memories, from 0 to 1."""
 MOST_ASKED = 8
-"""Maximum number of members in one question; of a larger group, only the most similar members are
-asked about.
+"""The maximum number of members in one question.
+
+Of a larger group, only the most similar members are in the question.
 """
 _SHOWN = "the model was shown what is similar, and named none of it"
 
@@ -61,14 +62,14 @@ def decide_new(
     rules: Rules,
     shown: Collection[str] = (),
 ) -> tuple[Decision | Question, SearchResult | None]:
-    """Decide about a new memory.
+    """Decide whether to store a new memory, replace a memory, or ask a model.
 
     Return the decision, or the question to ask a model, and the stored memory that it is about
-    (None if nothing is similar). `matches`: similar memories of the same scope, most similar first;
-    memories whose text was judged distinct from the new text must be left out. The most similar
-    match that can be decided without a model decides. If there is none, the question is about the
-    most similar match. `shown`: keys of texts that the model saw when it wrote the new memory; no
-    question is asked about these.
+    (None if nothing is similar). If at least one match can be decided without a model, the most
+    similar such match decides. Otherwise the question is about the most similar match. `matches`:
+    similar memories of the same scope, most similar first. The caller must leave out memories whose
+    text was judged distinct from the new text. `shown`: keys of texts that the model saw when it
+    wrote the new memory; no question is asked about these.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -94,9 +95,7 @@ def _always(similarity: float) -> Similarity:
 
 
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
-    """Return the two memories with the older one first; with equal times, `stored` counts as
-    older.
-    """
+    """Return the two memories with the older one first; at equal times, `stored` comes first."""
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
 
 
@@ -126,8 +125,7 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
 
 
 def _closest_members(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
-    """Choose at most `MOST_ASKED` members for one question, and return them in their original
-    order.
+    """Return at most `MOST_ASKED` members for one question, in their original order.
 
     First the most similar pair is chosen, then repeatedly the member whose similarities to the
     members already chosen have the greatest sum.
@@ -154,7 +152,7 @@ def _question(members: tuple[Memory, ...], similarity: float, rules: Rules) -> Q
 def differences(members: Sequence[Memory]) -> tuple[str, ...]:
     """Describe how each member differs from the last member, which is the newest.
 
-    Equal descriptions are returned once, and members with the same statement as the last are
+    Each different description is returned once. Members that state the same as the last member are
     skipped.
     """
     newest = members[-1].content
@@ -165,8 +163,7 @@ def differences(members: Sequence[Memory]) -> tuple[str, ...]:
 def replace_covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> Decision | None:
-    """Return the decision to retire the members that another member covers, or None if there are
-    none.
+    """Return the decision to retire the members that another member covers, or None without any.
 
     One text covers another if it states everything that the other states. Only members with a
     similarity of at least `rules.upper` can replace each other. `members` must be ordered oldest
@@ -235,12 +232,11 @@ def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return `text_of` with values that it takes over from its group, which is ordered oldest
-    first.
+    """Return `text_of` with values that it takes over from its group.
 
-    The id and the text stay. Category, emotion, metadata and time are those of the newest member,
-    tags are the tags of all members, and intensity and importance are the highest of any member.
-    Links between memories are moved in the ledger, not here.
+    `group` must be ordered oldest first. The id and the text stay. Category, emotion, metadata and
+    time are those of the newest member. Tags are the tags of all members. Intensity and importance
+    are the highest of any member. Links between memories are moved in the ledger, not here.
     """
     newest = group[-1]
     return text_of.model_copy(
@@ -260,9 +256,9 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Return the decision about a failed question, changed so that it keeps all members.
+    """Return a decision after a failed model call, changed so that it keeps all members.
 
-    The question stays open. Used if no model call of the whole run succeeded.
+    The question stays open. This is used if no model call of the whole run succeeded.
     """
     return replace(
         decision,
@@ -299,8 +295,9 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions about new memories that are not written to the store yet, but affect later
-    decisions.
+    """Decisions about new memories that are not yet written to the store.
+
+    They can affect the decisions about later new memories.
     """
 
     def __init__(
@@ -326,13 +323,13 @@ class PendingWrites:
     def seen_by(
         self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
     ) -> list[SearchResult] | None:
-        """Return the matches of a new memory as if the pending decisions had been written to the
-        store.
+        """Return the matches of a new memory as if the pending decisions had already been written.
 
-        `matches`: its matches in the store; `distinct`: keys of texts judged distinct from its
-        text. The result is sorted, most similar first. Returns None if a pending decision changes
-        one of the matches or concerns the same text. Then the caller must write the pending
-        decisions and search the store once more.
+        Pending decisions are those not yet in the store. `matches`: the matches of the new memory
+        in the store. `distinct`: keys of texts judged distinct from its text. The result is sorted,
+        most similar first. Returns None if a pending decision changes one of the matches, or is
+        about the same text. Then the caller must write the pending decisions and search the store
+        once more.
         """
         before = self._by_scope.get(self._scope_of(new.memory), ())
         key, changed = text_key(new.memory.content), set[str]()

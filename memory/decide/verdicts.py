@@ -30,30 +30,30 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a model's verdict as a proposed merge, with the result of checking the merged
-    text.
+    """A proposed merge of memories, with the result of checking its merged text.
+
+    The merge comes from one group of a model's verdict.
     """
 
     merge: ProposedMerge
     belief: Belief
     """Whether the text is accepted or refused; DOUBTFUL means that a model must read it."""
     reason: str = ""
-    """Why the merge is refused, worded for a model. If it is accepted, which values are outdated,
-    or "".
+    """Why the merge is refused, worded for a model, or "" if there is no reason.
+
+    If the merge is accepted: which values of its members are outdated.
     """
     verified: Verified | None = None
     """How the accepted text was checked; None if it is not accepted."""
     is_final: bool = False
-    """Whether the merge is refused for good, so that the model is not asked about it a second
-    time.
-    """
+    """Whether the merge is refused for good; the model is then not asked about it a second time."""
 
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
     """Check each group of a verdict without a model; return one part per group, in order.
 
     A verdict is a model's answer to the question which members state the same fact. If the verdict
-    as a whole is invalid, returns a text that says why.
+    as a whole is invalid, the result is a text that says why.
     """
     named = [index for group in verdict.parts for index in group.members]
     if any(not 0 <= index < len(question.members) for index in named):
@@ -69,11 +69,11 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 
 
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
-    """Accept or refuse a merge without a model; if neither is possible, the result is DOUBTFUL.
+    """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
-    `by_words`: set if no model will read the text. Then the text must have every statement and
-    value of its members, except values for which a newer member has another value, and the result
-    is never DOUBTFUL.
+    DOUBTFUL means that a model must read the text. `by_words`: set if no model will read it. Then
+    the result is never DOUBTFUL, and the text must have every statement and value of its members.
+    Only values for which a newer member has another value may be missing.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -84,23 +84,24 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 MOST_IN_GROUP = 12
 """Maximum number of memories on a page that a model may merge into one."""
 LONGEST = 400
-"""Length limit of a merged text, in characters, or 1.2 times its longest member's length if
-longer.
+"""The length limit of a merged text in characters.
+
+If 1.2 times the length of its longest member is more, that is the limit.
 """
 Apart = Callable[[Sequence[Memory]], Judge | None]
-"""A function that returns the judge who ruled that two of the memories are different facts, or
-None.
+"""A function that returns the judge who ruled that two of several memories are different facts.
+
+It returns None if nobody has ruled so.
 """
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
-    """Check each group of a model's answer about a page, which is a question about up to 48
-    memories.
+    """Check each group of a model's answer about a page, and return one part per group.
 
-    Each group is checked by itself; groups with fewer than two members are left out. `apart`:
-    returns the judge who ruled that two of the memories are different facts, or None. If a model
-    ruled so, the group is refused, but the model may propose it once more without one of the two
-    memories.
+    A page is a question about up to 48 memories. Each group is checked by itself; groups with fewer
+    than two members are left out. `apart`: called with the members of a group; returns the judge
+    who ruled that two of them are different facts, or None. If a model ruled so, the group is
+    refused, but the model may propose it once more without one of the two memories.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -121,9 +122,9 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
 def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: bool = False) -> Part:
     """Check one proposed merge without a model.
 
-    `apart`: returns the judge who ruled that two of the memories are different facts, or None.
-    `fault`: a reason for refusal that is already known, or "". `is_last`: whether a merge that
-    contradicts an earlier verdict is refused for good.
+    `apart`: called with the members; returns the judge who ruled that two of them are different
+    facts, or None. `fault`: a reason for refusal that is already known, or "". `is_last`: whether
+    the refusal is final if the merge contradicts an earlier verdict of a model.
     """
     keeper = apart(merge.members)
     if final := _never(merge, keeper):
@@ -139,7 +140,7 @@ _JUDGED_APART = "an earlier verdict says that two of them are different facts"
 
 
 def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
-    """Return why a merge is refused for good, whatever its text states, or "" if it is not.
+    """Return why a merge is refused for good, or "" if it is not.
 
     `keeper`: the judge who ruled that two of its members are different facts, or None.
     """
@@ -174,10 +175,10 @@ def joined_as(
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:
-    """Return a doubtful part as accepted or refused, as its second reading says.
+    """Return a doubtful part as accepted or refused, depending on its second reading.
 
-    `reading`: what the model said about the merged text; None means no answer, and the part is
-    refused.
+    `reading`: what the model said about the merged text. None means that the model did not answer;
+    the part is then refused.
     """
     if reading is None:
         reason = "the second reading did not answer about the merged text"
@@ -220,9 +221,10 @@ def decided(
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """Return the survivor of a merge: the newest member with this text, or else a new memory.
+    """Return the memory that stays after a merge.
 
-    `group`: the members, ordered oldest first. `new_id`: returns the id for the new memory.
+    It is the newest member whose text is `text`, or, if there is none, a new memory. `group`: the
+    members, ordered oldest first. `new_id`: called to get the id of the new memory.
     """
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:
