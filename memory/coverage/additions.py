@@ -221,9 +221,9 @@ An extra word changes such a statement: a species that is extinct in Java may li
 def _joins_inseparable_parts(longer: str, shorter: str) -> bool:
     """Return whether an "and" that only `longer` has joins parts that cannot be stated separately.
 
-    Such parts are a quantity ("3 hours and 18 minutes"), a name ("Marks and Spencer") or a closed
-    list ("the members are A and B"). If True, `longer` does not state what `shorter` states. False
-    after verbs such as "met" or "asked": "met A and B" does state "met A".
+    If so, `longer` does not state what `shorter` states. Such parts are a quantity ("3 hours and 18
+    minutes"), a name ("Marks and Spencer") or a closed list ("the members are A and B"). Returns
+    False after verbs such as "met" or "asked", because "met A and B" does state "met A".
     """
     if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
         return True

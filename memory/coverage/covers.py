@@ -1,9 +1,10 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
-Text A covers text B if A states each number, name, negation and content word of B as often as B
-does, in an order and with prepositions that keep who does what. Whatever A states beyond B must
-only add to the statement: "a tabby cat" covers "a cat", "a cat allergy" does not. In doubt, two
-texts count as different, and a model or a person decides, so that nothing is lost.
+Text A covers text B if A states each number, name, negation and content word of B, as often as B
+does. The order of the words and the prepositions must leave unchanged who does what. Whatever A
+states beyond B must only add to the statement: "a tabby cat" covers "a cat", "a cat allergy" does
+not. In doubt, neither text covers the other, and a model or a person decides, so that nothing is
+lost.
 
 A text of more than `LONGEST` characters is a document. A document covers only an equal text. The
 module also describes how two texts differ, either as one line or as runs of words to highlight.
@@ -366,7 +367,7 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
 
 
 def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
-    """Return the slice of all words between the common beginning and the common end of two texts.
+    """Return the words between the common beginning and the common end of two texts, as a slice.
 
     `pairs`: all runs of the two texts, in order. `side`: 1 to return the slice in the first text, 2
     for the second.

@@ -1,8 +1,8 @@
 """Check whether the words that two texts share have the same order and the same prepositions.
 
-Some changes of order keep the meaning: a phrase moves to the other end of a sentence ("In May Mia
-left"), an adverb moves past the next word, or a German subject moves behind its verb. Any other
-change of order counts as a change of who does what.
+Some changes of order keep the meaning. A phrase may move to the other end of a sentence ("In May
+Mia left"), an adverb may move past the next word, and a German subject may move behind its verb.
+Any other change of order counts as a change of who does what.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ is_ranked = re.compile(
 def _common(side: Side) -> Sequence[Word]:
     """Return the words of a text that the other text has too.
 
-    The next word takes over the preposition of a word that is dropped, so that "on a small stage"
-    becomes "on stage". There are two exceptions. A dropped time keeps its preposition, because it
-    is a phrase by itself ("In May Mia left"). If the dropped word names a part of a thing ("the
-    door of the house"), the word for the thing gets a special preposition, because the door is not
-    the house. Measures are no parts: a cup of tea is tea.
+    All other words are dropped. The next word takes over the preposition of a dropped word, so that
+    "on a small stage" becomes "on stage". There are two exceptions. A dropped time keeps its
+    preposition, because it is a phrase by itself ("In May Mia left"). A dropped word may name a
+    part of a thing, as in "the door of the house". Then the word for the thing gets a special
+    preposition, because the door is not the house. Measures are no parts: a cup of tea is tea.
     """
     if not side.extra:
         return side.parse.words

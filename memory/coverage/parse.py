@@ -1,8 +1,8 @@
 """Parse a text into what it states: content words in order, each with its preposition.
 
-Wordings with the same meaning are brought to one form first, so that two texts can be compared word
-by word: the passive (the ball is thrown by Mia), a clause that only names a quality (a dog which is
-black), "made of", "a few", "next to", an amount given as "a raise of 5 %".
+Wordings with the same meaning are rewritten to one form first, so that two texts can be compared
+word by word. Examples are the passive ("the ball is thrown by Mia"), a clause that only names a
+quality ("a dog which is black"), "made of", "a few", "next to", and "a raise of 5 %".
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
     `sources`: those texts, oldest first. The result is BELIEVED if the text equals a source that
     covers all other sources. It is REFUSED if the text states a number, date, amount or name that
-    no source states, or lacks one that the newest source states. It is also REFUSED if the text is
-    empty, much too long, or shares no word with a source. Otherwise it is DOUBTFUL, and a model or
-    a person must read the text. If a text is longer than `LONGEST` characters, only an equal text
+    no source states, or lacks one of the newest source. It is also REFUSED if the text is empty,
+    much too long, or shares no word with a source. Otherwise it is DOUBTFUL, and a model or a
+    person must read the text. If a text is longer than `LONGEST` characters, only an equal text
     covers another, and only numerals and names count as facts.
     """
     if not text.strip():

@@ -182,12 +182,12 @@ def cohesive(
 ) -> list[list[int]]:
     """Split a connected component of a graph into groups whose members may all be merged.
 
-    If a is similar to b and b to c, but a is not similar to c, the three must not be merged,
-    because the merged text would claim of a what only c states. Groups are therefore built by
-    complete linkage. They start as single nodes, and two groups are joined if `may_join`, called
-    with the nodes of each group, returns true. `edges` (node, node, similarity) are tried in order,
-    the most similar first. Ties are resolved by node number. Thus the groups do not depend on the
-    order in which memories arrived, provided that the node numbers do not.
+    If a is similar to b and b to c, but a is not similar to c, the three must not be merged. The
+    merged text would claim of a what only c states. Groups are therefore built by complete linkage.
+    They start as single nodes, and two groups are joined if `may_join`, called with the nodes of
+    each group, returns true. `edges` (node, node, similarity) are tried in order, the most similar
+    first. Ties are resolved by node number. Thus the groups do not depend on the order in which
+    memories arrived, provided that the node numbers do not.
     """
     group_of = {member: member for member in component}
     members_of = {member: [member] for member in component}
@@ -299,7 +299,8 @@ class Compared:
     """Adds up the progress of several searches, and reports it as a number of texts.
 
     The callback `tell` is called with the number of texts compared and the number of all texts. The
-    first number is computed from the share of the comparisons that are done.
+    first number is computed from the share of the comparisons that are done. If `tell` is None,
+    nothing is reported.
     """
 
     def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:

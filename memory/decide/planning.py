@@ -190,9 +190,9 @@ class Planner:
     ) -> None:
         """Set the rules and settings of all plans.
 
-        `scope_of`: returns the scope of a memory. `executor`: searches for pairs and plans groups,
-        by default in this process. `on_compared`: called during the search for pairs with the
-        number of texts compared and the number of all texts.
+        `scope_of`: returns the scope of a memory. `executor`: searches for pairs and plans groups;
+        if None, this process does. `on_compared`: called during the search for pairs with the
+        number of texts compared and the number of all texts; None for no reports.
         """
         self._rules = rules
         self._scope_of = scope_of
@@ -271,10 +271,11 @@ class Planner:
 
 
 _State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] | None]
-"""What the plan of a scope depends on; if it is unchanged, so is the plan.
+"""The state of a scope on which its plan depends; if the state is unchanged, so is the plan.
 
-It consists of the number and the revision of each row, the pairs of texts judged distinct, and the
-keys of the texts that pages must show (None if there are no pages).
+Its first item has the number and the revision of each row. The second has the pairs of texts judged
+distinct. The third has the keys of the texts that pages must show, or is None if there are no
+pages.
 """
 
 
@@ -383,7 +384,7 @@ class _Scope:
     ) -> None:
         """Collect the texts of a scope, and the settings on which its groups and pages depend.
 
-        `nodes`: for each text key, its rows; `distinct`: pairs of texts judged distinct; `unread`:
+        `nodes`: for each text key, its rows. `distinct`: pairs of texts judged distinct. `unread`:
         the keys of the texts that pages must show, or None if there are no pages.
         """
         self._nodes = nodes

@@ -64,12 +64,12 @@ def decide_new(
 ) -> tuple[Decision | Question, SearchResult | None]:
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
-    Return the decision, or the question to ask a model, and the stored memory that it is about
-    (None if nothing is similar). If at least one match can be decided without a model, the most
-    similar such match decides. Otherwise the question is about the most similar match. `matches`:
-    similar memories of the same scope, most similar first. The caller must leave out memories whose
-    text was judged distinct from the new text. `shown`: keys of texts that the model saw when it
-    wrote the new memory; no question is asked about these.
+    The first item of the result is the decision, or the question to ask a model. The second is the
+    stored memory that it is about, or None if `matches` is empty. If at least one match can be
+    decided without a model, the most similar such match decides. Otherwise the question is about
+    the most similar match. `matches`: similar memories of the same scope, most similar first. The
+    caller must leave out memories whose text was judged distinct from the new text. `shown`: keys
+    of texts that the model saw when it wrote the new memory; no question is asked about these.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -305,7 +305,7 @@ class PendingWrites:
     ) -> None:
         """Start without pending decisions.
 
-        `scale`: turns a cosine into a similarity; `scope_of`: returns the scope of a memory;
+        `scale`: turns a cosine into a similarity. `scope_of`: returns the scope of a memory.
         `min_similarity`: the lowest similarity at which two memories match.
         """
         self._scale = scale

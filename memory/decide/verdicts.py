@@ -1,8 +1,8 @@
 """Check the groups of a model's verdict, and turn them into decisions, without I/O or model calls.
 
-`resolve` accepts or refuses each merged text if this is possible without a model. The caller has a
-model read the doubtful texts and passes each result to `as_read`. If no model reads them, the
-caller calls `checked` with `by_words`. `decided` then makes the decision.
+First, `resolve` accepts or refuses each merged text if this is possible without a model. The caller
+then has a model read the doubtful texts, and passes each result to `as_read`. If no model reads
+them, the caller calls `checked` with `by_words` instead. Last, `decided` makes the decision.
 """
 
 from __future__ import annotations

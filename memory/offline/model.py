@@ -1,12 +1,12 @@
 """The offline language model, which needs no key and no network, and invents nothing.
 
-It is the default model, not a test double. It merges texts only if the merged text loses no
-statement, extracts what speakers declare, and replies by quoting the memories that were recalled.
+It is the default model, not a test double. It extracts what speakers declare, and replies by
+quoting the memories that were recalled. It merges texts only if the merged text loses no statement.
 
 It reads English and Japanese. A sentence is extracted if it declares something in the first person
-("I moved to Porto") or about a person by name ("Clara studies law"), can be understood by itself
-and is worth keeping. Questions, greetings, small talk, praise and words addressed to the listener
-are ignored. Requests such as "Remember that I ..." are extracted too.
+("I moved to Porto") or about a person by name ("Clara studies law"). It must also be understood by
+itself and be worth keeping. Questions, greetings, small talk, praise and words addressed to the
+listener are ignored. Requests such as "Remember that I ..." are extracted too.
 """
 
 from __future__ import annotations

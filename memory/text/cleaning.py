@@ -74,7 +74,7 @@ def identity(text: str) -> str:
 
     NFKC is applied, with a mark that keeps 10² from becoming 102. Each run of white space becomes
     one space. A full stop or exclamation mark at the end is removed, unless a "!" follows a code.
-    Plain words become lower case; codes, words with a capital inside and words in capitals keep
+    Plain words become lower case. Codes, words with a capital inside and words in capitals keep
     their case, unless the whole text is in capitals.
     """
     text = _compatible(text)

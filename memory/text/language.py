@@ -114,8 +114,8 @@ def plain_form(word: str) -> PlainForm:
     """Return the dictionary form of an English word: "slice" for "slicing" and "sliced".
 
     `word` must be in lower case. Only endings of number, person and tense are removed. A stemmer
-    would also remove other endings, so that words with different meanings (import, important) would
-    become equal and a memory might be retired wrongly.
+    would also remove other endings. Words with different meanings, such as "import" and
+    "important", would then become equal, and a memory might be retired wrongly.
     """
     if word in PAST:
         return PlainForm(PAST[word], past=True)

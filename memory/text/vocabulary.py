@@ -395,9 +395,9 @@ therefore thus hence consequently
 GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split("|"))
 """Groups of synonyms in dictionary form; the first word of a group represents the group.
 
-Two words are in one group only if they can replace each other in every everyday sense. Not in one
-group: words that differ in degree (like and love), a word and a kind of it (dog and poodle), and
-words that differ in one sense (finish and end, job and work). The tests have an example and a
+Two words are in one group only if they can replace each other in every everyday sense. Words that
+differ in degree (like and love) or in one sense (finish and end, job and work) are not in one
+group. Nor are a word and a kind of what it means (dog and poodle). The tests have an example and a
 counterexample for each group.
 """
 

@@ -1,9 +1,9 @@
 """Word lists and rules of single languages, one file for each language.
 
-To add a language that is written with spaces: write a file of its words like `german.py`, enter it
-in `GRAMMARS` below, and add the language and its function words to `memory/text/language.py`.
-English and Japanese are not in `GRAMMARS`: English has many more rules in the files of
-`memory/coverage`, and Japanese needs a dictionary.
+A language that is written with spaces is added in three steps. Write a file of its words like
+`german.py`. Enter it in `GRAMMARS` below. Add the language and its function words to
+`memory/text/language.py`. English and Japanese are not in `GRAMMARS`: English has many more rules
+in the files of `memory/coverage`, and Japanese needs a dictionary.
 """
 
 from __future__ import annotations

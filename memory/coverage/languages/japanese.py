@@ -204,10 +204,10 @@ _SCOPE = frozenset(
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
     """Return whether a longer plain statement states everything that a shorter one states.
 
-    The longer statement may add a quality, a number, an owner or a clause before a noun, a phrase
-    of place, time or means, or an earlier action. Both predicates must be equal, and every phrase
-    of `shorter` must be in `longer` with the same particle. Returns False if no dictionary is
-    installed.
+    Both predicates must be equal, and every phrase of `shorter` must be in `longer` with the same
+    particle. The longer statement may have additional words before a noun: a quality, a number, an
+    owner or a clause. It may also have an additional phrase of place, time or means, or an
+    additional earlier action. Returns False if no dictionary is installed.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False
@@ -292,8 +292,8 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
     """Return whether `longer` is the phrase `shorter`, with or without more words before its noun.
 
-    The extra words may be a quality, a number, an owner or a clause: 歌っている姉 (the sister who is
-    singing) is also 姉 (the sister).
+    The extra words may be a quality, a number, an owner or a clause. For example, 歌っている姉 (the
+    singing sister) is also 姉 (the sister).
     """
     words = longer.words
     if (
