@@ -92,9 +92,9 @@ class ExternalStore(ABC):
             return Found(rows.collection_id, list(rows.all()))
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return a row, given as its store keeps it, in the form in which an import reads it.
+        """Return a row in the form in which an import reads it, without vectors.
 
-        That form has no vectors.
+        `stored` is the row as its store keeps it.
         """
         return ForeignRow(stored.id, stored.document, stored.metadata)
 
@@ -127,7 +127,7 @@ class OpenCollection(ABC):
         """Return every row, in the form in which an import reads it, without vectors."""
 
     def step(self) -> AbstractContextManager[None]:
-        """Return a context manager in which all reads and writes are one transaction.
+        """Return a context manager that makes all reads and writes inside it one transaction.
 
         It does nothing if the store has no transactions.
         """
@@ -138,7 +138,10 @@ class OpenCollection(ABC):
         """Return the rows with the ids `names`, by id; ids that do not exist are left out."""
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored` that an import would read as `row`, with the same vectors."""
+        """Return a copy of `stored`, changed so that an import reads it as `row`.
+
+        The vectors stay the same.
+        """
         return stored.saying(row.document, row.metadata)
 
     def rewritten(
@@ -151,9 +154,10 @@ class OpenCollection(ABC):
     ) -> Stored:
         """Return a copy of `stored` with another text, another time of expiry, or both.
 
-        `text`: the new text; None keeps the old one. `lender`: the row whose expiry is copied; None
-        keeps the old expiry. `reading` says which metadata key holds the text. If the text is new,
-        the time of the last update becomes `now`; the vectors stay those of the old text.
+        `text`: the new text; None keeps the old text. `lender`: the row from which the time of
+        expiry is copied; None keeps the old time. `reading`: says which metadata key holds the
+        text. `now`: becomes the time of the last update if the text is new. The copy keeps the
+        vectors of the old text.
         """
         lends = None if lender is None else self.external.as_read(lender)
         row = rewritten(self.external.as_read(stored), text, lends, reading, now)
@@ -162,8 +166,8 @@ class OpenCollection(ABC):
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Return the text from which each vector of a row was made, by the vector's name.
 
-        `reading` says which metadata key holds the row's text. A vector whose text is not known is
-        left out.
+        `reading` says which metadata key holds the row's text. The result leaves out a vector if
+        the text from which it was made is not known.
         """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
@@ -173,7 +177,7 @@ class OpenCollection(ABC):
 
     @abstractmethod
     def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Write the rows: update those that exist already, and add the new ones.
+        """Write rows to the collection: update the rows that exist already, and add the new ones.
 
         `there` has the existing rows as the store holds them now, by id.
         """
@@ -204,9 +208,10 @@ def rewritten(
 ) -> ForeignRow:
     """Return a copy of `row` with another text, another time of expiry, or both.
 
-    `text`: the new text; None keeps the old one. `lender`: the row whose expiry is copied; None
-    keeps the old expiry. `reading` says which metadata key holds the text. If the text is new,
-    metadata keys that hold the time of the last update are set to `now`, but none is added.
+    `text`: the new text; None keeps the old text. `lender`: the row from which the time of expiry
+    is copied; None keeps the old time. `reading`: says which metadata key holds the text. If the
+    text is new, metadata keys for the time of the last update are set to `now`; a key that the row
+    does not have is not added.
     """
     changes: dict[str, Any] = {}
     if lender is not None:

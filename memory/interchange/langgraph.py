@@ -49,7 +49,7 @@ _VECTOR = "vector of "
 The value of such a key has the columns of that vector that are not in `_OWN_NAMES`.
 """
 Spot = tuple[str, str]
-"""The namespace and the key of an item, which together identify it."""
+"""An item's namespace and its key; the two together identify the item."""
 Tables = Sqlite | Postgres
 
 
@@ -148,9 +148,9 @@ class _Items(OpenCollection):
             yield from self.tables.run(select, [prefix, *inside])
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored` whose value an import would read as `row`.
+        """Return a copy of `stored`, with its value changed so that an import reads it as `row`.
 
-        A value that the database holds as bytes stays bytes, and text stays text.
+        If the database holds the value as bytes, it stays bytes; if as text, it stays text.
         """
         before = self.external.as_read(stored)
         if row.says_the_same(before):
@@ -183,10 +183,11 @@ class _Items(OpenCollection):
         return replace(after, metadata=after.metadata | at, beside=beside)
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Return the text of each field of an item that has a vector, by the field's name.
+        """Return the texts from which an item's vectors were made, by the name of the field.
 
-        The name is a path in the item's value, which LangGraph's own function follows. Fields
-        without a text are left out; `reading` is not used.
+        Each vector belongs to a field of the item's value. The field's name is a path in the value,
+        which LangGraph's own function follows. Fields without a text are left out. `reading` is not
+        used.
         """
         if not stored.vectors:
             return {}
@@ -206,9 +207,10 @@ class _Items(OpenCollection):
                     self._change(table, _place(columns) | keys, changes)
 
     def _records(self, row: Stored) -> dict[str, dict[str, Any]]:
-        """Return the database columns of a row's item and of each of its vectors.
+        """Return the database columns of an item and of each of its vectors.
 
-        The item's columns are under the key "", those of a vector under the name of its field.
+        The item's columns are under the key `""`. The columns of a vector are under the name of the
+        field from which it was made.
         """
         others = {name: one for name, one in row.beside.items() if not name.startswith(_VECTOR)}
         item = _decoded(row.metadata) | _decoded(others)
@@ -244,9 +246,10 @@ class _Items(OpenCollection):
 
 
 def _spots(name: str) -> list[Spot]:
-    """Return each pair of a namespace and a key that a row's id, `NAMESPACE/KEY`, may stand for.
+    """Return the pairs of a namespace and a key that a row's id may stand for.
 
-    There is a pair for each slash in the id, since namespaces and keys may contain slashes too.
+    The id has the form `NAMESPACE/KEY`. Namespaces and keys may contain slashes too, so there is a
+    pair for each slash in the id.
     """
     cuts = [at for at, sign in enumerate(name) if sign == "/"]
     return [(name[:at], name[at + 1 :]) for at in cuts]
@@ -261,9 +264,9 @@ def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) -> Stored:
-    """Return the row with the id `name`.
+    """Return the row with the id `name`, made from database columns.
 
-    `item` has the database columns of the row's item, `vectors` those of each of its vectors.
+    `item` has the columns of the row's item; `vectors` has the columns of each of its vectors.
     """
     written = {column: value for column, value in item.items() if column in _WRITTEN}
     beside = {column: value for column, value in item.items() if column not in _WRITTEN}
@@ -305,10 +308,10 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text_at(value: Any, field: str) -> str | None:
-    """Return the text at the path `field` of an item's value; None if there is none.
+    """Return the text of an item's value at the path `field`; None if there is none.
 
-    If a path leads to several texts, LangGraph makes a vector for each of them, and names its field
-    PATH.N, in which N counts the texts from 0. `field` may be such a name.
+    If a path leads to several texts, LangGraph makes a vector for each text. Such a vector's field
+    is called PATH.N, and N counts the texts from 0. `field` may be a name of this kind.
 
     Raises: InputError if LangGraph is not installed.
     """
@@ -327,11 +330,11 @@ def _text_at(value: Any, field: str) -> str | None:
 
 
 def as_row(item: Mapping[str, Any]) -> ForeignRow:
-    """Return the row for an item, which is given by its database columns.
+    """Return a LangGraph item as a row of the kind that an import reads.
 
-    The row's metadata has the fields of the item's value, `namespace`, `key`, `created_at`, and
-    each label of the namespace: the first is `namespace.0`. `created_at` has the time of the last
-    update, if there was one.
+    `item` has the item's database columns. The row's metadata has the fields of the item's value,
+    `namespace`, `key`, `created_at`, and each label of the namespace: `namespace.0`, `namespace.1`
+    and so on. If the item was updated, `created_at` is the time of the last update.
     """
     try:
         value = json.loads(item["value"])

@@ -69,9 +69,9 @@ class PgvectorStore(ExternalStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        The metadata has the table's columns, and the keys inside JSON columns instead of these
-        columns. If a column and such a key have the same name, the column's value is taken. A
-        column `document`, in which LangChain keeps the text, becomes the row's document.
+        The row's metadata has the values of the table's columns. A JSON column is replaced by the
+        keys inside it. If a column and such a key have the same name, the column's value is taken.
+        LangChain keeps the text in a column `document`; this column becomes the row's document.
         """
         plain = {name: one for name, one in stored.metadata.items() if not _is_json(one)}
         keys: dict[str, Any] = {}
@@ -107,12 +107,12 @@ class PgvectorStore(ExternalStore):
 
 @dataclass(frozen=True)
 class _Table:
-    """The columns of a table, and the condition under which a row belongs to the collection.
+    """A description of a table, or of a LangChain collection in LangChain's table of rows.
 
-    `sql_name` is the table's name in SQL, `key` the name of the primary key's column. `types` has
-    the full SQL type of each other column by its name, such as `vector(384)`; `kinds` has the short
-    type, such as `vector`. `collection` is the id of a LangChain collection, None for any other
-    table. `identity` is the id by which later runs recognise the collection.
+    `sql_name`: the table's name in SQL. `key`: the name of the primary key's column. `types`: the
+    full SQL type of each other column, such as `vector(384)`, by column name. `kinds`: the short
+    types, such as `vector`. `collection`: the id of the LangChain collection; None for any other
+    table. `identity`: the id by which later runs recognise the collection.
     """
 
     sql_name: str
@@ -134,16 +134,16 @@ class _Table:
 
     @property
     def only(self) -> tuple[str, list[str]]:
-        """The SQL condition for rows of this collection, and the values of its parameters."""
+        """An SQL condition that selects the rows of this collection, and its parameters' values."""
         return (
             ("TRUE", []) if self.collection is None else (f"{_COLLECTION} = %s", [self.collection])
         )
 
     def select(self, columns: Sequence[str]) -> str:
-        """Return an SQL query for the key and these columns of the collection's rows.
+        """Return an SQL query that selects the key and `columns` of all rows of the collection.
 
-        It ends with its WHERE condition, so that ` AND ...` may be appended. The parameters in the
-        condition take the values that `only` has.
+        The query ends with its WHERE condition, so the caller may append ` AND ...`. The values of
+        its parameters are the second item of `only`.
         """
         selected = [
             quoted(name)
@@ -244,10 +244,10 @@ class _TableRows(OpenCollection):
         return Stored(row[_ROW], None, plain, numbers)
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored` that an import would read as `row`.
+        """Return a copy of `stored`, changed so that an import reads it as `row`.
 
-        A changed key stays in its place: it is either a column, or a key inside a JSON column. A
-        new key goes into the first JSON column.
+        A key of the row's metadata is either a column or a key inside a JSON column. A changed key
+        stays where it is; a new key goes into the first JSON column.
         """
         before, columns = self.external.as_read(stored), dict(stored.metadata)
         changes = changed_keys(before.metadata, row.metadata)
@@ -270,10 +270,10 @@ class _TableRows(OpenCollection):
         return value if value is None or kind in _PLAIN else self.db.as_written(value, kind)
 
     def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
-        """Return JSON text: the object `text` from a JSON column, with `values` set in it.
+        """Return the JSON object `text`, from a JSON column, with `values` set in it.
 
-        A key whose value is None is removed. The database does this, because it keeps each number
-        exactly as it was written.
+        A key whose value is None is removed. The result is JSON text. The database computes it,
+        because the database keeps each number exactly as it was written.
         """
         gone = [key for key, value in values.items() if value is None]
         new = {key: value for key, value in values.items() if value is not None}

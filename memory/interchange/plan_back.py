@@ -1,7 +1,8 @@
 """Plan a write-back: carry the result of a clean-up over to another program's collection.
 
-The collection's rows were imported as memories, and some of these memories were merged here. Rows
-whose memories became one memory are to become one row; the row that stays is called `kept`.
+The rows of the collection were imported as memories, and the clean-up here merged some of these
+memories. If the memories of several rows were merged into one memory, the write-back turns these
+rows into one row. The row that stays is called `kept`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", 
            "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
 """Metadata keys by which the other program's queries filter rows."""
 _IDENTITY = (*_OWNERS, *EXPIRY)
-"""Metadata keys that decide which queries find a row, and until when."""
+"""The metadata keys that decide which queries find a row, and until when they find it."""
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
-"""Metadata keys that the option `--across` may name.
+"""The metadata keys that the option `--across` may name.
 
-A row may then replace rows that differ from it in the named keys. A row never replaces rows of
-another user.
+Normally a row replaces another row only if both have the same values of the keys in `_IDENTITY`.
+They may differ in the keys that the option names. A row never replaces rows of another user.
 """
 _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
@@ -75,7 +76,10 @@ class Deletion(RowChange):
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A row that a write-back does not change although it should; `why` tells people the reason."""
+    """A row that the clean-up would change, but that a write-back skips.
+
+    `id` is the row's id; `why` is the reason, worded for people.
+    """
 
     id: str
     why: str
@@ -83,9 +87,10 @@ class LeftAlone:
 
 @dataclass(frozen=True)
 class Staying:
-    """A row that is not deleted although its memory and that of the row `kept` became one memory.
+    """A row that must stay, although its memory was merged with the memory of the row `kept`.
 
-    Queries that find `row` would not find `kept`, because the two differ in some metadata keys.
+    The two rows differ in metadata keys by which queries filter rows. So a query that finds `row`
+    would not find `kept`.
     """
 
     row: ForeignRow
@@ -96,19 +101,19 @@ class Staying:
 
 @dataclass(frozen=True)
 class WriteBackPlan:
-    """The changes that a write-back is to make in a collection, and the rows that it leaves alone.
+    """The changes that a write-back is to make in a collection, and the rows that it skips.
 
-    `left_alone` has the rows that should be changed but cannot be; `staying` has the rows that are
-    needed although their memories were merged.
+    `left_alone` has the rows that the clean-up would change, but that the write-back skips.
+    `staying` has the rows that must stay although their memories were merged into other memories.
     """
 
     updates: tuple[Update, ...]
     deletions: tuple[Deletion, ...]
     left_alone: tuple[LeftAlone, ...]
     unknown: int
-    """The number of all other rows that are not considered.
+    """The number of rows that the plan does not consider, apart from those in `left_alone`.
 
-    They were not imported as they are now, or their memories were forgotten after the import.
+    Either the row is not as it was at an import, or its memory was forgotten after the import.
     """
     staying: tuple[Staying, ...] = ()
 
@@ -119,14 +124,15 @@ class WriteBackPlan:
 
     @property
     def looked_at(self) -> dict[str, ForeignRow]:
-        """The rows that the plan changes, and the rows whose time of expiry it copies, by id."""
+        """The rows, by id, that the plan changes, and the rows whose time of expiry it copies."""
         lenders = (one.expires_as for one in self.updates if one.expires_as)
         return {row.id: row for row in (*(one.row for one in self.changes), *lenders)}
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
-        """Return a plan that leaves the rows with these ids alone, for the reason `why`.
+        """Return a copy of this plan that does not change the rows with the ids `ids`.
 
-        A row that one of these rows was to replace is left alone too, not deleted.
+        These rows are moved to `left_alone`, with the reason `why`. A row that one of them was to
+        replace is not deleted either.
         """
         gone = set(ids)
         named = [LeftAlone(one.row.id, why) for one in self.changes if one.row.id in gone]
@@ -146,17 +152,17 @@ class WriteBackPlan:
 
 @dataclass(frozen=True)
 class _Known:
-    """A row that is as it was imported or written back, and the memory that stands for it now."""
+    """A row that is as an import or a write-back left it, and the live memory for it."""
 
     row: ForeignRow
     memory: Memory
     """The row as it is now, read as a memory."""
     arrived_as: str
-    """The id of the memory that the row became when it was imported."""
+    """The id of the memory that the import made from the row."""
     alive: Memory
-    """The live memory that stands for the row now: the memory it became, or its successor."""
+    """The live memory that stands for the row now: the memory in `arrived_as`, or its successor."""
     seen: dict[str, str]
-    """The row's values of the keys that decide which queries find it, and until when."""
+    """The row's values, by key, of the metadata keys that decide which queries find the row."""
 
 
 def plan_write_back(
@@ -166,14 +172,16 @@ def plan_write_back(
     across: Collection[str] = (),
     own_work: OwnWork | None = None,
 ) -> WriteBackPlan:
-    """Plan how rows whose memories became one memory become one row; leave all other rows alone.
+    """Plan how rows whose memories were merged into one memory become one row.
 
     `rows`: all rows of the collection as they are now. `reading`: how they were read at the import.
-    `across`: keys of an owner or an expiry in which a row may differ from the row that replaces it;
-    in all other such keys the two must agree. `own_work`: updates by earlier write-backs; a row
-    that was updated is treated as it was before these updates. Only rows that are still as they
-    were imported are considered: a row is recognised by its id, user, time and text, and then all
-    its values are compared with the memory that it became.
+    `ledger`: the ledger into which they were imported. `across`: metadata keys such as `run_id`;
+    normally, a row replaces another row only if both have the same owner and expiry, but they may
+    differ in these keys. `own_work`: the updates by earlier write-backs; a row that was updated is
+    treated as it was before these updates.
+
+    Only rows that are still as they were imported are changed. A row is recognised by its id, user,
+    time and text. Then all its values are compared with the memory that the import made from it.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -187,11 +195,11 @@ def _plan_of(
     changed: tuple[LeftAlone, ...] = (),
     unknown: int = 0,
 ) -> WriteBackPlan:
-    """Plan the changes of each group of rows whose memories became one memory.
+    """Return the plan for rows whose present memories are known.
 
-    `known`: the rows to consider. `across`: metadata keys in which a row may differ from the row
-    that replaces it. `changed` and `unknown` are copied into the plan, as its `left_alone` and
-    `unknown`.
+    Rows form a group if one live memory stands for all of them. `across`: metadata keys in which a
+    row may differ from the row that replaces it. `changed` and `unknown` are copied into the plan,
+    as its `left_alone` and `unknown`.
     """
     groups: dict[str, list[_Known]] = {}
     for one in known:
@@ -215,10 +223,10 @@ def _plan_of(
 
 
 def _updates(kept: _Known, part: Sequence[_Known]) -> Iterator[Update]:
-    """Yield the update of the row `kept`, if it needs one.
+    """Yield the update that the row `kept` needs; yield nothing if it needs none.
 
-    The row gets the live memory's text, and the latest expiry of the rows in `part`: `kept` and the
-    rows that it replaces.
+    `part` has the row `kept` and the rows that it replaces. After the update, `kept` has the live
+    memory's text, and the latest time of expiry of all rows in `part`.
     """
     text, lender = kept.alive.content, max(part, key=_expiry)
     lends = _expiry(lender) > _expiry(kept)
@@ -231,10 +239,10 @@ def _deletion(one: _Known, kept: _Known) -> Deletion:
 
 
 def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
-    """Split a group into parts, so that the same queries find all rows of a part.
+    """Split a group of rows into parts, so that a query finds all rows of a part or none of them.
 
-    Rows of a part have equal values of the keys by which queries filter; keys in `across` are
-    ignored.
+    Rows of a part have the same values of the metadata keys by which queries filter. The keys in
+    `across` are not compared.
     """
     parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
     for one in group:
@@ -244,11 +252,11 @@ def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
-    """Yield each row of `part` with a row of `part` that can replace it, or None if it must stay.
+    """Yield each row of `part` with another row of `part` that can replace it, or with None.
 
-    A row can replace another row if its text states everything that the other text states. Texts
-    are not changed here: the merged text belongs to the row that the whole group keeps, and a
-    second row with it would be an exact copy.
+    None means that the row must stay. A row can replace another row if its text states everything
+    that the other text states. No row gets a new text here. Only the row that the whole group keeps
+    gets the merged text; a second row with this text would be an exact copy.
     """
     staying: list[_Known] = []
     for one in sorted(part, key=_worth, reverse=True):
@@ -264,7 +272,7 @@ def _states_all(other: _Known, one: _Known) -> bool:
 
 
 def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
-    """Return the keys in which two rows differ, among the keys by which queries filter rows."""
+    """Return the metadata keys in which two rows differ, among the keys by which queries filter."""
     return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
         name for name in kept.seen if name not in one.seen
     )
@@ -273,10 +281,10 @@ def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
 def _known(
     rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger, own_work: OwnWork
 ) -> tuple[list[_Known], list[LeftAlone], int]:
-    """Look up the memories of the collection's rows.
+    """Find the memories that were imported from the rows of a collection.
 
-    Return the rows that are as they were imported, the rows to be left alone because their metadata
-    changed after the import, and the number of all other rows.
+    Return three values: the rows that are as they were imported; the rows that a write-back skips,
+    because their metadata changed after the import; and the number of all other rows.
     """
     read = list(_as_imported(rows, reading, own_work))
     with ledger.reading() as reader:
@@ -298,10 +306,10 @@ def _known(
 
 
 def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
-    """Return the live memory that stands now for each of the memories with the ids `names`.
+    """Return, for memories with the ids `names`, the live memories that stand for them now.
 
-    The result maps each of these ids to a live memory: the same one, or its live successor. Ids
-    without such a memory are left out.
+    The result maps an id to a live memory: the memory with this id if it is live, otherwise its
+    live successor. An id is left out if no live memory stands for it.
     """
     alive = reader.memories.living_ids(names)
     rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
@@ -311,11 +319,11 @@ def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
 def _as_imported(
     rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
 ) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
-    """Yield each row with two memories that are read from it.
+    """Yield each row with two memories that are read from the row.
 
-    The first is read from the row as it is now. The second is read from the row as it was before
-    earlier write-backs updated it (`own_work`); the two are the same if no write-back did.
-    Rows that cannot be read as memories are left out, as an import leaves them out.
+    The first memory is read from the row as it is now. The second one is read from the row as it
+    was before the updates in `own_work`, which earlier write-backs made. The two are the same if
+    there were no updates. A row that cannot be read as a memory is left out, as it is in an import.
     """
     for row in rows:
         before = _before_own_work(row, own_work)
@@ -337,14 +345,15 @@ def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
 
 
 def _is_as(arrived: Memory, memory: Memory) -> bool:
-    """Return whether two memories are equal in all fields that are read from a row."""
+    """Return whether two memories are equal in all fields that an import reads from a row."""
     return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
 
 
 def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
-    """Return the row's values of the keys that decide which queries find it, and until when.
+    """Return the row's values of the metadata keys that decide which queries find the row.
 
-    The key of the user that `reading` names is returned as `user`.
+    If `reading` names a key for the user, its value is returned under the key `user`. The time of
+    expiry is included.
     """
     keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
@@ -354,10 +363,10 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
 
 
 def _kept(group: Sequence[_Known]) -> _Known:
-    """Return the row of a group that stays.
+    """Return the row of a group that is to stay.
 
-    A row with the live memory's text is preferred, then a row that became the live memory at its
-    import, then the newest row.
+    The first choice is a row that has the live memory's text. The second choice is a row from which
+    the import made the live memory. The third choice is the newest row.
     """
     return max(reversed(group), key=_worth)
 
@@ -381,10 +390,10 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def _moment(given: str) -> datetime:
-    """Return the time of expiry that is `given` as a number or as text.
+    """Return a time of expiry, `given` as a number or as text in a row's metadata.
 
-    A value that cannot be read means that the row never expires, as in mem0; the latest possible
-    time is returned for it.
+    If the value cannot be read, the row never expires, as in mem0. Then the latest possible time is
+    returned.
     """
     for form in (float, str):
         try:
@@ -402,10 +411,10 @@ def plan_changes(
 ) -> WriteBackPlan:
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
-    Rows are named by the ids that they had in the imported file (`external_id`). `across`: metadata
-    keys in which a row may differ from the row that replaces it. `rows`: the texts that the store
-    holds now, by row id, if they are known; a row that is missing there, or has another text than
-    at its import, is left out.
+    A row is named by the id that it had in the imported file; the ledger keeps it as `external_id`.
+    `across`: metadata keys in which a row may differ from the row that replaces it. `rows`: the
+    texts that the store holds now, by row id; None if they are not known. A row is left out if
+    `rows` does not have it, or has another text than at the import.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()

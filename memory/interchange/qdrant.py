@@ -55,11 +55,11 @@ class QdrantStore(ExternalStore):
         return self.place if isinstance(self.place, str) else str(self.place.absolute())
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return a stored point in the form in which an import reads it.
+        """Return a stored point as a row, in the form in which an import reads it.
 
-        The row's metadata is the point's payload. LangChain nests metadata under the payload's key
-        `metadata`; the nested keys are moved to the top. If the payload itself has a key of the
-        same name, its value is taken.
+        The row's metadata is the point's payload. LangChain puts metadata under the payload's key
+        `metadata`; the keys inside are moved to the top level. If a key is at both levels, the
+        value from the top level is taken.
         """
         nested = _nested(stored.metadata)
         others = {
@@ -83,13 +83,14 @@ class QdrantStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[OpenCollection]:
-        """Open the collection itself, or the one in `copy`, the path of a copy of its folder.
+        """Open the collection itself, or a copy of it; `copy` is the path of a copied folder.
 
-        A folder is locked while it is open. A server gets the API key in the environment variable
-        `QDRANT_API_KEY`, if it is set. Qdrant writes each point as a whole, so no point is left
-        half-written if this process is killed.
+        A folder is locked while it is open. For a server, the API key is taken from the environment
+        variable `QDRANT_API_KEY`, if that is set. Qdrant writes each point as a whole, so no point
+        is left half-written if this process is killed.
 
-        Raises: InputError if it cannot be opened; the error names the original place, not the copy.
+        Raises: InputError if the collection cannot be opened; the error names the original place,
+        not the copy.
         """
         place = self.place
         try:
@@ -153,9 +154,10 @@ class _Points(OpenCollection):
         }
 
     def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored` that an import would read as `row`, with the same vectors.
+        """Return a copy of `stored`, changed so that an import reads it as `row`.
 
-        A key that LangChain keeps inside the payload's `metadata` stays there.
+        The vectors stay the same. LangChain puts metadata under the payload's key `metadata`; keys
+        that are there stay there.
         """
         changes = changed_keys(self.external.as_read(stored).metadata, row.metadata)
         nested, payload = _nested(stored.metadata), stored.metadata
@@ -180,7 +182,7 @@ def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _qdrant_faults(place: Path | str) -> Iterator[None]:
-    """Run the block, and turn any exception of Qdrant's library into an InputError with `place`."""
+    """Run the block; turn an error of Qdrant's library into an InputError that names `place`."""
     try:
         yield
     except InputError:

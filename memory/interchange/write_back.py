@@ -51,11 +51,12 @@ def with_vectors(
     now: datetime,
     others: Sequence[Embed],
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
-    """Make the vectors of the new texts that `plan` writes; return the plan, and vectors by text.
+    """Embed the new texts that `plan` writes; return a plan, and the new vectors by text.
 
-    `theirs` is the collection, `rows` all its rows, `reading` how they were read, and `now` the
-    time of the update. The collection's own embedder is tried first, then the embedders in
-    `others`. In the returned plan, a row is left alone if no embedder can make its vector.
+    `theirs` is the collection, `rows` has all its rows, and `reading` says how they were read.
+    `now` is the time of the update. The collection's own embedding function is tried first, then
+    the functions in `others`. The returned plan does not change rows whose new vectors could not be
+    made; it has them in `left_alone`.
     """
     if not plan.updates:
         return plan, {}
@@ -78,9 +79,11 @@ def _after(
     reading: Reading,
     now: datetime,
 ) -> dict[str, Stored]:
-    """Return each row as it will be after its update, but with its old vectors, by id.
+    """Return each row, by id, as it will be after its update, but with its old vectors.
 
-    `there` has the rows as the store holds them now, by id; updates of other rows are skipped.
+    `updates`: the planned updates; `reading`: how the rows were read; `now`: the time of the
+    update. `there` has the rows as the store holds them now, by id. An update of a row that is not
+    in `there` is skipped.
     """
     after = {}
     for one in updates:
@@ -94,7 +97,10 @@ def _after(
 def _new_texts(
     rows: OpenCollection, before: Stored, after: Stored, reading: Reading
 ) -> dict[str, str]:
-    """Return the texts of a row that need a new vector after its update, by the vector's name."""
+    """Return the texts for which a row needs a new vector after its update, by the vector's name.
+
+    `before` and `after` are the row before and after the update.
+    """
     known = rows.texts(before, reading)
     return {
         name: text for name, text in rows.texts(after, reading).items() if known.get(name) != text
@@ -112,11 +118,12 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """Embed `texts` as the collection does; return a vector for each text, by text.
+    """Embed `texts` in the same way as a collection; return a vector for each text, by text.
 
-    The embedder must reproduce the vectors that the collection stores for a sample of `rows`. The
-    collection's own embedding function is tried first, then the embedders in `others`. The result
-    is empty if none of them fits. `reading` says which key holds the text of a row.
+    `look` is the open collection, and `rows` has its rows. An embedding function fits if it
+    reproduces the vectors that the collection stores for a sample of the rows. The collection's own
+    function is tried first, then the functions in `others`. The result is empty if no function
+    fits. `reading` says which metadata key holds the text of a row.
     """
     if not texts:
         return {}
@@ -160,9 +167,9 @@ def _made(embed: Embed, texts: list[str]) -> Any:
 
 
 def _alike(made: Any, stored: Any) -> bool:
-    """Return whether two arrays of vectors (n, dim) are equal up to rounding.
+    """Return whether two arrays of vectors, of shape (n, dim), are equal up to rounding.
 
-    False if their shapes differ or there are no vectors.
+    Return False if their shapes differ or there are no vectors.
     """
     if made.shape != stored.shape or not len(stored):
         return False
@@ -192,14 +199,16 @@ def write_back(
     on_progress: Tell = lambda _done, _whole: None,
     begun: UndoFile | None = None,
 ) -> WriteBackDone:
-    """Save the planned changes to an undo file, then carry them out in the collection `theirs`.
+    """Save the planned changes to an undo file, then make them in the collection `theirs`.
 
-    `reading` says how the rows were read, `made` has a vector for each new text, and `now` becomes
-    the time of the last update in rows that get a new text. A row that has changed since it was
-    read is left alone. If the process is killed, the undo file is complete, and each row is either
-    old or new. `begun` is the undo file of an earlier run that was killed, if there is one; if it
-    has all rows that are to be changed, no new undo file is written. `on_progress` is called with
-    the number of rows that are done and the number of all rows.
+    `reading`: how the rows were read. `undo_file`: path of the new undo file. `now`: becomes the
+    time of the last update in rows that get a new text. `made`: a vector for each new text, by
+    text. `on_progress`: called with the number of rows done, and the number of all rows to change.
+    `begun`: the undo file of an earlier run that was killed; None if there is none. If it has all
+    rows that are to be changed, no new undo file is written.
+
+    A row that has changed since it was read is left alone. If the process is killed, the undo file
+    is complete, and each row is either in its old or in its new state.
 
     Raises: InputError if the undo file cannot be written, and then nothing is changed; or if the
     collection cannot be read or written.
@@ -236,10 +245,11 @@ def _changed(
     now: datetime,
     made: Mapping[str, Vector],
 ) -> dict[str, ChangedRow]:
-    """Return each row that the plan changes, as it is now and as it will be, by id.
+    """Return the planned changes by row id: each row as it is now, and as it will be.
 
-    `there` has the rows as the store holds them now, by id; `made` has the vectors of new texts, by
-    text.
+    `there` has the rows as the store holds them now, by id. `made` has the vectors of new texts, by
+    text. `reading` says how the rows were read. `now` becomes the time of the last update in rows
+    that get a new text.
     """
     changed = {one.row.id: ChangedRow(there[one.row.id]) for one in plan.deletions}
     for name, after in _after(plan.updates, rows, there, reading, now).items():
@@ -255,7 +265,7 @@ def _carry_out(
     changed: Mapping[str, ChangedRow],
     on_progress: Tell,
 ) -> WriteBackDone:
-    """Update and delete rows as planned, and leave rows alone that have changed meanwhile.
+    """Update and delete rows as planned, but skip rows that have changed after the plan was made.
 
     `changed` has the planned changes by row id. `on_progress` is called with the number of rows
     that are done, and the number of all rows to change.
@@ -287,10 +297,10 @@ def _carry_out(
 
 
 def _updated(one: ChangedRow, there: Stored) -> Stored:
-    """Return the row as an update has to write it; `there` is the row as the store holds it now.
+    """Return the row in the form in which an update writes it.
 
-    Values that the store may change by itself, such as an expiry, are taken from `there`, except
-    those that the update sets.
+    `there` is the row as the store holds it now. The store may change some values by itself, such
+    as an expiry. They are taken from `there`, unless the update sets them.
     """
     assert one.after is not None
     new = changed_keys(one.before.beside, one.after.beside)
@@ -303,10 +313,11 @@ def _still_fits(
     there: Mapping[str, Stored],
     changed: Mapping[str, ChangedRow],
 ) -> bool:
-    """Return whether a row may still be deleted, given the rows that the store holds now (`there`).
+    """Return whether a row may still be deleted.
 
-    It may if it has not changed since it was read, and the row that replaces it is as planned: with
-    its new text if it was to be updated (`changed`), otherwise unchanged.
+    The row itself must not have changed since it was read. The row that replaces it must be as
+    planned: it has its new text if an update was planned, otherwise it is unchanged. `there` has
+    the rows as the store holds them now, by id; `changed` has the planned changes by row id.
     """
     if not _is_unchanged(rows, there, one.row):
         return False
@@ -318,15 +329,19 @@ def _still_fits(
 
 
 def _is_unchanged(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
-    """Return whether a row is still as it was read; `there` has the store's rows now, by id."""
+    """Return whether a row has not changed since it was read.
+
+    `there` has the rows as the store holds them now, by id.
+    """
     stored = there.get(row.id)
     return stored is not None and rows.external.as_read(stored).says_the_same(row)
 
 
 def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
-    """Restore the settings that a write-back changed in the collection before it was killed.
+    """Restore the collection's settings after a write-back was killed while it ran.
 
-    `header` is the first line of its undo file, which has the settings. No row is changed.
+    A write-back changes such settings for the time that it runs. `header` is the first line of its
+    undo file, which has the old settings. No row is changed.
     """
     with theirs.writing(header):
         pass
@@ -335,8 +350,8 @@ def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
     """Return the updates that earlier write-backs made in a collection, by row id.
 
-    Each update is the row before and after it. `files` are the undo files of earlier write-backs;
-    files of other collections, and deletions, are ignored.
+    An update is a pair: the row before and after it. `files` are undo files; those of other
+    collections are ignored. Deletions are ignored too.
     """
     found: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
@@ -354,8 +369,9 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored` is the number of rows that were put back, `already` the number of rows that were as
-    before the write-back without that, and `left_alone` has the rows that were changed later.
+    `restored`: the number of rows that were put back. `already`: the number of rows that did not
+    need this, as they were already as before the write-back. `left_alone`: the rows that somebody
+    changed after the write-back, and that were therefore skipped.
     """
 
     restored: int
@@ -366,12 +382,12 @@ class TakenBack:
 def undo_write_back(
     theirs: ExternalStore, header: UndoHeader, rows: Sequence[ChangedRow], on_progress: Tell
 ) -> TakenBack:
-    """Restore the text, metadata and vectors of each row as they were before the write-back.
+    """Restore the text, metadata and vectors that each row had before a write-back.
 
-    `header` and `rows` are the content of the write-back's undo file. A row that has changed since
-    the write-back is left alone. A second call is harmless. A write-back that was killed halfway
-    can be undone too. `on_progress` is called with the number of rows that are as before, and the
-    number of all rows.
+    `header` and `rows` are the content of the write-back's undo file. `on_progress` is called with
+    the number of rows that are restored or need no change, and the number of all rows. A row that
+    was changed after the write-back is skipped. A second call does no harm. A write-back that was
+    killed before its end can be undone too.
 
     Raises: InputError if the collection cannot be read or written.
     """
@@ -392,9 +408,10 @@ def undo_write_back(
 
 
 def _is_old(there: Stored | None, row: ChangedRow) -> bool:
-    """Return whether a row is as before the write-back; `there` is the row in the store now.
+    """Return whether a row in the store is as it was before the write-back.
 
-    If the write-back gave the row another expiry, the row must not have that expiry any more.
+    `there` is the row as the store holds it now; None if the store does not hold it. If the
+    write-back changed the row's expiry, the row must not have the new expiry any more.
     """
     if there is None or not there.says_the_same(row.before):
         return False
@@ -403,9 +420,9 @@ def _is_old(there: Stored | None, row: ChangedRow) -> bool:
 
 
 def _is_written(there: Stored | None, row: ChangedRow) -> bool:
-    """Return whether a row is as the write-back left it; `there` is the row in the store now.
+    """Return whether a row in the store is as the write-back left it.
 
-    `there` is None if the store does not hold the row.
+    `there` is the row as the store holds it now; None if the store does not hold it.
     """
     if row.after is None or there is None:
         return row.after is None and there is None
@@ -413,10 +430,11 @@ def _is_written(there: Stored | None, row: ChangedRow) -> bool:
 
 
 def _restored(row: ChangedRow, there: Stored | None) -> Stored:
-    """Return the row as it has to be written to undo the write-back.
+    """Return the row in the form in which it is written to undo the write-back.
 
-    It is the row as it was before; but values that the store may change by itself, such as an
-    expiry, stay as they are in `there` (the row now) if they changed after the write-back.
+    This is the row as it was before the write-back, with one exception. The store may change some
+    values by itself, such as an expiry. If such a value changed after the write-back, it is taken
+    from `there`, the row as the store holds it now.
     """
     if there is None or row.after is None:
         return row.before

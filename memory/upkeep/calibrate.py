@@ -1,7 +1,7 @@
 """Calibration: ask a model or a person how pairs of similar memories of a store relate.
 
-The answers show which scale and which thresholds fit the store and its embedder. The computations
-are in `calibration.py`.
+The answers show which similarity scale and which thresholds fit the store and its embedder. The
+computations are in `calibration.py`.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class CalibrationLog:
     """A file of answers about pairs of memories, so that the questions can continue another day.
 
     Each line is a JSON object with the keys of both texts, the answer, and the name of the model or
-    person who gave the answer. This object reads and writes only the answers of the model or person
-    called `by`.
+    person who gave the answer. `by` is the name of one model or person. This object reads and adds
+    only the answers of `by`, and ignores all others in the file.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -104,11 +104,11 @@ class CalibrationLog:
 
 
 def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
-    """Return the pairs that people decided on in reviews, and the latest answer by pair key.
+    """Return the pairs of memories that people decided on in reviews, and an answer for each pair.
 
-    The answer is SAME if one text replaced the other, MERGE if a new text replaced both, and APART
-    if the person called them distinct. Undone decisions, forgotten texts and pairs of equal texts
-    are left out.
+    The second value maps a pair's key to the latest answer about the pair. The answer is SAME if
+    one text replaced the other, MERGE if a new text replaced both, and APART if the person called
+    the two distinct. Undone decisions, forgotten texts and pairs of equal texts are left out.
     """
     with store.ledger.reading() as reader:
         found = [one for record in reader.decisions.by_person() for one in _answered(record)]
@@ -126,9 +126,9 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
-    """Yield the pairs of memories whose relation a decision states, each with that answer.
+    """Yield pairs of memories from a recorded decision, each with the answer that it implies.
 
-    Pairs of memories with the same text are left out.
+    The two memories of a pair come first, then the answer. Pairs of equal texts are left out.
     """
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}
@@ -141,10 +141,10 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
-    """Return how a decision made one memory of the memories with the ids `a` and `b`.
+    """Return how a decision merged the memories with the ids `a` and `b`; None if it did not.
 
-    SAME means that one of the decision's memories replaced the others; MERGE means that a new
-    memory replaced them. None if the decision did not make one memory of these two.
+    SAME means that one of the decision's memories replaced the others. MERGE means that a new
+    memory replaced them.
     """
     for survivor, retired in record.survivors:
         if {a, b} <= {survivor, *retired}:
@@ -191,9 +191,10 @@ def _in_rounds(
 ) -> Iterator[list[AlikePair]]:
     """Yield batches of pairs to ask about, the most informative pairs in the first batch.
 
-    `questions` is how many pairs are to be asked about in all; pairs with an answer in the log
-    count. Each batch is chosen when it is needed, by the answers that the log has at that moment. A
-    pair is yielded only once, even if it then gets no answer.
+    The batches end when `questions` pairs have been asked about, counting the pairs that have an
+    answer in the log already. Each batch is chosen only when it is needed, so that it depends on
+    the answers to the batches before it. A pair is yielded only once, even if it then gets no
+    answer.
     """
     offered: set[str] = set()
     left = still_open(pairs, log, questions)
@@ -207,10 +208,10 @@ def _in_rounds(
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """Return how many of `pairs` are still to be asked about.
+    """Return how many more of `pairs` to ask about, so that `questions` of them have an answer.
 
-    `questions` is how many of them are to be asked about in all; pairs with an answer in the log
-    count. If there are fewer pairs than that, all pairs are to be asked about.
+    Pairs with an answer in the log count as asked. If there are fewer than `questions` pairs, all
+    pairs are to be asked about.
     """
     keys = {pair.key for pair in pairs}
     answered = len(keys & set(log.read()))
@@ -227,12 +228,14 @@ def ask_model(
 ) -> None:
     """Ask a model about the most informative pairs, and log each answer as it arrives.
 
-    `questions` is how many answers the log is to have, `at_once` how many calls run concurrently.
-    `tell` is called with the number of answers in this run so far and the number wanted in this
-    run. The model is closed at the end. This function starts an event loop, so it must not be
-    called within a running one.
+    `questions`: stop when the log has answers about this number of `pairs`, counting the answers
+    that it has already. `at_once`: the number of calls that run concurrently. `tell`: called with
+    the number of pairs asked about in this call so far, and the number to ask about in this call.
 
-    Raises: ModelError; answers that arrived before it stay in the log.
+    The model is closed at the end. This function starts an event loop, so it must not be called
+    within a running one.
+
+    Raises: ModelError; answers that arrived before the error stay in the log.
     """
 
     async def ask(pair: AlikePair) -> None:
@@ -251,10 +254,10 @@ def ask_model(
 
 
 def _answer(pair: AlikePair, verdict: Verdict) -> Answer:
-    """Return the answer that a model's verdict on a pair means.
+    """Return the answer about a pair that a model's verdict implies.
 
-    APART if the verdict merges nothing, SAME if one of the two memories states all of the merged
-    text, and MERGE otherwise.
+    The answer is APART if the verdict merges nothing. It is SAME if one of the two memories states
+    everything in the merged text, and MERGE otherwise.
     """
     if not verdict.parts:
         return Answer.APART
@@ -272,11 +275,11 @@ def ask_person(
     say: Callable[[str], None],
     hear: Callable[[], str | None],
 ) -> int:
-    """Show a person the most informative pairs and log each answer; return the number of answers.
+    """Show pairs to a person and log the answers; return the number of answers given in this call.
 
-    Only answers given in this call are counted in the result. `questions` is how many answers the
-    log is to have. `say` shows a text; `hear` returns a line of input in lower case, or None at the
-    end of the input.
+    The most informative pairs come first. `questions`: stop when this number of `pairs` has been
+    shown or has an answer in the log. `say`: called with each text to show. `hear`: called to get
+    the person's next line of input, in lower case; it returns None at the end of the input.
     """
     given, total = 0, still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, questions))
@@ -295,7 +298,10 @@ def ask_person(
 
 
 def _shown(pair: AlikePair, number: str) -> Iterator[str]:
-    """Yield the lines that show a pair to a person; `number` begins the first, such as `3/20`."""
+    """Yield the lines of text that show a pair to a person.
+
+    `number` is put before the first line; it says which question this is, such as `3/20`.
+    """
     yield f"\n{number}  {pair.cosine:.3f}"
     for memory in (pair.older, pair.newer):
         yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
@@ -309,8 +315,9 @@ def _shown(pair: AlikePair, number: str) -> Iterator[str]:
 def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
 
-    The comments state the evidence. `wanted` is the share (0 to 1) of replacements without a
-    question that should be right.
+    The comments state the evidence. From the upper threshold on, a memory replaces another memory
+    without a question to a model. `wanted` is the share of such replacements, from 0 to 1, that
+    should be right.
     """
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:
@@ -335,7 +342,8 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
 def _expected(upper: Upper, wanted: float) -> Iterator[str]:
     """Yield comments for config.yaml that state the evidence for the upper threshold.
 
-    `wanted` is the share (0 to 1) of replacements without a question that should be right.
+    From this threshold on, a memory replaces another memory without a question to a model. `wanted`
+    is the share of such replacements, from 0 to 1, that should be right.
     """
     if upper.threshold is None:
         yield "# too few answers about what is replaced unasked: the upper threshold stays"
@@ -350,7 +358,8 @@ def _expected(upper: Upper, wanted: float) -> Iterator[str]:
 def _of(hits: int, counted: Counted) -> str:
     """Return a phrase such as "9 of 12 answers (95 %: 46.8% to 91.1%)".
 
-    It has `hits`, the number of all answers, and the confidence interval of the share.
+    The phrase has the number `hits`, the number of all answers in `counted`, and the 95 %
+    confidence interval of the share of hits.
     """
     low, high = counted.interval(hits)
     return f"{hits:,} of {counted.asked:,} answers (95 %: {low:.1%} to {high:.1%})"

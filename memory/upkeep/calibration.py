@@ -83,8 +83,8 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
     """Return the 95 % Wilson score interval of the share `hits` / `of`; (0, 1) if `of` is 0.
 
     E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
-    Journal of the American Statistical Association 22: centre and half width of
-    (p + z²/2n ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n). Unlike p ± z sqrt(p(1 - p)/n) it is
+    Journal of the American Statistical Association 22. The centre and the half width are (p + z²/2n
+    ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n). Unlike p ± z sqrt(p(1 - p)/n), this interval is
     useful even if `hits` is 0.
     """
     if of == 0:
@@ -99,7 +99,7 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Counted:
-    """The number of answers of each kind about some pairs."""
+    """The number of answers of each kind about a set of pairs."""
 
     same: int = 0
     merge: int = 0
@@ -115,7 +115,7 @@ class Counted:
 
     @property
     def worth(self) -> int:
-        """The number of answers SAME or MERGE: asking a model about these pairs was worth it."""
+        """The number of answers SAME or MERGE: for such pairs, a model call is worth its cost."""
         return self.same + self.merge
 
     def share(self, hits: int) -> float | None:
@@ -129,10 +129,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Band:
-    """The pairs with a cosine from `low` up to `high`: their number, and the answers about them.
+    """The pairs of memories with a cosine from `low` up to `high`, and the answers about them.
 
-    In a covered pair, one text states everything that the other text states. Only near-copies are
-    checked for that, so `covered_pairs` is 0 and `covered` is empty in bands below 0.95.
+    `pairs` is the number of pairs. In a covered pair, one text states everything that the other
+    text states. Only pairs from a cosine of 0.95 on are checked for that. In lower bands,
+    `covered_pairs` is 0 and `covered` is empty.
     """
 
     low: float
@@ -147,13 +148,16 @@ class Band:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted anchor: the cosine at which half of the pairs are the same or worth merging."""
+    """A fitted anchor of a scale: the cosine at which half of the pairs should be merged.
+
+    These are the pairs whose answer is SAME or MERGE.
+    """
 
     anchor: float | None
     """The fitted cosine; None if it could not be fitted.
 
-    That is so if there are too few answers, if they are all alike, or if pairs with a higher cosine
-    are not more often the same or worth merging.
+    It cannot be fitted if there are too few answers, or if all answers are alike. Nor can it be
+    fitted if the share of answers SAME or MERGE does not rise with the cosine.
     """
     near: Counted
     """The answers about pairs with a cosine near the anchor."""
@@ -163,18 +167,19 @@ class Fit:
 class Upper:
     """A suggested upper threshold, and the evidence for it.
 
-    If two memories are at least so similar, one of them replaces the other without a question.
+    If the similarity of two memories reaches the threshold, one memory replaces the other without a
+    question to a model.
     """
 
     threshold: float | None
-    """The lowest threshold at which such replacements are right often enough.
+    """The lowest threshold from which on replacements are right often enough.
 
-    1 if there is no such threshold; None if there are too few answers.
+    It is 1 if no threshold is good enough, and None if there are too few answers.
     """
     precision: float | None
     """The estimated share of right replacements; None if the threshold is 1 or None."""
     counted: Counted
-    """The answers about the pairs from the threshold on."""
+    """The answers about the pairs whose similarity reaches the threshold."""
 
 
 UNKNOWN = Upper(None, None, Counted())
@@ -202,11 +207,13 @@ def most_informative(
 ) -> list[AlikePair]:
     """Choose up to `most` pairs to ask about next; return them sorted, the most similar first.
 
-    Pairs that have an answer are not chosen, and neither are pairs whose keys are in `passed_over`.
-    The first choice is a few pairs of every range of cosine. The next choice is the most uncertain
-    pairs: those nearest to the cosine at which, by the answers so far, half of the pairs are the
-    same or worth merging. That cosine is fitted separately for pairs with kana or Han and for other
-    pairs, and pairs are chosen from the two groups in turn. Equal arguments give equal pairs.
+    `answers` has the answers so far, by pair key. Pairs that have an answer are not chosen, and
+    neither are pairs whose keys are in `passed_over`.
+
+    First, a few pairs are chosen from every range of cosine. Then the most uncertain pairs are
+    chosen. These are the pairs nearest to the anchor: the cosine at which, by the answers so far,
+    half of the pairs have the answer SAME or MERGE. Pairs with kana or Han have another anchor than
+    other pairs, so pairs are chosen from the two groups in turn. Equal arguments give equal pairs.
     """
     by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
     ranked = [_ranked(members, answers, passed_over) for members in by_script]
@@ -233,11 +240,11 @@ def _ranked(
 
 
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
-    """Return the pairs of `left` that are to be asked about before any others.
+    """Return the pairs of `left` that are to be asked about before all other pairs.
 
-    From each band, take pairs until three of its pairs are asked about, including the pairs in
-    `asked`, which have an answer already. Pairs are taken in the order of `left`; but among
-    near-copies, pairs in which one text states everything that the other text states are preferred.
+    `asked` has the pairs that have an answer already. Each band should have three pairs that are
+    asked about, including the pairs in `asked`. Pairs are taken in the order of `left`. But among
+    near-copies, a pair comes first if one text states everything that the other text states.
     """
     found: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
@@ -250,9 +257,9 @@ def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -
 
 
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
-    """Sort the pairs into bands; return the bands, the lowest first, with counts of their answers.
+    """Sort the pairs into bands of cosine, and count the answers about the pairs of each band.
 
-    `answers` has the answers by pair key.
+    Return the bands, the lowest first. `answers` has the answers by pair key.
     """
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
@@ -278,12 +285,12 @@ def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counte
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, two numbers about asking a model from this band on upwards.
+    """Return, for each band, the cost and the gain of asking a model about it and all higher bands.
 
-    The first number is the cost: questions for each 1,000 of the store's `memories`. Near-copies of
-    which one states everything that the other states need no question. The second number is the
-    gain: the expected number of pairs that are the same or worth merging, from this band on
-    upwards. It is None if one of these bands has pairs but no answers.
+    The cost is the number of questions for each 1,000 of the store's `memories`. If one of two
+    near-copies states everything that the other states, the pair needs no question. The gain is the
+    expected number of pairs that have the answer SAME or MERGE. The gain is None if one of these
+    bands has pairs but no answers.
     """
     found: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -302,9 +309,9 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
 def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
     """Fit the anchor: the cosine at which a logistic curve through the answers is one half.
 
-    The curve gives the probability that a pair is the same or worth merging. The anchor lies within
-    the cosines that were asked about, and below 0.95. It is None if there are too few answers, if
-    all answers are alike, or if the curve does not rise with the cosine.
+    The curve gives the probability that the answer about a pair is SAME or MERGE. The anchor lies
+    within the cosines of the pairs that have an answer, and below 0.95. The anchor is None if there
+    are too few answers, if all answers are alike, or if the curve does not rise with the cosine.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
@@ -323,11 +330,11 @@ def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit
 def _logistic_half(
     x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], rounds: int = 50, ridge: float = 0.05
 ) -> float | None:
-    """Fit a logistic curve and return the x at which it is one half; None if it does not rise.
+    """Fit a logistic curve; return the x at which it is one half, or None if it does not rise.
 
-    `x` and `y` have shape (n,); `y` is 0 or 1. The log odds are linear in x, and are fitted by
-    Newton's method. The ridge penalty keeps the slope finite if a threshold separates all zeros
-    from all ones.
+    `x` and `y` have shape (n,), and each y is 0 or 1. The log odds are linear in x. They are fitted
+    by Newton's method, in `rounds` steps. `ridge` is the weight of a penalty on the slope.
+    It keeps the slope finite if a threshold separates all zeros from all ones.
     """
     middle, spread = float(x.mean()), float(x.std()) or 1.0
     design = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
@@ -354,10 +361,11 @@ def suggest(
 ) -> Suggestion:
     """Return the scale and the upper threshold that the answers suggest.
 
-    `answers` has the answers by pair key, and `now` is the store's present scale. From the upper
-    threshold on, a memory replaces another memory without a question; at least the share `wanted`
-    of these replacements has to be right. With `guard`, a memory replaces another one in this way
-    only if it states everything that the other states.
+    `answers`: the answers by pair key. `now`: the store's present scale. `wanted`: if the
+    similarity of two memories reaches the upper threshold, one replaces the other without a
+    question to a model; at least this share (0 to 1) of such replacements has to be right. `guard`:
+    whether a memory may replace another one in this way only if it states everything that the other
+    states.
     """
     fits = (
         fit_anchor([pair for pair in pairs if not pair.strict], answers),
@@ -368,10 +376,10 @@ def suggest(
 
 
 def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
-    """Return the scale `now` with the fitted anchors in place of the present ones.
+    """Return a copy of the scale `now` with the fitted anchors; None if no anchor could be fitted.
 
-    `strict` is the fit for pairs with kana or Han, `others` the fit for all other pairs. An anchor
-    that could not be fitted stays as it is in `now`. None if neither could be fitted.
+    `strict` is the fit for pairs with kana or Han, `others` the fit for all other pairs. If one of
+    the two anchors could not be fitted, the copy has the present anchor.
     """
     if others.anchor is None and strict.anchor is None:
         return None
@@ -381,13 +389,15 @@ def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
 
 
 def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
-    """Return the lowest threshold from 0.95 on at which enough replacements are right.
+    """Return the lowest threshold, from 0.95 on, at which enough replacements are right.
 
-    A replacement is right if the answer about the pair is SAME. Among the pairs from the threshold
-    on, the share of right ones has to be at least `wanted`; it is estimated from the answers in
-    each band, weighted by the band's number of pairs. With `guard`, only pairs count in which one
-    text states everything that the other states. The search goes down from the highest band, and
-    ends if the share becomes too small or a band has no answers.
+    A replacement is right if the answer about the pair is SAME. Among all pairs that reach the
+    threshold, the share of right replacements has to be at least `wanted` (0 to 1). The share is
+    estimated from the answers in each band, weighted by the band's number of pairs.
+
+    With `guard`, a pair counts only if one text states everything that the other text states. The
+    search goes down from the highest band. It ends if the share becomes too small, or if a band has
+    no answers.
     """
     threshold, precision, answers = None, None, Counted()
     pairs, right, known = 0, 0.0, Counted()

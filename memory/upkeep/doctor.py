@@ -33,16 +33,16 @@ _AT_ONCE = 1_000
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
-"""Keys of facts in the ledger that backups and restored ledgers do not have.
+"""Keys of ledger facts that are not copied to a backup or to a restored ledger.
 
-A restored ledger is a new store, with a new id and a new index.
+A restored ledger is a new store: it gets a new id and a new index.
 """
 
 Kind = Literal["damage", "mendable", "yours"]
 """The kind of a finding.
 
-`damage` is a fault that must never happen. A `mendable` fault is repaired by `mend`. `yours` is
-something that a person may do, or leave as it is.
+`damage`: a fault that must never happen. `mendable`: a fault that `mend` repairs. `yours`:
+something that a person may do or leave undone.
 """
 
 
@@ -84,10 +84,10 @@ def _examined(store: MemoryStore) -> list[Finding]:
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Repair everything that can be rebuilt from the ledger.
 
-    Make missing vectors, rebuild an index that differs from the ledger, remove forgotten memories
-    from the index, and delete summaries of episodes that may tell of forgotten memories. If the
-    index is rebuilt, `on_progress` is called with the number of vectors that it has so far, and the
-    number of all vectors.
+    Embed texts that have no vector. Rebuild the index if it differs from the ledger. Remove
+    forgotten memories from the index. Delete summaries of episodes that may contain something from
+    forgotten memories. If the index is rebuilt, `on_progress` is called with the number of vectors
+    added so far, and the number of all vectors; if `on_progress` is None, progress is not reported.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
@@ -102,12 +102,12 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
 def reembed(
     ledger: Ledger, embedder: Embedder, on_progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Replace every vector of a ledger by one that `embedder` makes; return the number of vectors.
+    """Replace every vector of a ledger by a vector from `embedder`; return the number of vectors.
 
     All vectors are replaced in one transaction. `on_progress` is called with the number of texts
-    embedded so far, and the number of all texts.
+    embedded so far, and the number of all texts; if it is None, progress is not reported.
 
-    Raises: EmbeddingError, LedgerError. If it raises, the old vectors are still there.
+    Raises: EmbeddingError, LedgerError. After an error, the ledger still has the old vectors.
     """
     with ledger.reading() as reader:
         rows = reader.memories.all()
@@ -128,10 +128,10 @@ def reembed(
 
 
 def _rows(reader: Reader) -> Iterator[Finding]:
-    """Check the ledger's rows of memories and yield their problems.
+    """Check the ledger's rows of memories, and yield a finding for each problem.
 
-    The checks are of the successors of retired memories, the links, the revisions and the keys of
-    the texts.
+    The checks are about the successors of retired memories, the links, the revisions and the keys
+    of the texts.
     """
     successors = reader.memories.successions()
     alone = [name for name in successors if not _ends_well(name, successors, reader)]
@@ -156,7 +156,7 @@ def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> 
     """Return whether the chain of successors from `name` ends with a live or a forgotten memory.
 
     `name` is a memory's id. `successors` maps the id of each retired memory to the id of its
-    successor, or to None if it has no successor. A chain that runs in a circle does not end.
+    successor, or to None if it has no successor. Return False if the chain runs in a circle.
     """
     seen: set[str] = set()
     while name in successors:
@@ -185,9 +185,9 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 
 
 def _episodes(reader: Reader) -> Iterator[Finding]:
-    """Yield a finding if summaries of episodes may tell of forgotten memories.
+    """Yield a finding if summaries of episodes may contain something from forgotten memories.
 
-    Such summaries can be left from earlier versions, in which episodes had no owners.
+    An earlier version of this program can have left such summaries; its episodes had no owners.
     """
     if telling := _telling_of_forgotten(reader):
         what = _listed("episodes whose summary may tell of forgotten memories", telling)
@@ -195,10 +195,10 @@ def _episodes(reader: Reader) -> Iterator[Finding]:
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Return the ids of episodes whose summary may tell of forgotten memories.
+    """Return the ids of episodes whose summary may contain something from forgotten memories.
 
-    These are episodes of which a memory was forgotten, and episodes without any memories. A memory
-    that was erased because the decision that had made it was undone does not count as forgotten.
+    These are episodes with a forgotten memory, and episodes without any memories. If a decision
+    made a memory and was undone, the memory was erased; such a memory does not count as forgotten.
     """
     return [
         episode_id
@@ -214,10 +214,10 @@ def _was_undone(reader: Reader, memory_id: str) -> bool:
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
-    """Yield findings about work that a person can start or settle.
+    """Yield findings about work that a person can start or finish.
 
-    These are questions that wait for a model, turns that wait to be extracted, and models that are
-    not trusted.
+    This is about questions that wait for a model, conversation turns from which no memories have
+    been extracted yet, and models that are not trusted.
     """
     counts = reader.counts()
     if counts.pending:
@@ -248,10 +248,10 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """Yield findings about the search index.
+    """Yield a finding for each problem of the search index.
 
-    It cannot be read, differs from the ledger, is not needed any more, or may still hold vectors of
-    forgotten memories.
+    There is a problem if the index cannot be read, differs from the ledger, is not needed any more,
+    or may still hold vectors of forgotten memories.
     """
     try:
         difference = store.index.disagreement()
@@ -282,8 +282,8 @@ def _listed(what: str, ids: list[str]) -> str:
 def back_up(ledger: Ledger, file: Path) -> int:
     """Write a backup of a ledger to a new file; return the number of live memories in it.
 
-    The backup is a SQLite ledger with everything that was committed before one moment, including
-    retired memories and decisions. If the backup fails, no file is left.
+    The backup is a consistent snapshot in the form of a SQLite ledger. It includes retired memories
+    and decisions. If the backup fails, no file is left.
 
     Raises: InputError if the file exists or cannot be written, LedgerError.
     """
@@ -307,9 +307,9 @@ def back_up(ledger: Ledger, file: Path) -> int:
 def restore(file: Path, url: str) -> int:
     """Restore the backup in `file` as the ledger at `url`; return the number of live memories.
 
-    A ledger that is at `url` already must be empty; but if it is damaged, it is renamed. If an
-    earlier version of this program wrote the backup, a copy of it is upgraded. The backup itself
-    never changes.
+    If there is a ledger at `url` already, it must be empty. A damaged ledger there is renamed. If
+    an earlier version of this program wrote the backup, a copy of the backup is upgraded. The
+    backup file itself never changes.
 
     Raises: InputError if the file is not a backup, LedgerError if the ledger is not empty.
     """
@@ -343,10 +343,10 @@ def _opened(file: Path, folder: Path) -> Ledger:
 def _empty_ledger(url: str, folder: Path) -> Ledger:
     """Return the empty ledger at `url`; create it if there is none, or if it is damaged.
 
-    A damaged ledger is renamed. A ledger of an earlier version is upgraded; `folder` is where the
-    copy of a PostgreSQL ledger is put before that.
+    A damaged ledger is renamed. A ledger of an earlier version is upgraded. Before the upgrade of a
+    PostgreSQL ledger, a copy of it is put into `folder`.
 
-    Raises: LedgerError if the ledger holds anything.
+    Raises: LedgerError if the ledger is not empty.
     """
     try:
         with contextlib.suppress(LedgerMissing):
@@ -366,9 +366,9 @@ def _empty_ledger(url: str, folder: Path) -> Ledger:
 
 
 def _held(ledger: Ledger) -> str:
-    """Return a phrase that says how many memories a ledger holds; empty for an empty ledger.
+    """Return a phrase that says how many memories a ledger holds; "" if the ledger is empty.
 
-    Raises: LedgerDamaged, after the ledger has been closed.
+    Raises: LedgerDamaged if the ledger is damaged; the ledger is closed then.
     """
     try:
         if found := ledger.problems():
