@@ -26,15 +26,15 @@ _BY_PERSON = "by a person"
 _CALLS = 8
 """The most model calls for one proposal, repeated calls included."""
 Selection = tuple[str, frozenset[str]]
-"""A group without some members: the key of its card, and the ids of the members left out."""
+"""A group without some of its members: the key of the group's card, and the ids left out."""
 
 
 class Given(NamedTuple):
-    """The result of an answer that was applied. `number` is the number of its decision."""
+    """The result of an answer that was applied; `number` is the number of the recorded decision."""
 
     number: int
     repeated: bool = False
-    """Whether a person had given the same answer before, so that nothing was changed now."""
+    """Whether a person had given the same answer before; if so, nothing was changed now."""
 
 
 class Refused(NamedTuple):
@@ -42,7 +42,10 @@ class Refused(NamedTuple):
 
     why: str
     may_insist: bool = False
-    """Whether the only problem is that a check rejects the person's text. They may insist on it."""
+    """Whether a check rejected the text that the person wrote, and the person may insist on it.
+
+    True only if this is the only reason for the refusal.
+    """
 
 
 Outcome = Given | Refused
@@ -50,9 +53,9 @@ Outcome = Given | Refused
 
 @dataclass(frozen=True)
 class _Group:
-    """The group that an answer is about, in its present state.
+    """The group of memories that an answer is about, in its present state.
 
-    `plan` is the rules' plan for the group without the members that the person left out.
+    `plan` is what the rules would do with the group without the members that the person left out.
     """
 
     plan: RoundPlan
@@ -73,9 +76,10 @@ class Answers:
         self._rules = rules
 
     def give(self, answered: Answered, proposal: Decision | None = None) -> Outcome:
-        """Apply an answer in one transaction; refuse it if a member has changed since it was shown.
+        """Apply a person's answer in one transaction, and return the result.
 
-        `proposal`: the decision of a judge that the page showed for this group, without the members
+        The answer is refused if a member has changed after the person saw it. `proposal`: the
+        decision that a judge proposed and that the page showed for this group, without the members
         left out; None if the page showed none. If a person gave the same answer before, nothing is
         changed.
 
@@ -98,9 +102,9 @@ class Answers:
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
-        """Undo the last answer of this run that is not undone yet, and open its question again.
+        """Undo the latest answer of this run that is not undone yet, and open its question again.
 
-        Return the undone decision; None if there is none left to undo.
+        Return the undone decision; None if there is no answer to undo.
 
         Raises: CannotUndo.
         """
@@ -140,10 +144,10 @@ class Answers:
         return _as_planned(answered, group)
 
     def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
-        """Return a decision that merges the members not left out into `text`, which a person wrote.
+        """Return a decision that merges members into `text`, which a person wrote.
 
-        Return Refused if the word check finds that the text loses or adds something, unless
-        `insist`.
+        Members that the person left out are not merged. Return Refused if the word check finds that
+        the text loses or adds something; if `insist` is true, return the decision even then.
         """
         found = verify_by_words(text, [member.content for member in group.rest])
         believed = found.belief is Belief.BELIEVED
@@ -164,7 +168,7 @@ def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
 
 
 def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Iterator[str]:
-    """Yield the reasons why an answer cannot be applied; nothing if it can be applied."""
+    """Yield the reasons why an answer cannot be applied; yield nothing if it can be applied."""
     names = [member.id for member in answered.members]
     if len(set(names)) < max(2, len(names)):
         yield "a group needs two or more different members"
@@ -184,10 +188,10 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
 
 
 def change_since(name: str, shown: str, row: Row | None) -> str:
-    """Say in words what has changed about a memory since a person saw it; "" if nothing has.
+    """Describe in words how a memory has changed after a person saw it; "" if it has not changed.
 
-    `name` is the memory's id, `shown` the hash of the text that the person saw, and `row` the
-    memory's present row, or None if it has none.
+    `name` is the memory's id, and `shown` the hash of the text that the person saw. `row` is the
+    memory's present row, or None if it has no row any more.
     """
     if row is None or row.forgotten:
         return f"{name} does not exist any more"
@@ -237,10 +241,10 @@ def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool
 
 
 def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
-    """Return a decision that carries out the rules' plan for the members not left out.
+    """Return a decision that carries out the rules' plan for the members that were not left out.
 
-    Return Refused if the rules have no plan, or if they would retire other members than the person
-    was shown.
+    Return Refused if the rules have no plan. Also return Refused if they would retire other members
+    than those that the page showed as retired.
     """
     planned = group.plan.groups[0].replacement
     if planned is None:
@@ -254,8 +258,9 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
 def _as_same(answered: Answered, group: _Group) -> Decision:
     """Return a decision by which one member replaces all other members that are not left out.
 
-    The one that stays is the member that the person chose. If they chose none, it is a member whose
-    text states everything that the others say, or else the newest member.
+    The member that stays is the one that the person chose. If the person chose none, a member stays
+    whose text states everything that the others state. If there is no such member, the newest
+    stays.
     """
     chosen = next((member for member in group.rest if member.id == answered.stays), None)
     if chosen is not None:
@@ -269,7 +274,10 @@ def _as_same(answered: Answered, group: _Group) -> Decision:
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
-    """Return a decision that carries out a judge's proposal, with the pairs it calls distinct."""
+    """Return a decision that carries out a judge's proposal.
+
+    The decision also records the pairs that the proposal calls distinct.
+    """
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
     survivors = [_with_values_of(group.members, survivor) for survivor in proposal.survivors]
     decision = _decision(group, proposal.action, why, survivors)
@@ -282,7 +290,10 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 
 
 def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
-    """Return the survivor with the present time, tags and importance of the members it replaces."""
+    """Return a copy of `survivor` with values of the members that it replaces.
+
+    The values are their present time, tags and importance. `members` may have further memories.
+    """
     own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
     text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
     return replace(survivor, memory=inherit(text_of, own))
@@ -293,7 +304,8 @@ def _decision(
 ) -> Decision:
     """Return a decision about the group, recorded as made by a person.
 
-    It marks each member that was left out as distinct from every other member and every survivor.
+    The decision also records pairs as distinct: each member that was left out is distinct from
+    every other member and from every survivor.
     """
     names = dict.fromkeys(member.id for member in group.rest)
     names |= dict.fromkeys(survivor.memory.id for survivor in survivors)
@@ -314,17 +326,20 @@ def _decision(
 
 @dataclass(frozen=True)
 class Proposal:
-    """The decision that a judge (named `by`) proposes. It is applied only if a person agrees."""
+    """The decision about a group that a judge called `by` proposes.
+
+    It is applied only if a person agrees.
+    """
 
     by: str
     decision: Decision
 
     @property
     def token(self) -> str:
-        """A hash of the proposal, 16 hexadecimal digits.
+        """A hash that identifies the content of the proposal, as 16 hexadecimal digits.
 
-        The page sends it back with the answer. So an answer to a proposal that has changed is
-        noticed.
+        The page sends it back with the answer. This shows whether the proposal has changed after
+        the person saw it.
         """
         parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:
@@ -340,7 +355,7 @@ class Proposal:
 class Proposals:
     """Asks judges about groups, and keeps the latest proposals in `latest`.
 
-    The same group has several proposals if people left out different members of it.
+    A group has several proposals if people asked about it with different members left out.
     """
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
@@ -353,10 +368,11 @@ class Proposals:
         self._budget_s = budget_s
 
     async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
-        """Ask the judge named `by` once about a group; keep and return its proposal.
+        """Ask the judge called `by` about one group; keep and return the proposal.
 
-        `plan` contains only this group, without the members left out. If the judge gives no usable
-        answer, the proposal's `failed` is true.
+        `selection` names the group and the members left out; it is the key of the proposal in
+        `latest`. `plan` contains only this group, without the members left out. The judge is asked
+        once. If it gives no usable answer, the proposal's `failed` is true.
         """
         question = _question_about(plan)
         decision = await self.judges[by].decide(question, self._asking(), most_answers=1)
@@ -364,11 +380,11 @@ class Proposals:
         return self.latest[selection]
 
     async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
-        """Ask the judge named `by` about several groups in one question, and keep its proposals.
+        """Ask the judge called `by` about several groups in one question, and keep the proposals.
 
-        Each plan contains one group, without the members left out; all groups belong to one scope.
-        Return the keys of the plans whose groups got a proposal. If the answer joins members of two
-        groups, neither of the two gets a proposal.
+        Each plan contains one group, without the members left out. All groups belong to one scope.
+        Return the keys of the plans whose groups got a proposal. If the judge's answer joins
+        members of two groups, neither group gets a proposal.
 
         Raises: ModelError.
         """

@@ -32,30 +32,30 @@ class CardMember(Frozen):
     """What happens to the memory, as one of five words.
 
     `keep`: it stays. `retire`: another memory replaces it. `judge`: a model or a person must decide
-    about it. `beside`: it stays, as the decision was only about other members. `forgotten`: it was
-    erased after the decision.
+    about it. `beside`: it stays, because the decision was only about other members of the group.
+    `forgotten`: it was erased after the decision.
     """
     alike: float | None
     """The similarity to the group's newest member; None for that member, or if not recorded."""
 
 
 class KeptText(Frozen):
-    """A memory that a decision leaves live, and the members whose place it takes."""
+    """A memory that stays live after a decision, and the members for which it then stands."""
 
     id: str
     text: str
-    """The text; empty if it is not known because it was undone or forgotten after the decision."""
+    """The memory's text; empty if the decision was undone or the memory was forgotten later."""
     members: tuple[int, ...]
-    """The positions in the card's `members`, from 0, of the members that the text stands for.
+    """The indexes, in the card's `members`, of the members for which the memory stands.
 
-    If the text is itself that of a member, the position of this member is included.
+    If the text is the text of a member, the index of this member is included.
     """
     is_new: bool
     """Whether the text was written by the decision and differs from the texts of all members."""
 
 
 class Recorded(Frozen):
-    """What the ledger recorded of a decision: its number, its time, who made it, and its state."""
+    """What the ledger recorded about a decision: number, time, author and present state."""
 
     number: int
     run: str | None
@@ -63,7 +63,7 @@ class Recorded(Frozen):
     by: str
     verified: str | None
     cosine: float | None
-    """The cosine behind the card's similarity; None if the two numbers are equal."""
+    """The cosine from which the card's similarity was computed; None if the two are equal."""
     pending: bool
     undone: bool
     reversible: bool
@@ -84,11 +84,14 @@ class Card(Frozen):
     similarity: float | None
     """The similarity of the two least similar members; None if it was not recorded."""
     highest: float | None
-    """The similarity of the two most similar members with different texts; None if not recorded."""
+    """The similarity of the two most similar members with different texts.
+
+    None if it was not recorded.
+    """
     action: str
     reason: str
     kept: tuple[KeptText, ...]
-    """The memories that the decision leaves live for others; empty while the question is open."""
+    """The memories that stay live and stand for members; empty while the question is open."""
     certainty: float
     """How certain the decision is, from 0 to 1; below 0.5 if a model or a person must judge."""
     recorded: Recorded | None = None
@@ -159,12 +162,12 @@ _Columns = dict[str, Any]
 
 
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
-    """Return a card for each recorded decision, in the order of `records`: oldest first.
+    """Return a card for each recorded decision, in the order of `records`, which is oldest first.
 
-    A member is shown with the text that it had before the decision, or with its present text if the
-    decision changed no memory. A survivor is shown with the text that it had after the decision.
-    This is its text from before the next of `records` that changed it, or its present text if none
-    did.
+    A member is shown with the text that it had before the decision. If the decision changed no
+    memory, the member's present text is shown. A survivor is shown with the text that it had after
+    the decision. If a later one of `records` changed the survivor, this text is taken from that
+    record; otherwise it is the present text.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -222,7 +225,7 @@ def _recorded_card(
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return the columns that each changed member had before the decision, by its id.
+    """Return the columns that each changed memory had before the decision, by the memory's id.
 
     The value is None for a memory that was forgotten after the decision.
     """
@@ -231,9 +234,10 @@ def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
 
 
 def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> CardMember:
-    """Return a member as it was before the decision. `name` is its id, `row` its columns then.
+    """Return a member of a decided group as it was before the decision.
 
-    If `row` is None, the memory was forgotten: the member has no text and counts as `forgotten`.
+    `name` is the memory's id, and `row` has the columns that it had then. If `row` is None, the
+    memory was forgotten: the member has no text, and its `fate` is `forgotten`.
     """
     if row is None:
         return _member(name, "", None, record.at, "forgotten")
@@ -278,10 +282,10 @@ def _kept(
     *,
     reworded: bool = False,
 ) -> tuple[KeptText, ...]:
-    """Return the memories that a decision leaves live, in the order of `survivors`.
+    """Return the memories that stay live after a decision, in the order of `survivors`.
 
     `survivors` are triples: a memory's id, its text, and the ids of the members that it replaces.
-    `reworded`: the decision changed a member's text, so the text counts as new.
+    `reworded`: whether the decision changed the text of a member; that text then counts as new.
     """
     position = {member.id: n for n, member in enumerate(members)}
     return tuple(
@@ -303,10 +307,11 @@ def _key(members: Iterable[CardMember]) -> str:
 
 
 class MemoryHistory(NamedTuple):
-    """All texts of a memory, and all decisions about it. The decisions are oldest first.
+    """All texts of a memory and of its predecessors, and all decisions about them.
 
-    `wordings` are the memory itself and the memories that it was made from or has replaced: the
-    retired ones oldest first, then the live ones.
+    `wordings` has the memory itself, and the memories that it was made from or has replaced.
+    Retired memories come first, oldest first; live memories come last. The decisions are oldest
+    first.
     """
 
     wordings: tuple[Row, ...]
@@ -316,7 +321,7 @@ class MemoryHistory(NamedTuple):
 
 
 def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
-    """Return the history of a live or retired memory; None if the id is unknown or forgotten."""
+    """Return the history of a live or retired memory; None if it is unknown or was forgotten."""
     row = reader.memories.row(memory_id)
     if row is None or row.forgotten:
         return None

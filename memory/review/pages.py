@@ -58,7 +58,7 @@ def source(name: str) -> str:
 
 
 def _source_hash(name: str) -> str:
-    """Return the hash of an inlined file, by which a Content-Security-Policy allows the file."""
+    """Return a file's hash in the form that a Content-Security-Policy uses to allow the file."""
     digest = hashlib.sha256(source(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -104,11 +104,11 @@ def _similarities(card: Card) -> str | None:
 
 
 def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
-    """Return a member's data for `card_data`.
+    """Return the JSON data of one member of a card.
 
-    Its text is cut into pieces: those that the other members share, and those that they do not.
-    `texts` are the texts of all members, and `position` is the index of this member's text. Only
-    the twelve newest other members are compared.
+    `texts` has the texts of all members, and `position` is the index of this member's text. The
+    text is cut into pieces: pieces that other members also have, and pieces that they do not have.
+    It is compared only with the twelve newest other members.
     """
     others = [text for n, text in enumerate(texts) if n != position]
     return {
@@ -123,7 +123,7 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 
 
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
-    """Return the data of a memory that a decision leaves live.
+    """Return the JSON data of a memory that stays live after a decision.
 
     A new text is given as its differences from the newest member that it stands for.
     """
@@ -148,24 +148,27 @@ class FailedPair(NamedTuple):
 
 
 class OpenGroup(NamedTuple):
-    """A group with an open question, as a page needs it to let a person answer."""
+    """A group with an open question, with the data that a page needs for a person's answer."""
 
     key: str
     members: tuple[tuple[str, str], ...]
     """Pairs of a member's id and the hash of its text.
 
-    Empty if a member is no longer live, because no answer is possible any more.
+    Empty if a member is no longer live, because the question can then not be answered any more.
     """
 
 
 def open_group(rows: Sequence[Row]) -> OpenGroup:
-    """Return the group that these rows form, with what a page needs to let a person answer."""
+    """Return the open group whose members are the memories in `rows`."""
     members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
     return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
 
 
 def failed_pairs(reader: Reader) -> list[FailedPair]:
-    """Return the pairs of texts that a model failed to compare, if live memories have both."""
+    """Return the pairs of texts that a model failed to compare.
+
+    A pair is left out if one of its texts belongs to no live memory any more.
+    """
     attempts = reader.attempts.all()
     rows: dict[str, list[Row]] = {
         key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
@@ -181,9 +184,9 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
 
 
 class Line(NamedTuple):
-    """One curve in a chart over time, named `name`.
+    """A curve of a chart over time; `name` is its label.
 
-    `last` is the number at the end of the curve, `most` the highest number.
+    `last` is the value at the end of the curve, and `most` the highest value.
     """
 
     name: str
@@ -194,10 +197,10 @@ class Line(NamedTuple):
 
 
 def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
-    """Return, for each decision, its time and four totals after it.
+    """Replay the history of a store; return the time of each decision, and four totals after it.
 
-    The totals are the number of live memories, of copies removed, of model calls and of tokens.
-    What an undone decision did to memories is not counted, but its calls and tokens are.
+    The totals are the number of live memories, of copies removed, of model calls and of tokens. For
+    an undone decision, only its model calls and tokens are counted.
     """
     known, live, copies = set[str](), set[str](), set[str]()
     found = []
@@ -219,10 +222,10 @@ def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
 
 
 def lines(found: Sequence[tuple[datetime, tuple[int, ...]]]) -> list[Line]:
-    """Return the four curves of memories, copies removed, model calls and tokens.
+    """Return the four curves of a chart: memories, copies removed, model calls and tokens.
 
-    `found` has, for each decision, its time and the four totals after it, as `replay` returns them.
-    A curve has at most one point per unit of the chart's width.
+    `found` has a pair for each decision: its time, and the four totals after it, in the same order
+    as the curves. A curve has at most one point per unit of the chart's width.
     """
     if not found:
         return []

@@ -51,15 +51,19 @@ class Report(Frozen):
     """One or two sentences below the headline."""
     figures: tuple[Figure, ...]
     pairs: dict[str, int]
-    """The number of pairs of memories at or above each similarity; empty if they were not counted.
+    """The number of pairs of memories that have at least a given similarity, by this similarity.
 
-    The keys are similarities as text. Only memories of the same scope form pairs.
+    The keys are similarities as text. Only pairs within a scope are counted. Empty if no pairs were
+    counted.
     """
     lower: float
     upper: float
     spread: SimilarityHistogram | None
     cards: tuple[Card, ...]
-    """The groups: the least certain first, but in a history the oldest decision first."""
+    """The groups of the report, the least certain first.
+
+    In a report of the history, they are in the order of the decisions, oldest first.
+    """
 
     @property
     def warning(self) -> str:
@@ -85,8 +89,8 @@ def audit_report(
 ) -> Report:
     """Return the report of what a clean-up would do.
 
-    `planned` and `cards` describe the plan, in numbers and by groups. `spread`: the histogram of
-    the similarities of all pairs. `at`: the time of the report.
+    `planned` has the plan in numbers, and `cards` has its groups. `spread` is the distribution of
+    similarities over all pairs of memories of the same scope. `at` is the time of the report.
     """
     questions = _count(planned.questions, "question")
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
@@ -127,8 +131,9 @@ def batch_report(
 ) -> Report:
     """Return the report of what a clean-up did.
 
-    `done` and `cards` describe the clean-up, in numbers and by groups. `spread`: the histogram of
-    the similarities of all pairs, from before the clean-up. `at`: the time of the report.
+    `done` has the clean-up in numbers, and `cards` has its groups. `spread` is the distribution of
+    similarities before the clean-up, over all pairs of memories of the same scope. `at` is the time
+    of the report.
     """
     return Report(
         kind="batch",
@@ -157,9 +162,10 @@ def _done_figures(done: DeduplicationReport) -> Iterator[Figure]:
 
 
 def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
-    """Yield the number of tokens, if any were used, and the costs, if prices are configured.
+    """Yield figures for the number of tokens, if any were used, and for the costs, if known.
 
-    `about` is put before each number; it is "about " for an estimate.
+    `money` is the cost; None if no prices are configured. `about` is put before each number: "about
+    " if the numbers are estimates, otherwise "".
     """
     tokens = usage.input_tokens + usage.output_tokens
     if tokens:
@@ -169,9 +175,9 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """Return the report of all recorded decisions, by people and by rules and models.
+    """Return the report of all recorded decisions, those by people and those by rules and models.
 
-    `cards` are in the order of the decisions, oldest first. `at`: the time of the report.
+    `cards` has a card for each decision, oldest first. `at` is the time of the report.
     """
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
@@ -234,7 +240,7 @@ def _json(report: Report) -> str:
 
 
 class Bar(NamedTuple):
-    """A bar of the histogram. Its numbers are fractions of the full width or height, from 0 to 1.
+    """A bar of a histogram. Positions and sizes are fractions, from 0 to 1, of the whole chart.
 
     `title` is shown when the pointer is on the bar.
     """

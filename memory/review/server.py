@@ -1,7 +1,8 @@
 """The web server of the review: it admits browsers, reads forms, and renders pages.
 
-It must check every request, although it listens on loopback: any web page can send requests to it,
-a foreign host name can resolve to this machine, and other users of the machine can reach it.
+The server listens only on the loopback address. It must still check every request: any web page can
+make a browser send requests to it, a foreign host name can resolve to this machine, and other users
+of the machine can reach it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _LOOK = "look"
-"""The form's value if a person presses Enter: the group is only shown again."""
+"""The form's value if a person presses Enter: the group is shown again, and nothing is applied."""
 _CARDS, _GROUPS = 25, 100
 """The most cards on one page, and the most groups on one page of the list."""
 T = TypeVar("T")
@@ -100,10 +101,10 @@ class BrowserSession:
         return f"http://{self._name}:{self._port}/?{_TOKEN}={token}"
 
     async def check(self, request: Request) -> Response | None:
-        """Return None if a request may pass, else the response to send instead.
+        """Return None if a request is allowed, else the response to send instead.
 
-        The response is a refusal, or, for an address with an unused token, a redirect that sets the
-        cookie.
+        If the address has an unused token, the response is a redirect that sets the cookie.
+        Otherwise it is a refusal.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host.lower()):
@@ -126,8 +127,8 @@ class BrowserSession:
     def _is_own(self, host: str) -> bool:
         """Return whether a Host header names this server.
 
-        A page of another site may use a foreign name that resolves to this machine; such a name is
-        refused.
+        If a page of another site uses a foreign name that resolves to this machine, the header has
+        that name, and the request is refused.
         """
         name, _, port = host.rpartition(":")
         if self._by_number and port == str(self._port):
@@ -256,10 +257,11 @@ class ReviewServer:
     async def _show_refusal(
         self, key: str, left_out: frozenset[str], form: Form, **why: str
     ) -> Response:
-        """Show a group again, as it is now, after an answer was refused.
+        """Return the page of a group, in its present state, after an answer to it was refused.
 
-        `why` has one item for the template: `objection` (the person may insist on the text) or
-        `refusal`, each with the reason. The text that the person wrote is shown again.
+        `why` has one item for the template, with the reason as its value. The item is `objection`
+        if the person may insist on the text, else `refusal`. The text that the person wrote is
+        shown again.
         """
         shown = await self._review.show(key, left_out)
         if shown is None:
@@ -348,7 +350,7 @@ class ReviewServer:
         return await in_thread(self._review.read, look)
 
     async def _decision(self, number: str | None) -> dict[str, Any] | None:
-        """Return the data that draw the card of a decision; None if there is no such decision."""
+        """Return the JSON data of a recorded decision's card; None if there is no such decision."""
 
         def look(reader: Reader) -> dict[str, Any] | None:
             record = reader.decisions.get(_number(number, 0))
@@ -358,9 +360,10 @@ class ReviewServer:
 
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
-    """Return whether a group's similarity is from `low` to `high`, which a person typed.
+    """Return whether a group's similarity is from `low` to `high`.
 
-    An empty limit is no limit. Return True if a limit is not a number.
+    Both limits are text that a person typed. An empty limit is no limit. Return True if a limit is
+    not a number.
     """
     try:
         return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)

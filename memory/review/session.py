@@ -78,26 +78,29 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """A group as it is now, with everything that a person needs to decide about it."""
+    """A group in its present state, with everything that a person needs to decide about it."""
 
     card: Card
     left_out: frozenset[str] = frozenset()
     retired: tuple[str, ...] = ()
-    """The ids of the members that the rules would retire in the group without `left_out`."""
+    """The ids of the members that the rules would retire if the members in `left_out` stay."""
     proposal: Proposal | None = None
-    """A judge's proposal, which the answer *Apply* carries out; None unless `needs_reader`."""
+    """The judge's proposal that the page shows; the answer *Apply* carries it out.
+
+    None unless `needs_reader` is true.
+    """
     needs_reader: bool = False
     """Whether a model or a person must decide about the members that are not left out."""
     later: bool = False
     note: str = ""
-    """What has changed about the group since it was planned, in words; "" if nothing has."""
+    """How the group has changed after it was planned, in words; "" if it has not changed."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How many groups people have answered, how many are left, and how many are postponed.
+    """How many groups people have answered and postponed, and how many are left to answer.
 
-    The postponed groups are not counted in `left`.
+    `left` does not include postponed groups.
     """
 
     answered: int
@@ -121,10 +124,12 @@ class Review:
         *,
         blind: bool = False,
     ) -> None:
-        """`plan` is called to plan the groups of the store, at the start and after changes.
+        """`plan` is called to plan the store's groups, at the start and after the store changed.
 
-        `follow_undo` is called with undone decisions, to update other copies of the memories; it
-        returns a problem, which is logged, or "". `blind`: do not show similarities and the plan.
+        `proposals` asks judges for proposals, and `answers` applies people's answers. `follow_undo`
+        is called with undone decisions, so that it can update other copies of the memories. It
+        returns "", or a description of a problem, which is logged. `blind`: do not show
+        similarities and the plan.
         """
         self.store = store
         self.blind = blind
@@ -151,7 +156,7 @@ class Review:
     # --- looking ---
 
     async def look(self) -> None:
-        """Plan all groups of the store as it is now, and replace this review's groups by them."""
+        """Plan all groups of the present store; they replace the groups of this review."""
         plan = await self._plan()
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
@@ -171,8 +176,8 @@ class Review:
     async def next_key(self) -> str | None:
         """Return the key of the group to show next; None if no group is left.
 
-        If all groups that are left are postponed, and the store has changed after they were
-        planned, first plan the store again.
+        If only postponed groups are left, and the store has changed after they were planned, the
+        store is first planned again.
         """
         if all(planned.ids in self._later for planned in self._left.values()):
             now = await in_thread(self.read, lambda reader: reader.revision())
@@ -204,11 +209,11 @@ class Review:
         return keys[following % len(keys)] if keys else None
 
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
-        """Return a group as it is now; None if the group is gone.
+        """Return a group in its present state, without the members left out; None if it is gone.
 
-        `left_out`: ids of members that the person left out. If the group has changed, its card has
-        another key. If the rules cannot settle the group, the first judge, which needs no model, is
-        asked for a proposal.
+        `key` is the key of the group's card, and `left_out` has the ids of the members that the
+        person left out. If the group has changed, its new card has another key. If the rules cannot
+        decide about the group, the first judge, which needs no model, is asked for a proposal.
         """
         planned = self._left.get(key)
         if planned is None:
@@ -238,10 +243,10 @@ class Review:
         return known or await self.proposals.ask(next(iter(self.proposals.judges)), selection, rest)
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
-        """Ask the judge named `by` about a group, without the members left out; keep its proposal.
+        """Ask the judge called `by` about a group without the members left out; keep the proposal.
 
-        If no member is left out, the same call also asks about as many later groups as the model
-        can read at once. This needs a model that reads several groups in one question.
+        If no member is left out, later groups are put into the same question, as many as the model
+        can read in one question. Some models read only one group in a question.
         """
         planned = self._left.get(key)
         if planned is None or by not in self.proposals.judges:
@@ -258,11 +263,11 @@ class Review:
             await self.proposals.ask(by, selection, rest)
 
     def _waiting_with(self, key: str, first: PlannedGroup, by: str) -> dict[Selection, RoundPlan]:
-        """Return later groups to ask about in the same question as `first`, with their plans.
+        """Return the plans of later groups to ask about in the same question as the group `first`.
 
-        `key` is the key of the group `first`. The later groups have no proposal by the judge `by`,
-        are in the same scope as `first`, and fit into one question with it. A private group is
-        never combined with other groups.
+        `key` is the key of `first`. A later group is included if the judge `by` has made no
+        proposal about it, if it is in the same scope as `first`, and if it fits into the question.
+        A private group is never put into one question with other groups.
         """
         found: dict[Selection, RoundPlan] = {}
         members = first.group.members
@@ -290,9 +295,9 @@ class Review:
     # --- answering ---
 
     async def answer(self, answered: Answered, token: str = "") -> Outcome:
-        """Apply one answer; return the number of its decision, or why it was refused.
+        """Apply an answer; return the number of the decision, or the reason for a refusal.
 
-        `token` identifies the proposal that the page showed; "" if it showed none.
+        `token` identifies the proposal that the page showed; "" if it showed no proposal.
         """
         answered = answered.plain
         async with self._one_at_a_time:
@@ -330,7 +335,8 @@ class Review:
     async def undo(self, number: int) -> None:
         """Undo the decision with this number, and plan all groups again.
 
-        The decision's memories are recorded as distinct, so that they are not merged again.
+        The memories that the decision had merged are recorded as distinct, so that they are not
+        merged again.
 
         Raises: CannotUndo.
         """
@@ -345,10 +351,10 @@ class Review:
             logger.warning("%s", problem)
 
     def _current(self, planned: PlannedGroup) -> tuple[PlannedGroup | None, str]:
-        """Return a group as it is now, and in words what has changed.
+        """Return a group in its present state, and a description of what has changed about it.
 
         If nothing has changed, return `planned` itself and "". If fewer than two members can still
-        be merged, the group is None.
+        be merged, return None in place of the group.
         """
         current = self._live_group(planned.ids)
         if current is not None and current.key == planned.key:
@@ -362,11 +368,11 @@ class Review:
         return current, f"{why}: this is the group as it is now"
 
     def _live_group(self, ids: frozenset[str]) -> PlannedGroup | None:
-        """Return a group of those of these memories that are live and can still be merged.
+        """Return a group of the memories with the ids `ids`; None if fewer than two can be merged.
 
-        Memories that a person called distinct are not in one group. Return None if fewer than two
-        are left. If people's answers divide the memories into several groups, return only the first
-        group; the next call of `look` finds the others.
+        Only live memories are in the group. Two memories that a person called distinct are never in
+        the same group. If this divides the memories into several groups, only the first group is
+        returned; the next call of `look` finds the other groups.
         """
         snapshot = self._snapshot(ids, live=True)
         apart = frozenset(self.read(lambda reader: self._kept_apart(reader, snapshot.rows)))
@@ -388,7 +394,7 @@ class Review:
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live or not live})
 
     def _kept_apart(self, reader: Reader, rows: Sequence[Row]) -> list[TextPair]:
-        """Return the pairs of texts among these rows that a person called distinct.
+        """Return the pairs of texts, among the texts of `rows`, that a person called distinct.
 
         Each pair is a triple: the scope's key, and the two text keys in ascending order.
         """
@@ -401,10 +407,11 @@ class Review:
         ]
 
     async def _settle(self, answered: Answered, *, new: bool) -> None:
-        """Remove a group that was answered from the groups that are left, or mark it as postponed.
+        """Remove an answered group from the groups that are left, or mark it as postponed.
 
-        `new`: the answer was not given before, so it is counted. If the rules' plan was applied and
-        some members still need a decision, these members become the next group.
+        `new`: whether a person gives this answer for the first time; only then is it counted. If
+        the rules' plan was applied and some members still need a decision, these members become the
+        next group.
         """
         self._given += new
         planned = self._left.pop(answered.key, None)
