@@ -38,7 +38,10 @@ _USER = "user"
 """The author of events that come from the user and not from an agent."""
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
-"""The ledger's metadata key for the name of its only app; used if `ledger_url` is set."""
+"""The key under which a ledger's metadata has the name of the app whose memories it holds.
+
+Used only if `ledger_url` is set.
+"""
 
 
 class DedupMemoryService(BaseMemoryService):
@@ -115,9 +118,9 @@ class DedupMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Store these memories as they are worded, each through the deduplicator.
+        """Store memories as they are worded, and merge near-copies among the user's memories.
 
-        `custom_metadata` is added to the metadata of every memory. An entry without a time gets the
+        `custom_metadata` is added to the metadata of every memory. A memory without a time gets the
         present time.
 
         Raises: InputError if a text or a time is not valid.
@@ -145,8 +148,8 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Erase a memory of this user for good; do nothing if the user has no such memory.
 
-        Raises: StillStatedBy if the memory is retired and a live memory still contains what it
-        said.
+        Raises: StillStatedBy if the memory is retired, and its content is still part of a live
+        memory.
         """
         if not memory_id:
             return
@@ -207,7 +210,7 @@ def _says(event: Event) -> bool:
 
 
 def _text(content: types.Content) -> str:
-    """Return the text of a content, without the parts that are the model's thoughts."""
+    """Return the text of `content`, without the parts that are the model's thoughts."""
     parts = content.parts or []
     return " ".join(part.text for part in parts if part.text and not part.thought)
 

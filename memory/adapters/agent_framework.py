@@ -79,10 +79,10 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """Store the run's messages; memories are extracted from them in the background.
 
-        A message is skipped if a message with the same session, number in the session and text is
-        already stored.
+        A message is skipped if the same message is already stored: one with the same session, the
+        same number within the session, and the same text.
 
-        Raises: LedgerError if the messages could not be stored; none of them is stored then.
+        Raises: LedgerError if the messages could not be stored; then none of them is stored.
         """
         answers = context.response.messages if context.response is not None else []
         spoken = [*context.input_messages, *answers]

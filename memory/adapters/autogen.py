@@ -54,7 +54,7 @@ class DedupMemory(Memory):
         content: MemoryContent,
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
     ) -> None:
-        """Remember a text, unless a stored memory already states it.
+        """Store a text as a memory, unless a stored memory already states it.
 
         Raises: InputError if the content is not text, LedgerError.
         """
@@ -70,7 +70,7 @@ class DedupMemory(Memory):
     ) -> MemoryQueryResult:
         """Return the memories that fit the query, best first.
 
-        The metadata of each one also has its `id` and `score`.
+        Each memory's metadata also has its `id` and its `score`, the score of the search.
         """
         text = query if isinstance(query, str) else _text(query)
         found = await (await self._memory.chat()).recall(text, user=self._user, k=self._k)
@@ -86,9 +86,10 @@ class DedupMemory(Memory):
         )
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Add the memories that fit the user's last message to the context, as a system message.
+        """Add memories to the context, as a system message; return these memories.
 
-        Return these memories. If the last message is not text, add nothing.
+        They are the memories that fit the user's last message. If the last message is not text,
+        nothing is added.
         """
         messages = await model_context.get_messages()
         message = next(

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
 ANY = "*"
-"""In a configured namespace, this label stands for any label at its position."""
+"""A label of a configured namespace that stands for any label at the same position."""
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": lambda value, wanted: bool(value == wanted),
     "$ne": lambda value, wanted: bool(value != wanted),
@@ -97,14 +97,17 @@ class DedupStore(BaseStore):
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
         self._matched = False
-        """Whether `_warn_of_fields` is done: a value had a configured field, or it has warned."""
+        """Whether `_warn_of_fields` has nothing more to do.
+
+        True after a value had one of the configured fields, or after the warning was logged.
+        """
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run the operations and return their results in the same order.
 
-        All reads run before all writes, so they do not see the writes of this batch.
+        All reads run before all writes. So a read does not see what the same call writes.
 
         Raises: ValueError if an operation is not valid, NotImplementedError for a time to live,
         LedgerError.
@@ -114,8 +117,8 @@ class DedupStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run the operations and return their results in the same order.
 
-        The event loop is not blocked. All reads run before all writes. A batch that has begun is
-        finished even if the caller is cancelled.
+        The event loop is not blocked. All reads run before all writes. So a read does not see what
+        the same call writes. If the caller is cancelled, the operations are still finished.
 
         Raises: ValueError if an operation is not valid, NotImplementedError for a time to live,
         LedgerError.
@@ -123,9 +126,10 @@ class DedupStore(BaseStore):
         return await asyncio.shield(self._loop.run(self._run(list(ops))))
 
     def catch_up(self) -> int:
-        """Deduplicate texts that were stored but not deduplicated, and return their number.
+        """Deduplicate the texts that were stored but not deduplicated; return their number.
 
-        A process that is killed between the two steps leaves such texts behind.
+        There are such texts if a process was killed after it stored them and before it deduplicated
+        them.
         """
         return self._loop.start(self._catch_up()).result()
 
@@ -158,7 +162,7 @@ class DedupStore(BaseStore):
     async def _write(self, puts: Sequence[PutOp]) -> None:
         """Store the values in one transaction, then deduplicate the new texts.
 
-        Afterwards, retire or erase the memories of overwritten and deleted keys.
+        After that, erase the memories of deleted keys, and retire the memories of overwritten keys.
         """
         new, former = await in_thread(self._put, puts)
         if new:
@@ -196,8 +200,8 @@ class DedupStore(BaseStore):
     ) -> dict[str, dict[str, Any]]:
         """Return the fields of LangGraph's `Item` for each stored item, under the keys of `items`.
 
-        Values are as they were put, except that the text of a retired memory is replaced by the
-        text of its live successor.
+        A value is returned as it was put, with one exception: if the memory of its text is retired,
+        the value has the text of the live memory that replaced it.
         """
         arrived = [item.memory_id for item in items.values() if item.memory_id is not None]
         living = reader.memories.living_ids(arrived)
@@ -219,10 +223,11 @@ class DedupStore(BaseStore):
         return answers
 
     def _search_page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
-        """Return a page of search results: with a query nearest first, otherwise last stored first.
+        """Return a page of search results.
 
-        Each live memory is found under one key only. Without a filter, only the values of this page
-        are read; with a filter, all values.
+        With a query, the nearest results come first; without a query, the results stored last. A
+        live memory is returned under one key only. If the search has a filter, all values are read;
+        otherwise only the values of this page are read.
         """
         places = reader.items.under(op.namespace_prefix)
         if op.filter:
@@ -244,8 +249,8 @@ class DedupStore(BaseStore):
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], list[_FormerMemory]]:
         """Store the values in one transaction.
 
-        Return the new memories to deduplicate, and the former memories of overwritten or deleted
-        keys.
+        Return two lists: the new memories, which are still to be deduplicated, and the former
+        memories of keys that were overwritten or deleted.
         """
         new: list[Memory] = []
         former: list[_FormerMemory] = []
@@ -287,10 +292,10 @@ class DedupStore(BaseStore):
         return memory_id
 
     def _warn_of_fields(self, op: PutOp, value: Mapping[str, Any]) -> None:
-        """Log a warning, once, if no value so far has had any of the configured fields.
+        """Log a warning if no value so far has had any of the configured fields; warn only once.
 
-        Nothing is deduplicated then, so `fields` is probably wrong. `value` is the value that `op`
-        stores.
+        Without such a field, no text is deduplicated, so the configured `fields` are probably
+        wrong. `value` is the value that `op` stores.
         """
         if not self._matched and self._is_inside(op.namespace) and op.index is not False:
             self._matched = True
@@ -303,10 +308,10 @@ class DedupStore(BaseStore):
             )
 
     def _unchanged_memory(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
-        """Return the id of the key's present memory if the text says the same; else None.
+        """Return the id of the key's present memory if it can stay; None if a new memory is needed.
 
-        `before` is the key's present item. The text says the same if it equals the text that was
-        put, or the text that reading the key returns.
+        `before` is the key's present item, and `text` the new text. The memory can stay if `text`
+        equals the text that was put under the key, or the text that reading the key returns.
         """
         if before is None or before.memory_id is None:
             return None
@@ -316,7 +321,8 @@ class DedupStore(BaseStore):
     def _mark_distinct(self, writer: Writer, former: _FormerMemory, new: Sequence[Memory]) -> None:
         """Record a key's new text as distinct from the text that it overwrote.
 
-        So the deduplicator does not merge the two.
+        This keeps the deduplicator from merging the two texts. `former` is the overwritten memory,
+        and `new` has all new memories.
         """
         arrival = next((memory for memory in new if memory.id == former.new_id), None)
         old = _unreferenced(writer, former.memory_id)
@@ -326,10 +332,10 @@ class DedupStore(BaseStore):
         writer.distinct.mark(scope, old.content, arrival.content, "overwritten", "person")
 
     def _drop(self, former: _FormerMemory) -> bool:
-        """Erase the memory of a deleted key; retire that of an overwritten key.
+        """Erase the memory of a deleted key, or retire the memory of an overwritten key.
 
-        The key's new memory then stands for the retired one. Do nothing if another key still refers
-        to the memory. Return whether it was erased.
+        A retired memory is replaced by the key's new memory. Nothing is done if another key still
+        refers to the former memory. Return whether the memory was erased.
         """
         with self._store.ledger.reading() as reader:
             old, revision = _unreferenced(reader, former.memory_id), reader.revision()
@@ -370,8 +376,9 @@ class DedupStore(BaseStore):
     def _is_deduplicated(self, op: PutOp, path: Field, text: str) -> bool:
         """Return whether the text of a value is to be deduplicated.
 
-        The value must be in a configured namespace, LangGraph must be asked to index the field
-        `path`, and the text must be neither empty nor too long.
+        `path` is the field that has the text. The value must be in a configured namespace,
+        LangGraph must be asked to index this field, and the text must be neither empty nor too
+        long.
         """
         indexed = op.index is None or (op.index is not False and ".".join(path) in op.index)
         return bool(
@@ -379,7 +386,10 @@ class DedupStore(BaseStore):
         )
 
     def _text(self, value: Mapping[str, Any]) -> tuple[Field, str]:
-        """Return the path and text of the first configured field with a text; else `((), "")`."""
+        """Return the path and the text of the first configured field that has a text.
+
+        Return `((), "")` if there is no such field.
+        """
         for path in self._fields:
             held: Any = value
             for name in path:
@@ -389,9 +399,10 @@ class DedupStore(BaseStore):
         return (), ""
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:
-        """Return a new memory with this text.
+        """Return a new memory with this text, for a value in a namespace.
 
-        Its user is the namespace's name, so that only texts of the same namespace are compared.
+        The memory's user is the name of the namespace, so that a text is compared only with texts
+        of the same namespace.
         """
         return Memory(
             id=self._store.new_id(),
@@ -411,11 +422,12 @@ def open_dedup_store(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> DedupStore:
-    """Open the store at the configured location, and deduplicate texts that a killed process left.
+    """Open the store at the configured location; finish the work of processes that were killed.
 
-    `namespaces`: the namespaces whose values are deduplicated, with all namespaces inside them.
-    `fields`: the keys under which a value may have its text. `settings` override single settings of
-    the configuration; `model` and `embedder` replace the configured ones.
+    That work is to deduplicate texts that were stored but not deduplicated. `namespaces`: the
+    namespaces whose values are deduplicated, with all namespaces inside them. `fields`: the keys
+    under which a value may have its text; the first that holds a text is used. `settings` override
+    single settings of the configuration. `model` and `embedder` replace the configured ones.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -454,10 +466,11 @@ def _check(op: Op) -> None:
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the live memory that stands for a memory, if it may be erased or retired.
+    """Return the live memory that stands for `memory_id`, if it may be erased or retired.
 
-    Return None if there is no live memory, if a key still refers to it or to a memory that it was
-    made from, or if one of these memories did not come from this store.
+    Return None if there is no live memory. Also return None if a key still refers to the live
+    memory or to a memory from which it was made, or if one of these memories did not come from this
+    store.
     """
     row = reader.memories.row(memory_id)
     living = reader.memories.living(row) if row is not None else None
@@ -475,9 +488,9 @@ def _live_memories(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return two mappings: memory id to live memory id, and live memory id to text key.
 
-    The first one maps the memory of each item to the live memory that stands for it, which may be
-    the memory itself. It leaves out memories that no live memory stands for. A text key identifies
-    a live memory's text.
+    The first mapping has the memories of the items `places`. It maps each of them to the live
+    memory that stands for it, which may be the memory itself. A memory is left out if no live
+    memory stands for it. A text key is a hash that identifies the live memory's text.
     """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
@@ -490,11 +503,11 @@ def _live_memories(
 
 
 def _one_key_each(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
-    """Leave out items so that each live memory is found under one key only.
+    """Return the items without those that would show a live memory a second time.
 
-    `living` maps a memory's id to the id of the live memory that stands for it. The item that stays
-    is the live memory's own, or else the last one of a memory that it replaced. Items without a
-    live memory all stay.
+    `living` maps a memory's id to the id of the live memory that stands for it. If several items
+    have the same live memory, one of them stays. This is the live memory's own item if there is
+    one, otherwise the first of them in `places`. Items without a live memory all stay.
     """
     chosen: dict[str, ItemPlace] = {}
     for place in places:
@@ -508,9 +521,9 @@ def _one_key_each(places: Sequence[ItemPlace], living: Mapping[str, str]) -> lis
 def _matches(value: Any, wanted: Any) -> bool:
     """Return whether a value fits the filter `wanted` of a search.
 
-    There are four kinds of filter: a mapping of operators such as `$gt`, all of which must be
-    fulfilled; any other mapping, whose items the value must contain; a list, whose items must fit
-    one by one; and anything else, which the value must equal.
+    There are four kinds of filter. A mapping of operators such as `$gt`: all operators must be
+    fulfilled. Any other mapping: the value must contain its items. A list: the value must be a list
+    whose items fit one by one. Anything else: the value must be equal to it.
     """
     if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
         return all(_fulfils(value, name, operand) for name, operand in wanted.items())
@@ -530,7 +543,7 @@ def _matches(value: Any, wanted: Any) -> bool:
 def _fulfils(value: Any, operator: str, operand: Any) -> bool:
     """Return whether `value` fulfils an operator such as `$gt` with its operand.
 
-    The operators that order values compare numbers; anything that is not a number fails.
+    Operators such as `$gt` compare numbers; if one of the two is not a number, the result is False.
 
     Raises: ValueError for an unknown operator.
     """
@@ -572,7 +585,7 @@ def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
 
 
 def _paths(value: Mapping[str, Any]) -> list[str]:
-    """Return the paths of all text fields of a value, with inner ones such as `content.content`."""
+    """Return the paths of all text fields of a value, such as `text` or `content.content`."""
     inner = ((name, held) for name, held in value.items() if isinstance(held, Mapping))
     deeper = [f"{name}.{path}" for name, held in inner for path in _paths(held)]
     return [name for name, held in value.items() if isinstance(held, str)] + deeper

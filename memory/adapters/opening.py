@@ -1,4 +1,4 @@
-"""Opens the store and the chat memory that an adapter uses, at their first use."""
+"""Open the store and the chat memory of an adapter when they are first used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OpenMemory:
 
 
 def conversation_of(*parts: str) -> str:
-    """Join the parts into a conversation's name. Different parts never give the same name."""
+    """Join the parts into the name of a conversation; different parts give different names."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
@@ -95,7 +95,7 @@ class LazyMemory:
     async def get(self) -> OpenMemory:
         """Return the chat memory and its store; open them if they are not open yet.
 
-        Raises: the error with which opening failed. The next call tries to open them again.
+        Raises: the error with which opening failed. After an error, the next call tries again.
         """
         if (opened := self._opened) is not None:
             return opened
@@ -104,7 +104,7 @@ class LazyMemory:
     async def chat(self) -> ChatMemory:
         """Return the chat memory; open it if it is not open yet.
 
-        Raises: the error with which opening failed. The next call tries to open it again.
+        Raises: the error with which opening failed. After an error, the next call tries again.
         """
         return (await self.get()).chat
 

@@ -1,6 +1,7 @@
 """An implementation of Strands' `MemoryStore`: the user's messages become memories.
 
-A message that is delivered more than once is extracted once, if messages are numbered.
+If messages are numbered, memories are extracted only once from a message that is delivered more
+than once.
 """
 
 from __future__ import annotations
@@ -81,14 +82,17 @@ class DedupMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the user's memories that fit the query, best first.
 
-        The most memories are `max_search_results` of `options`, else that of this store, else 10.
+        At most `max_search_results` memories are returned: the number in `options` if it has one,
+        else this store's number, else 10.
         """
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
         found = await (await self._memory.chat()).recall(query, user=self._user, k=k)
         return [_entry(memory, self.name) for memory in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
-        """Store a text through the deduplicator; return the id of the live memory that states it.
+        """Store a text as a memory, unless a stored memory already states it.
+
+        Return the id of the live memory that states the text.
 
         Raises: InputError if the text is not valid, LedgerError.
         """
@@ -100,10 +104,10 @@ class DedupMemoryStore(MemoryStore):
     ) -> None:
         """Extract memories from what the user says in these messages.
 
-        A message is skipped if an earlier one had the same run, sequence number and text. If
-        `context` has no sequence numbers, every message counts as new.
+        A message is skipped if an earlier message had the same run, sequence number and text. If
+        `context` has no sequence numbers, no message is skipped.
 
-        Raises: LedgerError if the messages could not be stored; none of them is stored then.
+        Raises: LedgerError if the messages could not be stored; then none of them is stored.
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(number) for number in numbers] if numbers else [uuid4().hex for _ in messages]

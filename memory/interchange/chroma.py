@@ -114,12 +114,13 @@ class ChromaStore(ExternalStore):
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:
         """Open the collection for writing; `header` is the first line of the undo file.
 
-        In a folder, Chroma does not rewrite its index files while the collection is open here. If
-        it were killed while it rewrites them, the collection could not be opened any more. Chroma's
-        SQLite file holds the changes, and later writes by the collection's owner bring the index
-        files up to date. On a server nothing of this is needed, since it survives this process.
+        While a collection in a folder is open here, Chroma does not rewrite its index files. A
+        collection could not be opened any more if Chroma were killed while it rewrote them. The
+        changes are kept in Chroma's SQLite file, and later writes by the collection's owner bring
+        the index files up to date. A collection on a server does not need this, because the server
+        keeps running if this process is killed.
 
-        Raises: InputError if Chroma fails, or the collection is not the one that `header` names.
+        Raises: InputError if Chroma fails, or if the collection is not the one that `header` names.
         """
         with self.opened() as rows:
             if rows.collection_id != header.collection_id:
@@ -148,8 +149,8 @@ class ChromaRows(OpenCollection):
     def sync_threshold(self) -> int | None:
         """The number of writes after which Chroma rewrites its index files, as the owner set it.
 
-        None if the owner set no number, or if a write-back replaced it and was killed before it
-        could restore it.
+        None if the owner set no number. Also None if a write-back was killed after it had replaced
+        the owner's number, and before it restored the number.
         """
         known = (self.collection.configuration_json.get("hnsw") or {}).get("sync_threshold")
         return None if known is None or known >= _NEVER else int(known)
@@ -183,10 +184,10 @@ class ChromaRows(OpenCollection):
         return own_embedding(self.collection)
 
     def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Write the rows: update those that exist already, and add the new ones.
+        """Write rows to the collection: update the rows that exist already, and add the new ones.
 
-        `there` has the rows that exist already, by id. Chroma is called separately for rows with
-        and without a document.
+        `there` has the existing rows as the store holds them now, by id. Rows with a document and
+        rows without a document are written in separate calls of Chroma.
         """
         for exists, in_document in product((True, False), repeat=2):
             wanted = (exists, in_document)
@@ -207,10 +208,10 @@ class ChromaRows(OpenCollection):
 
 
 def _lock_of(folder: Path) -> Path:
-    """Return the path of a lock file for another program's folder.
+    """Return the path of a file that is locked while the Chroma folder `folder` is in use here.
 
-    The lock file is in the directory for temporary files; each user of the operating system has a
-    different one. If this process is killed, its Chroma process may run a little longer: the next
+    The lock file is in the directory for temporary files, and each user of the operating system has
+    a different one. If this process is killed, its Chroma process may run a little longer. The next
     run of this program waits for the lock until that process has ended.
     """
     user = getattr(os, "getuid", int)()
@@ -235,8 +236,8 @@ def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaColl
 def _metadata(row: Stored, there: Stored | None) -> dict[str, Any] | None:
     """Return the metadata to pass to Chroma when `row` is written; None if there is none to pass.
 
-    `there` is the row as Chroma holds it now, or None if the row is new. Keys that only `there` has
-    get the value None, which makes Chroma remove them.
+    `there` is the row as Chroma holds it now, or None if the row is new. If a key is in `there` but
+    not in `row`, its value is None in the result, which makes Chroma remove the key.
     """
     gone = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
     return {**row.metadata, **gone} or None

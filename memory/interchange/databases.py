@@ -31,7 +31,7 @@ _PATIENCE_S = 30
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
-"""The offset of the byte that gives a SQLite file's journal mode, and its value in WAL mode."""
+"""The offset of the byte of a SQLite file that gives its journal mode; its value in WAL mode."""
 _BESIDE = ("-wal", "-shm", "-journal")
 """Name endings of the files that SQLite puts next to a database file."""
 _KEPT_BESIDE = ("-wal", "-journal")
@@ -95,10 +95,11 @@ def _beside(file: Path, end: str) -> Path:
 
 
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
-    """Copy a SQLite file with SQLite's backup function; return whether that worked.
+    """Copy a SQLite file with SQLite's backup function; return whether the file was copied.
 
-    `in_wal_mode` says whether the database `source` is in WAL mode. Opening such a database creates
-    a `-wal` file if there is none; to avoid that, nothing is copied and False is returned.
+    `in_wal_mode` says whether the database is in WAL mode. Opening such a database creates a `-wal`
+    file next to it if there is none. To avoid that, this function then copies nothing and returns
+    False.
 
     Raises: InputError if another program keeps writing to `source`.
     """
@@ -117,9 +118,10 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
 
 
 def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
-    """Return a progress callback for SQLite's backup of `source`.
+    """Return a progress callback for SQLite's backup of the file `source`.
 
-    The callback raises InputError after it has found the file busy more than `most` times.
+    SQLite calls it after each step of the backup. It raises InputError after it has found the file
+    busy more than `most` times.
     """
     tries = count(1)
 
@@ -179,7 +181,7 @@ class Sqlite:
     def check_rights(self, tables: Sequence[str]) -> None:  # noqa: ARG002
         """Check that this process may write to the file and its folder; `tables` is not used.
 
-        SQLite itself would notice a missing right only at the first write.
+        Without this check, SQLite would report a missing right only at the first write.
 
         Raises: InputError if a right is missing.
         """
@@ -193,7 +195,8 @@ class Sqlite:
     def as_written(self, value: str, kind: str) -> str:
         """Return the text that a column will contain after `value` was written to it.
 
-        `kind` is the column's type: `jsonb`, or a type of time. A time is given in ISO 8601.
+        `kind` is the column's type: `jsonb`, or a type of date and time. A date and time is given
+        in ISO 8601.
         """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
@@ -338,8 +341,8 @@ class Postgres:
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
         """Return a context manager for a transaction, which is rolled back after an error.
 
-        Within it, the database prints times in UTC. Without `writing`, the transaction is read-only
-        and sees the database as of one moment.
+        Within the transaction, the database prints times in UTC. Without `writing`, the transaction
+        is read-only and sees a consistent snapshot of the database.
         """
         return _transaction(
             self,

@@ -19,7 +19,10 @@ TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
 """Metadata keys that may hold the text of a row without a document, the preferred ones first."""
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNERS = (("agent", "agent_id"), ("run", "run_id"))
-"""If a row names no user, its owner is `agent:NAME` or `run:NAME`, from these metadata keys."""
+"""The metadata keys that name the owner of a row without a user.
+
+The owner is then `agent:NAME` or `run:NAME`.
+"""
 _TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
 _DERIVED = ("hash", "text_lemmatized")
 """Metadata keys whose values mem0 derives from the text."""
@@ -27,9 +30,9 @@ _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
 """Metadata keys that become fields of a memory; an invalid value stays in the metadata."""
 MILLISECONDS_FROM = 1e11
-"""Numeric times from this value on are read as milliseconds, smaller ones as seconds.
+"""Numbers from this value on are read as milliseconds since 1970, smaller numbers as seconds.
 
-Read as seconds, the value would be in the year 5138.
+Read as seconds, this value would be in the year 5138.
 """
 EXPIRY = ("expiration_date", "expires_at")
 """Metadata keys that hold the time at which a row expires."""
@@ -80,9 +83,9 @@ def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 class Reading(Frozen):
     """How the rows of a collection are read as memories.
 
-    `text_key`, `user_key`, `time_key` and `id_key` name the metadata keys that hold these values.
-    If one of the first three is None, the usual keys are tried. If `id_key` is None, the row's own
-    id is used.
+    `text_key`, `user_key`, `time_key` and `id_key` are the metadata keys that hold a row's text,
+    user, time and id. If one of the first three is None, the usual keys are tried. If `id_key` is
+    None, the row's own id is used.
     """
 
     text_key: str | None = None
@@ -96,20 +99,20 @@ class Reading(Frozen):
     assume_utc: bool = False
     """Whether a time without a time zone is read as UTC; otherwise its row is left out."""
     namespaces: tuple[str, ...] | None = None
-    """The LangGraph namespaces to read, by their full names; None for any other store.
+    """The full names of the LangGraph namespaces to read.
 
-    It is also None as long as the namespaces have not been chosen.
+    None for any other store, and also before the namespaces have been chosen.
     """
 
 
 def as_memories(
     rows: Sequence[ForeignRow], source: str, reading: Reading
 ) -> Iterator[Memory | InputError]:
-    """Yield one result for each row, in order: its memory, or an error that names the row.
+    """Read rows as memories; yield a memory or an error for each row, in the order of `rows`.
 
-    `source` names the store in errors.
+    An error names the row that cannot be read. `source` is the store's name in errors.
 
-    Raises: InputError if no row names an owner, or no row has a key that `reading` names.
+    Raises: InputError if no row names an owner, or if no row has a key that `reading` names.
     """
     _refuse_unknown_keys(rows, source, reading)
     for row in rows:
@@ -121,9 +124,10 @@ def as_memories(
 
 
 def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Reading) -> None:
-    """Check that each key that `reading` names exists in a row, and that some row names an owner.
+    """Check that each key named by `reading` is in some row, and that some row names an owner.
 
-    No owner is needed if `reading` allows rows without a user. `source` names the store in errors.
+    No owner is needed if `reading` allows rows without a user. `source` is the store's name in
+    errors.
 
     Raises: InputError if the check fails; the error lists the keys that the rows have.
     """
@@ -176,7 +180,10 @@ def _named(row: ForeignRow, reading: Reading) -> str:
 
 
 def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
-    """Return the row's text; remove it, and what mem0 derived from it, from the metadata `left`."""
+    """Return the row's text, and remove it from the metadata `left`.
+
+    Values that mem0 derived from the text are removed from `left` too.
+    """
     key = text_key_of(row, reading)
     if key is None:
         return row.document or ""
@@ -216,13 +223,13 @@ def _is_text(value: object) -> bool:
 
 
 def _owner(left: dict[str, Any], reading: Reading) -> str | None:
-    """Return the name of a row's owner, a user, an agent or a run, from the row's metadata `left`.
+    """Return the name of a row's owner: a user, an agent or a run.
 
-    None if no key names an owner and `reading` allows that. The key that names a user is removed
-    from `left`; a key that names an agent or a run stays.
+    `left` is the row's metadata. Return None if no key names an owner and `reading` allows that. A
+    key that names a user is removed from `left`; a key that names an agent or a run stays.
 
     Raises: ValueError if the row needs an owner and has none, or if the owner's name could be
-    mistaken for that of another owner.
+    mistaken for the name of another owner.
     """
     keys = _USER_KEYS if reading.user_key is None else (reading.user_key,)
     for key in keys:
@@ -245,11 +252,12 @@ def _own_name(owner: str, key: str) -> str:
 
 
 def _unpadded(owner: str, key: str) -> str:
-    """Check that the name `owner` has no space or control characters around it, and return it.
+    """Check that the name of an owner does not begin or end with a space or a control character.
 
-    Without this check, two owners could get the same name. `key` is the metadata key of the name.
+    Return the name. Without this check, two owners could get the same name. `key` is the metadata
+    key that holds the name.
 
-    Raises: ValueError if the name has such characters.
+    Raises: ValueError if the name begins or ends with such a character.
     """
     if clean(owner) != owner:
         raise ValueError(f"its {key} {owner!r} has space or control characters around it")
@@ -257,13 +265,13 @@ def _unpadded(owner: str, key: str) -> str:
 
 
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
-    """Return the time at which a row was recorded, in ISO 8601, from its metadata `fields`.
+    """Return the time at which a row was recorded, in ISO 8601, from the row's metadata `fields`.
 
-    The time is taken from the key that `reading` names; if it names none, from the first of the
-    usual keys that has a readable time, and then the key `timestamp` is removed from `fields`. If
+    If `reading` names a key, the time is taken from this key. Otherwise it is taken from the first
+    of the usual keys that has a readable time, and the key `timestamp` is removed from `fields`. If
     no key has a value, the default time of `reading` is returned.
 
-    Raises: ValueError if there is no time and no default, or no time can be read.
+    Raises: ValueError if there is no time and no default, or if no time can be read.
     """
     keys = _TIME_KEYS if reading.time_key is None else (reading.time_key,)
     times = [fields[key] for key in keys if fields.get(key) not in (None, "")]
@@ -348,9 +356,9 @@ def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Me
 
 
 def users_of_several_agents(memories: Iterable[Memory]) -> int:
-    """Return the number of users who have memories with different values of `agent_id`.
+    """Return the number of users whose memories have different values of `agent_id`.
 
-    By default, memories of one user are compared with each other, even if their agents differ.
+    By default, memories of one user are compared with each other even if their agents differ.
     """
     agents: dict[str, set[str]] = {}
     for memory in memories:

@@ -18,7 +18,7 @@ from memory.runtime import open_regular
 from memory.text import clean_json, normalise
 
 _MOST = 64 * 2**20
-"""The longest line that is read, in bytes; parsing takes many times as much memory."""
+"""The greatest length of a line that is read, in bytes; parsing a line takes far more memory."""
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark with which some programs begin a file."""
 _REPLACES = "replaces"
@@ -32,7 +32,7 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
 
     `stands_for` has the external ids of the memories that `memory` replaced or was merged from,
-    oldest first. A merged memory has no external id itself, so the newest of these ids is written
+    oldest first. A merged memory has no external id, so it is written with the newest of these ids
     as its external id. All other ids are written under the key `replaces`.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
@@ -46,11 +46,12 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
 
 
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
-    """Yield one result for each line that is not blank: its memory, or an error.
+    """Read memories from a JSON Lines file; yield a memory or an error for each non-blank line.
 
-    Keys that are not fields of a memory become metadata. An `id` that is not one of our memory ids
-    becomes the `external_id`. A second line with the same id is an error if its content differs.
-    With `assume_utc`, a time without a time zone is taken as UTC; otherwise it is an error.
+    Keys that are not fields of a memory become metadata. If an `id` is not in the format of our
+    memory ids, it becomes the `external_id`. If a later line has the same id as an earlier line but
+    another content, it is an error. With `assume_utc`, a time without a time zone is taken as UTC;
+    otherwise it is an error.
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -82,8 +83,8 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
     """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
 
-    If there are several lines and none is a JSON object, the file has another format: then a single
-    error is raised, and no error is yielded for each line.
+    If the file has several lines and none is a JSON object, the file has another format. One error
+    is then raised for the whole file, and nothing is yielded.
 
     Raises: InputError if the file has another format, or cannot be read at all.
     """
@@ -102,9 +103,10 @@ def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueE
 
 
 def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError:
-    """Return an error for a file that is not JSON Lines; its remedy depends on the file's format.
+    """Return the error for a file that is not JSON Lines; the advice in it fits the file's format.
 
-    `number` and `problem` are the number (from 1) and the error of the file's first bad line.
+    `number` is the number (from 1) of the file's first bad line, and `problem` is the error of this
+    line.
     """
     with open_regular(path) as file:
         begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
@@ -153,11 +155,11 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
 
 
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
-    """Return a memory from the fields of one line.
+    """Return a memory from the fields of one line of a JSON Lines file.
 
-    An `id` becomes the memory's `external_id`; but with `keep_id`, an `id` in the format of our
-    memory ids becomes the memory's id. With `assume_utc`, a time without a time zone is taken as
-    UTC; otherwise it is an error. Keys that are not fields of a memory become metadata.
+    With `keep_id`, an `id` in the format of our memory ids becomes the memory's id. Any other `id`
+    becomes its `external_id`. With `assume_utc`, a time without a time zone is taken as UTC;
+    otherwise it is an error. Keys that are not fields of a memory become metadata.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -246,11 +248,11 @@ def _refuse_other_use(
 ) -> None:
     """Check that no earlier line of a file has the same `id` as this line, but another content.
 
-    Also add this line to `first_use`, if its id is new: that maps each id to the number and the
-    content of the first line with the id. `fields` is this line's JSON object, `memory` the memory
+    Also add this line to `first_use` if its id is new. `first_use` maps an id to the number and the
+    content of the first line with this id. `fields` is this line's JSON object, `memory` the memory
     read from it, and `number` the line's number.
 
-    Raises: ValueError if there is such a line.
+    Raises: ValueError if there is such an earlier line.
     """
     if fields.get("id") is None:
         return
@@ -264,10 +266,11 @@ def _refuse_other_use(
 
 
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
-    """Read the file of MCP's reference memory server; return rows, and an error for each bad line.
+    """Read the file of MCP's reference memory server; return its rows, and errors for bad lines.
 
-    Each observation becomes a row, whose user is the observation's entity. A relation becomes a
-    link from the first observation of one entity to the first observation of the other entity.
+    The file describes entities, observations about them, and relations between them. Each
+    observation becomes a row, whose user is the entity. A relation of two entities becomes a link
+    from the first observation of one entity to the first observation of the other.
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -314,10 +317,11 @@ def _is_entity(line: Mapping[str, Any]) -> bool:
 def _links(
     observed: Mapping[str, Sequence[str]], relations: Iterable[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the links that `relations` describe, by the entity from which they start.
+    """Turn relations between entities into links; return the links of each entity, by its name.
 
-    `observed` has the observations of each entity. A link leads to the first observation of another
-    entity. Relations of unknown entities, and of an entity with itself, are left out.
+    `observed` has the observations of each entity. A link leads from the entity to the first
+    observation of another entity. Relations with an unknown entity, and relations of an entity with
+    itself, are left out.
     """
     links: dict[str, list[dict[str, Any]]] = {}
     for relation in relations:
@@ -333,5 +337,5 @@ def _links(
 
 
 def _name(entity: str, text: str) -> str:
-    """Return the row id of an observation, which depends only on its entity and its text."""
+    """Return the id of an observation's row; it depends only on the entity and the text."""
     return f"{entity}/{hashlib.sha256(normalise(text).encode()).hexdigest()[:12]}"

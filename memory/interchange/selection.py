@@ -32,7 +32,7 @@ _FILE_KEYS = frozenset(
     "modified_at encoding lines path file_path filename file_name mime_type media_type size_bytes "
     "prompt template system_prompt variables input_variables".split()
 )
-"""Keys in an item's value that show that the item is not a memory, but, say, a file or a prompt."""
+"""Keys of an item's value that show that the item is, say, a file or a prompt, not a memory."""
 _GENERATED = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{8,}|[0-9A-Z]{26}"
     r"|[a-z]{0,8}[-_:]?\d+",
@@ -49,7 +49,7 @@ _LONGEST = 1_000
 
 
 def vector_folder(path: Path) -> Path:
-    """Return the folder of mem0's Chroma or Qdrant store: `path`, or the only store inside it.
+    """Return the folder of mem0's Chroma or Qdrant store: `path` itself, or the only store in it.
 
     Raises: InputError if there is no such store, or more than one.
     """
@@ -133,11 +133,12 @@ class NamespaceChoice:
 def choose_namespaces(
     rows: Sequence[ForeignRow], source: str, reading: Reading, wanted: Sequence[str]
 ) -> NamespaceChoice:
-    """Choose the `wanted` namespaces and all namespaces inside them.
+    """Choose which LangGraph namespaces to import.
 
-    `wanted` are names such as `users.mia`, in which `*` stands for any one label. If `wanted` is
-    empty, the namespaces that seem to hold memories are chosen. `rows` are all rows of the store,
-    and `reading` says which key holds their text. `source` names the store in errors.
+    `wanted` has names such as `users.mia`, in which `*` stands for any one label. Namespaces inside
+    a wanted namespace are chosen too. If `wanted` is empty, the namespaces that seem to hold
+    memories are chosen. `rows`: all rows of the store. `source`: the store's name in errors.
+    `reading`: says which key holds a row's text.
 
     Raises: InputError if a wanted namespace does not exist.
     """
@@ -172,7 +173,7 @@ def _refuse_unknown(wanted: Sequence[str], there: Iterable[str], source: str) ->
 
 
 def _is_inside(namespace: str, prefix: str) -> bool:
-    """Return whether `namespace` is `prefix` or inside it; `*` in `prefix` fits any one label."""
+    """Return whether `namespace` is `prefix` or inside it; `*` in the prefix fits any one label."""
     labels, wanted = namespace.split("."), prefix.split(".")
     pairs = zip(wanted, labels, strict=False)
     return len(wanted) <= len(labels) and all(one in ("*", label) for one, label in pairs)
@@ -181,9 +182,9 @@ def _is_inside(namespace: str, prefix: str) -> bool:
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
     """Return whether the items of one namespace are memories.
 
-    They are if no item looks like a file or a prompt, and the namespace, the keys or the values
-    show that they are memories. In doubt, the answer is False, since rows of a chosen namespace may
-    be deleted later.
+    They are memories if no item looks like a file or a prompt, and if the namespace, the keys or
+    the values show that they are memories. Return False in case of doubt, because rows of a chosen
+    namespace may be deleted later.
     """
     words = _words(namespace_of(items[0]))
     if _OTHER_WORDS & words or any(_is_something_else(row, reading) for row in items):

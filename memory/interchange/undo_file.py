@@ -24,7 +24,7 @@ from memory.runtime import replacing
 
 _OWN = 0o600
 _READ, _WRITTEN = "read_from:", "written_back:"
-"""Prefixes of the keys under which the ledger keeps notes; a collection's id follows each."""
+"""Prefixes of the keys under which the ledger keeps notes; the collection's id follows them."""
 
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
 """The program to whose store a collection belongs."""
@@ -75,7 +75,7 @@ class Stored:
     """Other values kept with the row, which the store may change by itself, such as its expiry."""
 
     def saying(self, document: str | None, metadata: dict[str, Any]) -> Stored:
-        """Return a copy of the row with this document and this metadata, otherwise the same."""
+        """Return a copy of the row with this document and metadata; all else stays the same."""
         return replace(self, document=document, metadata=metadata)
 
     def says_the_same(self, other: Stored) -> bool:
@@ -92,7 +92,10 @@ class ChangedRow:
 
     @property
     def line(self) -> str:
-        """The two states of the row as a line of the undo file, in JSON, without new vectors."""
+        """The row before and after the write-back, as a line of JSON for the undo file.
+
+        Vectors after the write-back are left out.
+        """
         after = None if self.after is None else replace(self.after, vectors={})
         return _ROW.dump_json(ChangedRow(self.before, after), exclude_defaults=True).decode()
 
@@ -103,11 +106,13 @@ _ROW = TypeAdapter(ChangedRow)
 class UndoHeader(Frozen):
     """The first line of an undo file: which collection was changed, and when.
 
-    `kind` and `place` say in which store the collection is; `collection` is its name, and
+    `kind` and `place` say in which store the collection is. `collection` is its name, and
     `collection_id` the id by which later runs recognise it. `rows` is the number of lines that
-    follow. `sync_threshold` is a setting of Chroma: the number of writes after which Chroma
-    rewrites its index files. A write-back changes the setting while it runs, and then restores this
-    value; None stands for Chroma's default.
+    follow.
+
+    `sync_threshold` is a setting of Chroma: the number of writes after which Chroma rewrites its
+    index files. A write-back changes this setting while it runs, and then restores the value given
+    here. None stands for Chroma's default.
     """
 
     format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
@@ -133,7 +138,7 @@ class UndoFile:
     rows: list[ChangedRow]
 
     def holds(self, rows: Iterable[ChangedRow]) -> bool:
-        """Return whether the file has all of these changed rows, with the same values."""
+        """Return whether the file contains all of these changed rows, with equal values."""
         known = {row.before.id: json.loads(row.line) for row in self.rows}
         return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
 
@@ -211,7 +216,7 @@ class WriteBackRun:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
-    """Return the write-backs to a collection that the ledger has noted, the latest note last.
+    """Return the write-backs to a collection that are noted in the ledger, the latest note last.
 
     Write-backs whose undo files no longer exist are left out.
     """

@@ -209,7 +209,7 @@ class Review:
         return keys[following % len(keys)] if keys else None
 
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
-        """Return a group in its present state, without the members left out; None if it is gone.
+        """Return a group in its present state; None if it is gone.
 
         `key` is the key of the group's card, and `left_out` has the ids of the members that the
         person left out. If the group has changed, its new card has another key. If the rules cannot
