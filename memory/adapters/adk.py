@@ -62,11 +62,13 @@ class DedupMemoryService(BaseMemoryService):
         agents_dir: str | None = None,  # noqa: ARG002 - ADK's loader passes it
         **settings: Any,
     ) -> None:
-        """`uri`: `memdedup:///folder` sets the data folder; by default, the configured one is used.
+        """Configure the service; a ledger is opened when an app first uses the service.
 
-        `settings` override single settings of the configuration, such as `llm_provider="offline"`.
-        `model` and `embedder` replace the configured ones. `most_found`: the most memories that a
-        search returns. `agents_dir` is passed by ADK's loader and ignored.
+        `uri`: `memdedup:///folder` sets the data folder; without a folder, the configured one is
+        used. `config`: the configuration, or the path of its file. `model` and `embedder` replace
+        the configured ones. `most_found`: the most memories that a search returns. `agents_dir` is
+        passed by ADK's loader and ignored. `settings` override single settings of the
+        configuration, such as `llm_provider="offline"`.
 
         Raises: ConfigError.
         """

@@ -37,10 +37,12 @@ class DedupMemory(Memory):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`user`: the user whom the memories are about.
+        """Configure the memory; the store is opened at the first use.
 
-        `k`: the most memories that a query returns. `settings` override single settings of the
-        configuration, such as `data_dir="..."`. `model` and `embedder` replace the configured ones.
+        `user`: the user whom the memories are about. `k`: the most memories that a query returns.
+        `config`: the configuration, or the path of its file. `model` and `embedder` replace the
+        configured ones. `settings` override single settings of the configuration, such as
+        `data_dir="..."`.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.

@@ -85,11 +85,12 @@ class DedupStore(BaseStore):
         fields: Sequence[str] = ("text",),
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """`namespaces`: the namespaces whose values are deduplicated.
+        """Use `store` for all values, and `deduplicator` for their texts.
 
-        Namespaces inside them are included, and a label `*` stands for any label. `fields`: the
-        keys under which a value may have its text, or paths of keys such as `content.content`; the
-        first field that holds a text is used. `release` is awaited when the store is closed.
+        `namespaces`: the namespaces whose values are deduplicated, with all namespaces inside them;
+        the label `*` stands for any label. `fields`: the keys under which a value may have its
+        text, or paths of keys such as `content.content`; the first field that holds a text is used.
+        `release`: called and awaited when this store is closed; if it is None, nothing is called.
         """
         self._store = store
         self._deduplicator = deduplicator
@@ -268,10 +269,11 @@ class DedupStore(BaseStore):
     def _put_one(
         self, writer: Writer, op: PutOp, before: StoredItem | None, new: list[Memory]
     ) -> str | None:
-        """Store or delete one value; return the id of its memory, or None if it has none.
+        """Store or delete the value of one key, as the operation `op` says.
 
-        `before` is the item that the key had before. If a new memory is needed, it is appended to
-        `new`.
+        Return the id of the value's memory; None if the value has no memory or was deleted.
+        `before` is the item that the key had before; None if it had none. If the value needs a new
+        memory, the memory is appended to `new`.
         """
         if op.value is None:
             writer.items.delete(op.namespace, op.key)

@@ -49,12 +49,13 @@ class DedupMemoryStore(MemoryStore):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """`user`: the user whom the memories are about.
+        """Configure the store; it is opened by `initialize`, or at the first use.
 
-        `run_id` names the run in which messages are numbered; without it, each call of `initialize`
-        starts a new run. `settings` override single settings of the configuration, such as
-        `data_dir="..."`. `model` and `embedder` replace the configured ones. The other parameters
-        are those of Strands' `MemoryStore`.
+        `user`: the user whom the memories are about. `run_id`: the name of the run in which
+        messages are numbered; if it is None, each call of `initialize` starts a new run. `config`:
+        the configuration, or the path of its file. `model` and `embedder` replace the configured
+        ones. `settings` override single settings of the configuration, such as `data_dir="..."`.
+        The other parameters are those of Strands' `MemoryStore`.
 
         Raises: ConfigError, InputError if the configuration lets memories of different users be
         merged.

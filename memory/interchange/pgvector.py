@@ -124,7 +124,7 @@ class _Table:
 
     @property
     def plain(self) -> list[str]:
-        """The names of the columns that are not derived from the row's text, without the key."""
+        """The names of the columns, without the key, that are not derived from the row's text."""
         return [name for name in self.types if self.kinds[name] not in _OF_THE_TEXT]
 
     @property

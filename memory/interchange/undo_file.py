@@ -36,9 +36,10 @@ Dense vectors are float32 arrays (dim,); sparse and multiple vectors are JSON va
 
 
 def _exact(vectors: Vectors) -> dict[str, Any]:
-    """Return the vectors as JSON values, by name.
+    """Return the vectors of a row as JSON values, by the vector's name.
 
-    Dense vectors become lists of the shortest decimals that read back as the same float32 numbers.
+    A dense vector becomes a list of decimals. They are the shortest decimals that read back as the
+    same float32 numbers.
     """
     return {
         name: [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]

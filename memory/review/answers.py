@@ -160,7 +160,7 @@ class Answers:
 
 
 def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
-    """Return the snapshot restricted to the memories with these ids."""
+    """Return a copy of the snapshot that has only the memories with the ids `ids`."""
     return replace(snapshot, rows=tuple(row for row in snapshot.rows if row.memory.id in ids))
 
 
@@ -359,7 +359,7 @@ class Proposals:
     """
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
-        """`judges` maps names to judges; the first one is free and needs no model.
+        """`judges` has the judges by name; the first judge needs no model, so it costs nothing.
 
         `budget_s`: the most seconds to wait for one proposal.
         """

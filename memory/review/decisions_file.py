@@ -79,7 +79,10 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """The same answer, but `keep_all` if fewer than two members are left to merge."""
+        """The same answer, but as `keep_all` if fewer than two members are left to merge.
+
+        The other members are those that the person left out.
+        """
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if joins and self.left_out and len(rest) < 2:
