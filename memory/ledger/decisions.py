@@ -49,7 +49,7 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(t.decisions.c.action != Action.ADD.value))
 
     def pending(self) -> list[DecisionRecord]:
-        """Return the decisions made without a model's answer; a later batch asks the model."""
+        """Return the decisions that were made without a model's answer and wait for a model."""
         return self._found(sa.select(t.decisions).where(t.decisions.c.pending))
 
     def of_run(self, run: str) -> list[DecisionRecord]:
@@ -70,10 +70,10 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions on pairs that `record` called distinct.
+        """Return the numbers of later decisions of a person about pairs that `record` keeps apart.
 
-        A pair of texts is distinct if they state different things. Decisions that were undone are
-        left out.
+        These are pairs of texts that state different things, according to `record`. Decisions
+        that were undone are left out.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -119,7 +119,7 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(kept))
 
     def left_for_later(self, members: Sequence[Memory]) -> bool:
-        """Whether a person has postponed the question about exactly these memories."""
+        """Return whether a person has postponed the question about exactly these memories."""
         names = {member.id for member in members}
         put_off = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
         about = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
@@ -150,7 +150,7 @@ class Decisions(TableGroup):
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
     def first_states(self) -> dict[str, Memory]:
-        """Return, by id, each memory as it was before the first decision about it."""
+        """Return, by id, each memory in its state before the first decision about it."""
         found: dict[str, Memory] = {}
         c = t.decisions.c
         for seq, before in self._connection.execute(sa.select(c.seq, c.before).order_by(c.seq)):
@@ -230,9 +230,9 @@ class DecisionsWriter(Decisions):
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Erase what decisions recorded about forgotten memories, except their ids.
 
-        `ids`: the forgotten memories. If a decision put their words into another memory and was
-        undone later, what was recorded about that memory before the undoing is erased too. Return
-        the decisions concerned, as they were before the erasure.
+        `ids`: the forgotten memories. A decision may have put their words into another memory and
+        been undone later. What was recorded about that other memory before the undoing is then
+        erased too. Return the decisions concerned, as they were before the erasure.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -252,11 +252,11 @@ class DecisionsWriter(Decisions):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return the later decisions that may quote the texts that an undone decision made.
+        """Return the later decisions that may quote texts which an undone decision had created.
 
-        They mention its survivors (the memories that stayed or were made) and were made before it
-        was undone. The result has pairs of a decision and the survivors' ids. It is empty if
-        `record` was not undone.
+        These decisions mention a survivor of `record` (a memory that stayed or was made), and were
+        made before `record` was undone. The result holds pairs of a decision and the survivors'
+        ids. It is empty if `record` was not undone.
         """
         if not record.undone or not record.survivors:
             return []
@@ -270,8 +270,8 @@ class DecisionsWriter(Decisions):
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Erase reasons from the verdicts that undoing a person's decision would restore.
 
-        A verdict loses its reason if that is one of `reasons`, and if the key of one of the two
-        texts is one of `keys`.
+        A verdict on two texts loses its reason under two conditions: the reason is one of
+        `reasons`, and the key of at least one of the texts is one of `keys`.
         """
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
@@ -340,7 +340,7 @@ def _record(row: Any) -> DecisionRecord:
 
 
 def _check_image(image: Mapping[str, Any]) -> None:
-    """Check that `image`, the saved state that undo restores, has the expected form.
+    """Check that `image`, the parsed JSON of a state that undo restores, has the expected form.
 
     Raises: KeyError, TypeError, AttributeError if it is damaged.
     """
@@ -362,8 +362,8 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a decision mentions one of these memories in any role.
 
-    The decision is about the memory, made it, compared another memory with it, or concerns a memory
-    that was linked to it.
+    A decision mentions a memory if it is about the memory, made it, compared another memory with
+    it, or concerns a memory that was linked to it.
     """
     query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
     return t.decisions.c.seq.in_(query)
@@ -372,8 +372,8 @@ def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a decision is about a memory or has it as a result.
 
-    It must hold for one of the memories `ids`, which may also be the name of a parameter that
-    receives them.
+    `ids`: the ids of memories, of which any may meet the condition; or the name of the statement's
+    parameter that receives these ids.
     """
     query = sa.select(t.mentions.c.decision).where(
         among(t.mentions.c.memory_id, ids), t.mentions.c.involved
@@ -392,7 +392,7 @@ _SCRUBBED = sa.and_(
     sa.not_(t.decisions.c.pending),
     t.decisions.c.before == NOTHING_BEFORE,
 )
-"""SQL condition that a decision keeps only ids of memories, so that nothing is left to erase."""
+"""SQL condition that a decision's content is erased, so that it has only ids of memories left."""
 _SCRUB = (
     t.decisions.update()
     .where(t.decisions.c.seq == sa.bindparam("number"))

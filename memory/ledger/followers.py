@@ -37,8 +37,8 @@ _SCOPES = sa.select(
 def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool) -> Prepared:
     """Return a query for live rows of `memories`, in order of arrival.
 
-    `given`: columns that must equal the query's parameter of the same name. `missing`: columns that
-    must be NULL. Without `with_metadata`, the query returns empty metadata.
+    `given`: columns whose value must equal the query's parameter of the same name. `missing`:
+    columns whose value must be NULL. Without `with_metadata`, the query returns empty metadata.
     """
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'")
@@ -96,7 +96,10 @@ class Followers(TableGroup):
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return, by id, the values that decide each live memory's scope; others are left out."""
+        """Return, by memory id, the values that decide the scope of each live memory in `ids`.
+
+        Ids of other memories, and unknown ids, are left out.
+        """
         found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
@@ -105,7 +108,10 @@ class Followers(TableGroup):
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
-        """Return how far an index's collection has followed the ledger; None if it never did."""
+        """Return how far an index's collection has followed the ledger.
+
+        Return None if the collection has never followed this ledger.
+        """
         state = t.index_state.c
         query = sa.select(state.watermark, state.stale).where(state.collection == collection)
         found = self._connection.execute(query).first()
@@ -145,7 +151,10 @@ class FollowersWriter(Followers):
         self._connection.execute(t.index_state.update().values(stale=True))
 
     def start_all_again(self) -> None:
-        """Make every index read all memories once more, because all vectors were replaced."""
+        """Record that every index must read all memories from the beginning.
+
+        Call this after all vectors were replaced.
+        """
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
     def drop_others(self, location: str, collection: str) -> None:

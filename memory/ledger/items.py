@@ -70,9 +70,10 @@ class Items(TableGroup):
         return list(self._found(among(t.items.c.memory_id, ids)))
 
     def unplaced(self) -> list[StoredItem]:
-        """Return the items whose memory was never stored, because the process ended before that.
+        """Return the items whose text should be stored as a memory but is not.
 
-        An item is stored first, and then its text as a memory.
+        An item is stored first, and its text as a memory after that. Such an item is left over if
+        the process ended between the two steps.
         """
         arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
         return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))

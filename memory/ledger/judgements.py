@@ -115,10 +115,10 @@ class DistinctPairsWriter(DistinctPairs):
         return statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
-        """Set the verdict on each of these pairs to the given one.
+        """Set the verdict on each of these pairs of texts to the verdict in its `KnownPair`.
 
-        If its `by` is None, the pair gets no verdict. If a pair occurs several times, its first
-        verdict counts.
+        If the `by` of a `KnownPair` is None, the pair's verdict is deleted. If a pair occurs
+        several times, its first `KnownPair` counts.
         """
         for one in reversed(verdicts):
             values = dict(zip(_PAIR, one.pair, strict=True))
@@ -150,7 +150,9 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
 
 
 def _holds(scope: Scope, where: str, judge: str) -> bool:
-    """Whether a verdict that `judge` gave in the scope with the key `where` counts in `scope`.
+    """Return whether a verdict of `judge` counts in `scope`.
+
+    `where`: the key of the scope in which the verdict was given.
 
     A verdict counts in its own scope. A person's verdict also counts in a scope that consists of
     other fields, if the fields that both scopes have agree.

@@ -29,7 +29,10 @@ class Links(TableGroup):
     """Read access to links, by the ids of the memories at their ends."""
 
     def of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
-        """Return, by id, the links between each of these live memories and other live memories."""
+        """Return, by memory id, the links of each of these live memories.
+
+        Only links to other live memories are returned.
+        """
         ends: dict[str, list[MemoryLink]] = {}
         wanted = set(ids)
         for link in sorted(_LIVE.rows(self._connection, ids=ids)) if ids else ():
@@ -141,10 +144,10 @@ def inherited(
 ) -> list[tuple[str, MemoryLink]]:
     """Return the new links that successors inherit when memories are retired one after the other.
 
-    `links`: rows of all links of the memories and their successors. `successions`: pairs (memory
-    id, successor's id), in this order. `states`: the state of each of these memories by id, which
-    this function updates. The results are pairs of a memory's id and the link that it carries; no
-    new link replaces an existing one.
+    `links`: rows of all links of the retired memories and of their successors. `successions`: pairs
+    (retired memory's id, successor's id), in the order of retirement. `states`: the state of each
+    of these memories by id; this function updates it. Return pairs of a memory's id and the link
+    that it carries. No new link replaces an existing link.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:
@@ -166,9 +169,10 @@ def inherited(
 
 
 def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
-    """Enter the link `end`, which the memory `source` carries, into `ends` for both memories.
+    """Enter a link into `ends` for both memories that it connects.
 
-    `ends` maps a memory's id, and then the id of the other memory, to the link between them.
+    `source`: the id of the memory that carries the link `end`. `ends` maps a memory's id, and then
+    the id of the other memory, to the link between them.
     """
     back = {"target_id": source, "link_type": INVERSE_LINK[end.link_type]}
     ends.setdefault(source, {})[end.target_id] = end
@@ -176,9 +180,10 @@ def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) 
 
 
 def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
-    """Map each id to the id of its memory's live successor, or to itself if there is none.
+    """Map each id in `ids` to the id of the live memory that has replaced this memory.
 
-    A live memory and an unknown id also map to themselves. Ids of forgotten memories are left out.
+    A live memory, an unknown id, and a memory without a live successor map to themselves. Ids of
+    forgotten memories are left out.
     """
     found = {}
     for name in ids:

@@ -126,8 +126,9 @@ class Memories(TableGroup):
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
 
-        Return a pair for each memory, in order: the row of the stored memory that is the same, or
-        None; and whether its id is in use. A stored memory counts as the same in three cases:
+        Return a pair for each memory, in order: the row of the same memory if it is stored, else
+        None; and whether the id of the given memory is in use. A stored memory is the same if one
+        of these is true:
 
         - It has the same id, user and privacy, and it has or once had the same text.
         - It has the same id, and it was forgotten.
@@ -153,13 +154,16 @@ class Memories(TableGroup):
         return found
 
     def has_arrived(self, memory: Memory) -> bool:
-        """Whether the memory's id is taken, or the same memory is stored under another id."""
+        """Return whether the memory's id is in use, or it is stored under another id."""
         same = t.memories.c.identity_hash == t.identity_hash(memory)
         query = sa.select(t.memories.c.seq).where(sa.or_(t.memories.c.id == memory.id, same))
         return self._connection.scalar(query.limit(1)) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
-        """Whether `row` has the user and privacy of `memory`, and has or once had its text."""
+        """Return whether `row` has the user and privacy of `memory`, and once had its text.
+
+        The text may still be the present text of `row`.
+        """
         known = row.memory
         if (known.user, known.is_private) != (memory.user, memory.is_private):
             return False
@@ -194,10 +198,10 @@ class Memories(TableGroup):
         return {name: end for name, end in ends.items() if end is not None and states[end].live}
 
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
-        """Map each id to the id of its memory's live successor, or to itself if there is none.
+        """Map each id to the id of the live memory that has replaced this memory.
 
-        A live memory and an unknown id also map to themselves. Ids of forgotten memories are left
-        out.
+        A live memory, an unknown id, and a memory without a live successor map to themselves. Ids
+        of forgotten memories are left out.
         """
         wanted = list(dict.fromkeys(ids))
         return lived_for(wanted, self._states(wanted))
@@ -374,10 +378,10 @@ class MemoriesWriter(Memories):
 
 
 def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
-    """Yield consecutive slices of `new`, each of which can be stored in one step.
+    """Split new memories into consecutive slices, each of which can be stored in one step.
 
-    In a slice, no two memories have the same id, or would be recognised as the same memory.
-    Together the slices cover all of `new`.
+    Within a slice, no two memories have the same id, and no two would be recognised as the same
+    memory. Together the slices cover all of `new`.
     """
     start, seen = 0, set[str]()
     for position, memory in enumerate(new if len(new) > 1 else ()):
@@ -391,10 +395,10 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 
 
 def _identities(memory: Memory) -> tuple[str, str]:
-    """Return two identity hashes: the memory's own, and that of its copy under another id.
+    """Return two identity hashes: the memory's own, and the hash of its copy under a new id.
 
-    A memory is stored under another id if its own is taken. The copy then has the memory's id as
-    its external id, unless the memory has an external id already.
+    A memory is stored under a new id if another memory has its id already. The copy then has the
+    original id as its external id, unless it has an external id already.
     """
     own = t.identity_hash(memory)
     return own, own if memory.external_id else t.identity_hash(memory, memory.id)

@@ -56,11 +56,11 @@ def make_schema(connection: Connection) -> None:
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
-    """Copy the ledger with `keep_copy`, then apply all missing steps. Return the copy's path.
+    """Upgrade the ledger to the current schema, after copying it. Return the copy's path.
 
-    `keep_copy` receives the version to which the first step leads, and returns the copy's path. No
-    process can write between the copy and the first step. If no step is missing, nothing is copied,
-    and the result is None.
+    `keep_copy` makes the copy: it is called with the version to which the first step leads, and
+    returns the path of the copy. No process can write between the copy and the first step. If the
+    schema is current, `keep_copy` is not called, and the result is None.
 
     Raises: LedgerError; the ledger is then unchanged, or as a completed step left it.
     """
@@ -82,11 +82,11 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
 
 
 def copy_before(version: str, database: Database, folder: Path) -> Path:
-    """Copy a ledger before its upgrade to `version`, and return the new file.
+    """Copy a ledger before its upgrade to `version`, and return the path of the copy.
 
-    The name for version 2 is `ledger.db.before-2-1`, or has the next free number at its end. The
-    copy of a SQLite ledger lies next to it, that of a PostgreSQL ledger in `folder`. If copying
-    fails, no file is left.
+    For version 2, the copy is named `ledger.db.before-2-1`; if that exists, the last number is
+    raised. The copy of a SQLite ledger lies next to it. The copy of a PostgreSQL ledger lies in
+    `folder`. If copying fails, no file is left.
 
     Raises: LedgerError.
     """
@@ -111,9 +111,9 @@ def copy_as_it_is(database: Database, file: Path) -> None:
 
 
 def note_copy(connection: Connection, copy: Path) -> None:
-    """Record the path of a copy in the ledger, since copies keep memories that are forgotten later.
+    """Record the path of a copy of the ledger in the ledger itself, so that users can find it.
 
-    A user can then find and delete them.
+    A copy still contains memories that are forgotten later, so a user may want to delete it.
     """
     files = json.dumps([*noted_copies(connection), str(copy)])
     connection.execute(t.meta.delete().where(_NOTE))

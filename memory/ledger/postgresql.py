@@ -21,7 +21,8 @@ _WRITER_LOCK = 0x6D656D6F7279
 def _keep_indexes_partial() -> None:
     """Copy the conditions of the tables' partial indexes from SQLite's options to PostgreSQL's.
 
-    Setting `postgresql_where` in `tables` would load PostgreSQL's dialect for SQLite ledgers too.
+    The conditions are not set in `tables`, because `postgresql_where` would load PostgreSQL's
+    dialect for SQLite ledgers too.
     """
     for table in t.schema.sorted_tables:
         for index in table.indexes:

@@ -33,7 +33,7 @@ class KnownPair(NamedTuple):
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Whether the verdict's reason is one of `reasons`, and a text's key one of `keys`."""
+        """Return whether the reason is one of `reasons`, and the key of a text one of `keys`."""
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 

@@ -39,11 +39,11 @@ _ATTEMPTS = sa.Table(
 
 
 def make_keys_anew(connection: Connection) -> None:
-    """Compute every text key by a new rule, by which signs, codes and capitals make texts differ.
+    """Compute every text key by a new rule, which distinguishes signs, codes and capitals.
 
     Texts that shared an old key may get different new keys; each new key gets a copy of the vector.
-    If the two texts of a pair that was judged distinct have several new keys, only a person's
-    verdict is kept, for all new pairs. Models read texts with changed keys once more. If a memory
+    A pair of texts that was judged distinct may become several pairs; then only a person's verdict
+    is kept, for all of them. Models will read texts with changed keys once more. If a memory
     replaced another with the same old key, and their new keys differ, the decision becomes pending.
     """
     keys = _Rekeyed(connection)
@@ -92,9 +92,9 @@ class _Rekeyed:
             last = page[-1].seq
 
     def _find_unchanged(self) -> None:
-        """Add memories that keep their old key to `changed`, if others with this key get a new one.
+        """Complete `changed` with the memories that keep a key which other memories have lost.
 
-        The old key is then entered as one of its own new keys.
+        Such a key is entered as one of its own new keys.
         """
         for old, instead in self.changed.items():
             query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
@@ -174,7 +174,7 @@ class _Rekeyed:
                 self._change(row.seq, before=json.dumps(before))
 
     def reopen(self) -> None:
-        """Mark a replacement as pending if its two texts shared a key before and no longer do.
+        """Mark replacements as pending if their two texts no longer have the same key.
 
         Replacements that a person made stay as they are.
         """
@@ -188,7 +188,7 @@ class _Rekeyed:
                 self._change(row.seq, pending=True)
 
     def _differ_now(self, a: str, b: str) -> bool:
-        """Whether two memories had the same key before this step, and have different keys now."""
+        """Return whether two memories had the same text key before this step, but not now."""
         return self._was.get(a, "") == self._was.get(b) and self._is[a] != self._is[b]
 
     def _change(self, seq: int, **values: object) -> None:

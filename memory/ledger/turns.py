@@ -205,7 +205,7 @@ class Leases(TableGroup):
     """
 
     def is_held(self, conversation: str, seconds: float) -> bool:
-        """Whether a process holds the lease of a conversation.
+        """Return whether a process holds the lease of a conversation.
 
         `seconds`: how long a lease lasts. If a lease seems to last longer than that, it was taken
         before the database's clock was set back, and counts as not held.

@@ -56,9 +56,10 @@ class Turn(Frozen):
 
 
 def as_numbers(value: object) -> object:
-    """Turn None into an empty tuple, an integer into a tuple of one, and a list into a tuple.
+    """Return the positions that a model gave as a tuple of integers.
 
-    Any other value is returned unchanged, for pydantic to check.
+    None gives an empty tuple, and an integer a tuple of one. A list becomes a tuple. Any other
+    value is returned unchanged, for pydantic to check.
     """
     if value is None:
         return ()
@@ -150,11 +151,11 @@ class Reply(Frozen):
 
 @dataclass(frozen=True)
 class ExtractionResult:
-    """The result of extracting memories from turns.
+    """The result of extracting memories from turns of conversations.
 
-    `extracted` counts the turns read. `pending` counts what still waits for the model in the
-    ledger: turns, and questions about memories from these turns. `known` counts turns that the
-    caller gave and that had been stored before.
+    `extracted` is the number of turns that were read. `pending` is the number of turns, and of
+    questions about memories made from these turns, that still wait for the model. `known` is the
+    number of the caller's turns that had been stored before.
     """
 
     outcomes: tuple[Outcome, ...] = ()

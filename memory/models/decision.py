@@ -118,10 +118,11 @@ class Decision:
     """A complete decision about some memories, ready to be applied.
 
     `members` are the memories that the decision is about, oldest first, as they were when it was
-    made. A member stays as it is if no survivor replaces it; if it is new, it is stored as it is.
-    `distinct` holds pairs of ids, of members or survivors, whose texts were judged to be distinct.
-    `pending` says that the question about the members stays open. `model` is the name of the model
-    that was asked, PERSON if a person decided, or None.
+    made. A survivor is a memory that is live afterwards and may replace members. A member that no
+    survivor replaces stays as it is, or is stored as it is if it is new. `distinct` holds pairs of
+    ids, of members or survivors, whose texts were judged to state different things. If `pending` is
+    true, a later batch asks a model about the members. `model` is the name of the model that was
+    asked, PERSON if a person decided, or None.
     """
 
     action: Action
@@ -173,9 +174,10 @@ class Question:
     Each group in the answer to a page is accepted or refused separately.
     """
     copies: frozenset[tuple[int, int]] | None = None
-    """Pairs of members that are near-copies by cosine, as positions (lower, higher).
+    """Which pairs of members are near-copies by cosine, as positions (lower, higher).
 
-    None means that either all pairs of members are near-copies or none, as `are_copies` says.
+    None means that no pairs are given: if `are_copies` is true, all pairs are near-copies,
+    otherwise none is.
     """
 
     @property
@@ -204,9 +206,10 @@ class MergeGroup(Frozen):
 
 
 class Verdict(Frozen):
-    """A language model's answer to a question.
+    """A language model's answer to a question: which of the question's memories to merge.
 
-    Members that are in none of the `parts` stay as they are.
+    Each of the `parts` is a group of memories that one text replaces. Memories that are in no part
+    stay as they are.
     """
 
     parts: tuple[MergeGroup, ...] = ()
@@ -227,7 +230,7 @@ class ProposedMerge:
 
 
 class MergeReading(Frozen):
-    """A language model's comparison of a proposed text with the memories that it would replace."""
+    """The result of comparing a merged text with the memories that it would replace."""
 
     lost: tuple[Cleaned, ...] = ()
     """Statements of the memories that the merged text leaves out."""
@@ -240,9 +243,10 @@ class MergeReading(Frozen):
 
 
 class Rereading(Frozen):
-    """A language model's second reading of proposed merges, one item for each merge, in order.
+    """A language model's check of several proposed merges.
 
-    None as an item means that the merge is refused.
+    `readings` has one item for each merge, in the order in which the merges were sent. None as an
+    item means that the merge is refused.
     """
 
     readings: tuple[MergeReading | None, ...] = ()
@@ -268,7 +272,11 @@ class Outcome:
 
 
 class MemberReport(Frozen):
-    """A memory of a group, and its `fate`: "keep", "retire" or "judge" (a model must decide)."""
+    """A memory of a group, and what a run does with it, its `fate`.
+
+    The fate "keep" means that the memory stays live, "retire" that another memory replaces it, and
+    "judge" that a model must decide.
+    """
 
     id: str
     content: str
@@ -277,9 +285,10 @@ class MemberReport(Frozen):
 
 
 class GroupReport(Frozen):
-    """A group of similar memories, oldest first, and what a run does with them.
+    """A group of similar memories, and what a run over the whole store does with them.
 
-    `similarities` holds (position, position, similarity) for pairs of `members`.
+    `members` are ordered oldest first. `similarities` holds triples (position of a member, position
+    of another member, their similarity).
     """
 
     user: str | None
@@ -293,7 +302,10 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """The number of pairs of memories whose similarity is at least `low` but below `high`."""
+    """The number of pairs of memories whose similarity is slightly below a run's lower threshold.
+
+    These are similarities from `low` up to, but not including, `high`.
+    """
 
     low: float
     high: float
@@ -302,7 +314,7 @@ class JustBelow(Frozen):
 
 
 class SimilarityHistogram(Frozen):
-    """A histogram of the similarities of all pairs of memories that share a scope."""
+    """The distribution of similarities over all pairs of memories in the same scope."""
 
     counts: tuple[int, ...]
     """The number of pairs in each of equal steps of similarity from 0 to 1.
@@ -325,9 +337,9 @@ class DeduplicationReport(Frozen):
     memories_after: int
     """The number of live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """For each similarity, the number of pairs in one scope with at least this similarity.
+    """The number of pairs of memories in the same scope that have at least a given similarity.
 
-    They are counted before the run.
+    The key is that similarity. The pairs are counted before the run.
     """
     just_below: JustBelow | None
     """Pairs that a slightly lower threshold would find too; None unless this is a dry run."""
@@ -367,7 +379,10 @@ class DeduplicationReport(Frozen):
     questions: int = 0
     """The number of questions that a dry run would ask, including pages."""
     estimated_model_calls: int
-    """The calls that a dry run's questions would take, with second readings; 0 if free."""
+    """The estimated number of model calls that a real run would make; 0 if the model is free.
+
+    Calls in which the model reads merged texts a second time are included.
+    """
     estimated: Usage = Usage()
     """The estimated cost of a dry run's questions, at 4 characters per token; zeros if free."""
     money: float | None = None

@@ -216,7 +216,8 @@ ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
 def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the values of a memory's metadata in the form in which scopes compare them, by key.
 
-    Strings and None stay as they are, other values become JSON. Keys in SCOPE_FIELDS are left out.
+    Strings and None stay as they are. Other values become JSON. Keys that are also names in
+    SCOPE_FIELDS are left out, since they would be confused with the memory's own fields.
     """
     return {
         name: value

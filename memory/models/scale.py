@@ -12,7 +12,7 @@ from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
-"""Of the pairs of natural memories with this similarity, half are copies or worth merging."""
+"""The similarity at which half of the pairs of natural memories are copies or worth merging."""
 NEAR_COPY = 0.95
 """From this value on, the similarity of two texts equals their cosine for every embedder."""
 _PLACES = 6
@@ -54,12 +54,12 @@ class Scale(Frozen):
         return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
 
     def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
-        """Return the similarities (n,) of pairs of texts from the cosines (n,) of their vectors.
+        """Return the similarities of n pairs of texts from the cosines of their vectors.
 
-        `has_cjk` says, for each pair (n,) or for all pairs, whether at least one of its texts has
-        kana or Han. Cosines are rounded to 6 decimals first, because a cosine of 0.95 can be
-        slightly lower in float32. After this rounding, a similarity below 0.95 is never rounded up
-        to 0.95.
+        `cosines` and the result have shape (n,). `has_cjk` says, for each pair (n,) or for all
+        pairs, whether at least one of its texts has kana or Han. Cosines are rounded to 6 decimals
+        first, because in float32 a cosine of 0.95 can be slightly lower. After this rounding, a similarity
+        below 0.95 is never rounded up to 0.95.
         """
         rounded = np.round(cosines, _PLACES)
         plain = _curve(rounded, self.anchor)

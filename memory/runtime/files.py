@@ -190,9 +190,10 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 
 
 def all_set_aside(path: Path, kind: str) -> list[Path]:
-    """Return the existing files `NAME.KIND-...` next to `path`: those that `set_aside` renamed.
+    """Return the existing files `NAME.KIND-...` next to `path`, to which `set_aside` renamed files.
 
-    Their companion files, such as `NAME.KIND-1-wal`, are included.
+    NAME is the file name of `path`, and KIND is `kind`. Companion files, such as `NAME.KIND-1-wal`,
+    are included.
     """
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
 

@@ -35,7 +35,7 @@ THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
 """Host names of this machine, as written in a URL."""
 MAX_BODY_BYTES = 4_000_000
 _SHUTDOWN_S = 10
-"""Seconds that a stopping server waits for unfinished answers."""
+"""Seconds that a stopping server waits for requests that are still in progress."""
 _BACKLOG = 100
 """The most connections that asyncio accepts in one step.
 
@@ -103,7 +103,9 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def listen(self) -> socket.socket:
-        """Return a socket that listens on this address; `::` listens on IPv4 as well.
+        """Open a socket that listens on this address, and return it.
+
+        The host `::` listens on IPv4 as well.
 
         Raises: InputError.
         """
@@ -131,8 +133,10 @@ class Gate:
         check: Callable[[Request], Awaitable[Response | None]],
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Guard `app`. `check` returns the response that refuses a request, or None to let it pass.
+        """Guard the ASGI application `app`.
 
+        `check` is called with each HTTP request. If it returns a response, that response is sent
+        and `app` is not called; if it returns None, the request is forwarded to `app`.
         `headers` are set on every response, also on refusals.
         """
         self._app = app
@@ -185,7 +189,7 @@ async def serve_until(
 ) -> None:
     """Serve `app`, an ASGI application, on a listening socket until `stop` is set.
 
-    After that, unfinished answers get ten more seconds.
+    Requests that are still in progress then get ten more seconds to finish.
     """
     connections = min(limits.connections, _open_files() // 4)
     settings = uvicorn.Config(
@@ -243,7 +247,11 @@ class _Protocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, limits: Limits, most: int, **uvicorns: Any) -> None:
-        """`most`: the greatest number of open connections; `uvicorns`: uvicorn's own arguments."""
+        """Set the limits for this connection.
+
+        `most` is the greatest number of open connections of the server. `uvicorns` holds the
+        arguments that uvicorn passes to a protocol class.
+        """
         super().__init__(**uvicorns)
         self._seconds = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
         """Seconds that a client may stay in each of h11's states."""
@@ -294,10 +302,10 @@ class _Protocol(H11Protocol):
 
 
 class _OneLineAMinute(logging.Filter):
-    """A log filter that passes at most one line about clients a minute, and all other lines.
+    """A log filter that lets at most one line about clients through in a minute.
 
-    Lines about clients are warnings, and errors of accepting a connection. A line that passes says
-    how many such lines were dropped before it.
+    Lines about clients are warnings, and errors of accepting a connection. All other lines are let
+    through. A line about clients that is let through says how many were dropped before it.
     """
 
     def __init__(self) -> None:

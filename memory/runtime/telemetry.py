@@ -60,10 +60,10 @@ _watching = threading.Lock()
 
 
 def watch(read: Callable[[], Backlog]) -> Watched:
-    """Report a store's backlog in the metrics until `stop` is called on the result.
+    """Include a store's backlog in the metrics until `stop` is called on the returned object.
 
-    `read` returns the current backlog. The caller must keep the result: without a reference to it,
-    reporting ends.
+    `read` is called each time that metrics are collected, and returns the store's current backlog.
+    The caller must keep the returned object: if no reference to it is left, reporting ends.
     """
     watched = Watched(read)
     with _watching:

@@ -52,11 +52,12 @@ class VectorsByUser:
         """The owner of the memories without a user; None until it is looked up."""
 
     def owner(self, scope: Scope) -> Scope:
-        """Return the owner of a scope: the larger scope whose vectors are loaded to search it.
+        """Return the larger scope whose vectors are loaded to search `scope`, its owner.
 
-        The owner is the scope of the user or, if the scope names no user, of everybody. Memories
-        that belong to no user are searched among everybody's vectors if they are at least half of
-        all memories.
+        If `scope` names a user, the owner is the scope of all memories of this user. If `scope` has
+        no field `user`, the owner is the scope of everybody's memories. If the field is None, the
+        owner is the scope of the memories that belong to no user; but if these are at least half
+        of all memories, it is the scope of everybody's memories.
         """
         values = dict(scope.values)
         if "user" not in values:

@@ -13,9 +13,9 @@ from memory.search.pairs import Floats, Pairs, chosen, in_order, joined, scores_
 from memory.search.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
 
 Cosine = float | Floats
-"""A threshold: one cosine for all rows, or one for each row (n,).
+"""A cosine as a threshold: one value for all rows, or one value for each row (n,).
 
-A pair must reach the higher threshold of its two rows.
+A pair of rows must reach the higher of their two thresholds.
 """
 _AT_ONCE = 50_000
 """The number of pairs compared in one call, large enough that numpy does most of the work."""
@@ -124,7 +124,8 @@ class _Level:
     def in_tile(self, row: int, column: int) -> float | Vectors:
         """Return the threshold of each pair of a tile; one number if it is the same for all.
 
-        `row` and `column` are the tile's first row and column.
+        A tile is a square part of the matrix of all pairs. `row` and `column` are its first row and
+        column.
         """
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
@@ -136,7 +137,7 @@ class _Level:
 
 
 class _Best:
-    """For each row, its `k` nearest other rows among the pairs that `take` was called with so far.
+    """For each row, its `k` nearest other rows among the pairs that were passed to `take` so far.
 
     Of equally near rows, the row with the lower `position` counts as nearer.
     """
@@ -148,10 +149,10 @@ class _Best:
         self._others = np.full((len(position), k), -1)
 
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
-        """Update the nearest rows with these pairs, none of which may have been given before.
+        """Add pairs of rows, and update the nearest rows. No pair may be added twice.
 
-        Return the rows whose nearest may have changed and, for each, the cosine of its k-th
-        nearest; -inf if it has fewer than `k`.
+        Return the rows whose nearest rows may have changed. For each of them, also return the
+        cosine of its k-th nearest row, or -inf if it has fewer than `k`.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -177,10 +178,11 @@ class _Best:
 
 
 class _Search:
-    """One pass over all tiles of the matrix of products, which collects pairs.
+    """One pass over the matrix of products of all rows, tile by tile, which collects similar pairs.
 
     `levels` holds the thresholds, each with one value for each row: the lowest cosine, the upper
-    threshold, then the bands. `run` fills `best` with the nearest pairs.
+    threshold, then the bands (thresholds for which pairs are only counted). `run` also fills `best`
+    with the nearest pairs.
     """
 
     def __init__(
@@ -227,17 +229,17 @@ class _Search:
         return upper, counts
 
     def _is_kept(self, band: _Level) -> bool:
-        """Return whether a band's threshold is at least the upper threshold in every row.
+        """Return whether a band (a threshold) is at least the upper threshold in every row.
 
-        All pairs of such a band are kept as upper pairs, so they can be counted at the end.
+        All pairs that reach such a band are kept as upper pairs, so they can be counted at the end.
         """
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise `_floors` for the rows of a diagonal tile, to their k-th best product in this tile.
+        """Raise the floors of a diagonal tile's rows to their k-th best product in this tile.
 
-        `row` is the tile's first row. A row's floor is the lowest product at which a pair of this
-        row must be compared exactly.
+        `row` is the tile's first row. A row's floor, in `_floors`, is the lowest product at which a
+        pair of this row must be compared exactly.
         """
         if not 0 < self.best.k <= self._tile:
             return
@@ -250,17 +252,19 @@ class _Search:
         self._raise(rows, kth[: len(rows)] - self._slack)
 
     def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
-        """Raise `_floors` for these rows, to just below `kth`, their k-th best products so far.
+        """Raise the floors of these rows to just below `kth`, their k-th best products so far.
 
-        A floor never exceeds the upper threshold.
+        A row's floor, in `_floors`, is the lowest product at which a pair of this row must be
+        compared exactly. A floor never exceeds the upper threshold.
         """
         floors = np.minimum(kth - self._slack, self._limits[rows])
         self._floors[rows] = np.maximum(self._floors[rows], floors)
 
     def _strip(self, row: int) -> Ints:
-        """Compare the pairs of a strip of tiles; return the number of pairs counted for each band.
+        """Compare the pairs in a strip of the matrix; return the number of pairs for each band.
 
-        `row` is the strip's first row. Bands for which `_is_kept` is true are counted later.
+        `row` is the strip's first row. A band is a threshold for which pairs are counted. Bands for
+        which `_is_kept` is true are not counted here.
         """
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
@@ -298,7 +302,7 @@ class _Search:
                 self._raise(*self.best.take(chosen(pairs, near)))
 
     def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
-        """Count the pairs of a tile that are in a band; a pair counts by its weight.
+        """Count the pairs of a tile that reach the threshold `band`; a pair counts by its weight.
 
         `products` are the tile's products, and `row` and `column` its first row and column.
         Products close to the threshold are computed in float64.

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _WIDER = 4
 """How many times `k` neighbours are requested first, because some belong to other scopes."""
 _WIDEST = 4_000
-"""The most neighbours that are requested. If these are too few, the index cannot answer."""
+"""The most neighbours that are requested. If too few of them fit, the index cannot answer."""
 _PAGE = 500
 """The number of rows copied at once. A search may have to wait until a page is copied."""
 _PAUSE_S = 0.02
@@ -72,8 +72,8 @@ class Follower:
     ) -> None:
         """Copy every change into the index in pages, with a pause of `pause_s` seconds after each.
 
-        `on_progress` is called with the number of changes copied so far and the number of all
-        changes.
+        `on_progress` is called after each page with the number of changes copied so far, and the
+        number of all changes.
 
         Raises: IndexFault, LedgerError.
         """
@@ -196,7 +196,7 @@ class Follower:
             wanted = min(4 * wanted, _WIDEST)
 
     def _fitting(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Return those of the given ids that are live memories in the scope, in the given order."""
+        """Return those of the `ids` that name live memories in the scope, in the same order."""
         with self._ledger.reading() as reader:
             values = reader.followers.live_values(ids)
         return [name for name in ids if name in values and scope.holds(values[name])]
@@ -229,9 +229,10 @@ class Follower:
             logger.warning("the index is behind (%s)", exc)
 
     def _copy_page(self) -> tuple[int, int]:
-        """Copy one page of changes; return how many changes were copied, and how many are left.
+        """Copy one page of changes from the ledger into the index.
 
-        Both numbers are 0 if another process is copying.
+        Return the number of changes that were copied, and the number of changes that are left. Both
+        are 0 if another process is copying.
         """
         with self._lock, self._only_one() as mine:
             if not mine:

@@ -259,7 +259,10 @@ class LiveVectors:
 
 
 def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
-    """Return the positions of the `k` highest scores, highest first; equal scores by position."""
+    """Return the positions of the `k` highest scores, highest first.
+
+    Of equal scores, the one with the lower position comes first.
+    """
     if 0 < k < len(scores):
         least = np.partition(scores, -k)[-k]
         likely = np.flatnonzero(scores >= least)
@@ -270,7 +273,10 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
 
 
 def bytes_of(rows: int, dim: int) -> int:
-    """Return how many bytes `rows` vectors take, with the upper bounds of a large matrix."""
+    """Return how many bytes `rows` vectors of `dim` dimensions take in RAM.
+
+    For a large matrix, the data for upper bounds of products are included.
+    """
     bounds = dim // _AXES + 1 if rows >= BOUNDED_FROM else 0
     return rows * (dim + bounds) * np.dtype(np.float32).itemsize
 

@@ -43,7 +43,7 @@ def similarities(a: Vectors, b: Vectors) -> Floats:
 
 
 def joined(parts: Iterable[Pairs]) -> Pairs:
-    """Return one `Pairs` with the pairs of all parts, in the order of the parts."""
+    """Return one `Pairs` that contains the pairs of all `parts`, in the order of the parts."""
     columns = list(zip(*parts, strict=True)) or [(), (), ()]
     i, j, scores = columns
     return Pairs(

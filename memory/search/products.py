@@ -34,10 +34,10 @@ The key is the number of dimensions of the right factor: 1 for a vector, 2 for a
 class Blocks(NamedTuple):
     """The sizes of the parts into which a matrix of products is cut.
 
-    `tile` is the side of a square tile, a multiple of `rows` and `columns`; the products of a tile
-    fit into a core's cache. A block has `rows` by `columns` products, so few that BLAS computes
-    them on the calling thread. If BLAS used threads of its own, they and ours would wait for each
-    other.
+    `tile` is the side of a square tile, and a multiple of `rows` and `columns`. The products of a
+    tile fit into a core's cache. A tile is cut into blocks of `rows` by `columns` products. A block
+    is so small that BLAS computes it on the calling thread. If BLAS used threads of its own, they
+    and ours would wait for each other.
     """
 
     rows: int = 48
@@ -75,21 +75,25 @@ class Products:
         self._across = across
 
     def strips(self) -> range:
-        """Return, for each strip of tiles, the number of its first row."""
+        """Return the numbers of the rows at which the strips of the product matrix begin.
+
+        A strip is a horizontal row of tiles.
+        """
         end = self._size if self._across is None else self._across
         return range(0, end, self._blocks.tile)
 
     def columns(self, row: int) -> range:
-        """Return, for each tile of a strip, the number of its first column.
+        """Return the numbers of the columns at which the tiles of a strip begin.
 
-        `row` is the strip's first row. Tiles to the left of the diagonal are left out.
+        `row` is the first row of the strip, a horizontal row of tiles in the product matrix. Tiles
+        to the left of the diagonal are left out, because the matrix is symmetric.
         """
         tile = self._blocks.tile
         first = row if self._across is None else max(row, self._across // tile * tile)
         return range(first, self._size, tile)
 
     def tile(self, row: int, column: int) -> Vectors:
-        """Return the products of the tile whose first row and column are `row` and `column`.
+        """Return the part of the product matrix that begins at `row` and `column`, one square tile.
 
         The shape is (row blocks, column blocks, rows of a block, columns of a block). Products that
         are not above the diagonal, or that `across` excludes, are -inf.
@@ -159,10 +163,11 @@ def by_strips(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> Iterator[T]:
-    """Call `work` with the first row of each strip, in several threads; yield the results in order.
+    """Call `work` for each strip of the product matrix, in threads; yield the results in order.
 
-    `threads` is the number of threads; None means one for each core. `on_share` is called after
-    each strip with the share of the work done, from 0 to 1.
+    `work` is called with the number of the strip's first row. `threads` is the number of threads;
+    None means one for each core. `on_share` is called after each strip with the share of the work
+    done, from 0 to 1; None means that nothing is called.
     """
     strips = products.strips()
     tiles = [len(products.columns(row)) for row in strips]

@@ -35,11 +35,12 @@ class SearchRouter:
         *,
         at_once: bool = False,
     ) -> None:
-        """Hold up to `limit` bytes of vectors in RAM.
+        """Search the ledger's memories, with up to `limit` bytes of vectors in RAM.
 
-        `open_index` is called when a user's vectors exceed this limit; None means that there is no
-        index. With `at_once`, it is called at the first query even if all vectors fit, so that a
-        wrong address of an index server is noticed early.
+        `open_index` is called with the ledger when a user's vectors exceed this limit, and returns
+        an approximate index. If it is None, no index is used. With `at_once`, it is called at the
+        first query even if all vectors fit, so that a wrong address of an index server is noticed
+        early.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)
@@ -145,7 +146,7 @@ class SearchRouter:
             self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-        """Answer queries of an owner whose vectors exceed the limit.
+        """Answer queries for an owner whose vectors exceed the limit of RAM.
 
         `owner` is the scope that is searched. Return, for each query, the ids of memories that may
         be nearest. Queries that the index cannot answer are answered from the ledger.
@@ -186,7 +187,7 @@ class SearchRouter:
             return self._follower
 
     def _give_up(self) -> None:
-        """Close the index, and search without it from now on."""
+        """Close the index, and use no index from now on."""
         with self._lock:
             follower, self._follower, self._open_index = self._follower, None, None
         if follower is not None:

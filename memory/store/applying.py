@@ -33,7 +33,8 @@ from memory.text import has_cjk, text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the newest member of the decision or, if that was retired, its live successor.
+    `memory` is the last of the decision's members. If the decision retired it, `memory` is its live
+    successor.
     """
 
     number: int
@@ -42,7 +43,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Conflict:
-    """The result of a decision that was not applied, because of an earlier write that `why` names.
+    """The result of a decision that was not applied. `why` names the write that prevented it.
 
     The caller must prepare the memories and decide again.
     """
@@ -75,10 +76,10 @@ class WhileUnchanged:
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """The condition that no stored member has changed, and no texts to be merged are distinct.
+    """The condition that no stored member has changed, and that no texts to be merged are distinct.
 
-    Texts are distinct if a judge in `bound_by`, or a person, called them so. `revision` is the
-    ledger's revision at which the members were read.
+    Texts are distinct if a judge in `bound_by`, or a person, found that they state different
+    things. `revision` is the ledger's revision at which the members were read.
     """
 
     bound_by: tuple[Judge, ...] = JUDGES
@@ -88,9 +89,9 @@ class WhileMergeable(WhileUnchanged):
 class WhileUnanswered(WhileMergeable):
     """The condition that the members can still be merged, and no person has answered the question.
 
-    That is: no stored member has changed; no judge in `bound_by`, and no person, has called two
-    texts distinct that would be merged; and no person has already given the answer that the
-    decision gives. `revision` is the ledger's revision at which the members were read.
+    It has three parts. No stored member has changed. No judge in `bound_by`, and no person, has
+    found that two texts to be merged state different things. No person has already given the answer
+    that the decision gives. `revision` is the ledger's revision at which the members were read.
     """
 
 
@@ -98,19 +99,19 @@ class WhileUnanswered(WhileMergeable):
 class WhileNearest(WhileMergeable):
     """The condition that the members can still be merged, and no other similar memory was stored.
 
-    That is: no stored member has changed; no judge in `bound_by`, and no person, has called two
-    texts distinct that would be merged; and no memory was written after `revision` that has the new
-    memory's text or a similarity of at least `min_similarity` to it. Memories that the new one was
-    compared with, `Decision.candidates`, do not count.
+    It has three parts. No stored member has changed. No judge in `bound_by`, and no person, has
+    found that two texts to be merged state different things. No memory was written after `revision`
+    that has the new memory's text or a similarity of at least `min_similarity` to it. Memories that
+    the new one was compared with, `Decision.candidates`, do not count.
     """
 
     min_similarity: float = 1.0
 
 
 Condition = Unconditional | UnlessRepeated | WhileUnchanged
-"""What must still hold when a decision is applied.
+"""The condition under which a decision is applied, checked in the transaction that applies it.
 
-Whatever the condition, a memory that is stored already is not stored a second time.
+Whatever the condition, a new memory that is stored already is not stored a second time.
 """
 
 
@@ -180,11 +181,11 @@ class Applier:
     ) -> list[Applied | Conflict]:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
-        Each decision about a new memory assumes that the decisions before it are applied. So these
-        decisions are tried only up to the first Conflict, and only one of them if anything was
-        written after they were prepared. Decisions about stored memories alone are all tried.
-        Return an Applied or a Conflict for each decision that was tried. These are the first of
-        `decided`, at least one.
+        Decisions about stored memories alone are all tried. Each decision about a new memory
+        assumes that the decisions before it are applied. So decisions about new memories are tried
+        only up to the first Conflict. If anything was written after they were prepared, only one of
+        them is tried. Return an Applied or a Conflict for each decision that was tried. These are
+        the first decisions of `decided`, and at least one.
 
         `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
         is the name of the batch or import that the decisions are recorded under.
@@ -234,9 +235,9 @@ class Applier:
     # --- what must hold ---
 
     def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
-        """Return why the decision must not be applied any more; "" if it may be applied.
+        """Return a message why the decision must no longer be applied; "" if it may be applied.
 
-        `latest` says that nothing was written after the decision was prepared.
+        `latest` is true if nothing was written after the decision was prepared.
         """
         if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
             return "it arrived meanwhile"
@@ -245,9 +246,9 @@ class Applier:
     def _broken_conditions(
         self, writer: Writer, one: Decided, condition: Condition, latest: bool
     ) -> Iterator[str]:
-        """Check each part of a condition; yield why the part no longer holds, or "" if it does.
+        """Yield, for each part of a condition, why the part no longer holds; "" if it holds.
 
-        `latest` says that nothing was written after the decision was prepared.
+        `latest` is true if nothing was written after the decision was prepared.
         """
         if isinstance(condition, UnlessRepeated):
             yield self._repeated(writer, one, 0)
@@ -262,10 +263,10 @@ class Applier:
             yield self._newcomer(writer, one, condition)
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Return which two memories the decision must not join, as a message; "" if there are none.
+        """Return a message that names two members which the decision must not merge; "" if none.
 
-        Memories must not be joined if a judge in `bound_by`, or a person, called their texts
-        distinct.
+        Members must not be merged if a judge in `bound_by`, or a person, found that their texts
+        state different things.
         """
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
@@ -286,7 +287,10 @@ class Applier:
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
-        """Return what a person has already decided about the decision's members; "" if nothing."""
+        """Return a message if a person has already given the decision's answer, or a contrary one.
+
+        Return "" if no person has decided about the decision's members.
+        """
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
         apart = self._kept_apart(writer, decision.members)
@@ -310,10 +314,10 @@ class Applier:
         ]
 
     def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
-        """Return a message that names a similar memory stored meanwhile; "" if there is none.
+        """Return a message that names a similar memory which was stored meanwhile; "" if none.
 
-        "Meanwhile" means after `condition.revision`; "similar" means that the similarity to the new
-        memory is at least `condition.min_similarity`.
+        "Meanwhile" means after the ledger's revision `condition.revision`. "Similar" means that the
+        similarity to the new memory is at least `condition.min_similarity`.
         """
         if one.arrival is None or one.arrival.vector is None:
             return ""
@@ -413,10 +417,10 @@ class Applier:
             writer.distinct.mark_all(some, judge)
 
     def _record_verdicts_of_person(self, writer: Writer, decision: Decision, before: str) -> str:
-        """Record the pairs of texts that a decision calls distinct, if a person made the decision.
+        """Record the distinct pairs of texts of a person's decision; return what undo needs.
 
-        `before` is the state that undo restores, as JSON. Return it, with the earlier verdicts on
-        these pairs added if a person made the decision.
+        `before` is the state that undo restores, as JSON. Return `before` with the earlier verdicts
+        on these pairs added. If no person made the decision, return `before` unchanged.
         """
         if decision.model != PERSON:
             return before
@@ -450,7 +454,7 @@ class Applier:
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Split decisions, in order, into parts in which no decision changes another one's memories.
+    """Split decisions, in order, into parts whose decisions do not change each other's memories.
 
     A decision that only stores a memory changes no other memory, even if the new memory has links.
     """

@@ -12,12 +12,12 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class Insistence(Enum):
-    """When a model is asked again about pairs of texts that it failed to judge, or has judged.
+    """Whether a model is asked again about pairs of texts that it failed to judge, or has judged.
 
-    WHEN_DUE: failed pairs are asked about again after a pause, which grows with each failure, until
-    the model has failed too often. NOW: the same, but without the pause. AGAIN: all pairs are asked
-    about again, even after too many failures or if the model has called the texts distinct; only
-    the verdicts of a person still count.
+    WHEN_DUE: the model is asked again about failed pairs after a pause. The pause grows with each
+    failure, until the model has failed too often. NOW: the same as WHEN_DUE, but without the pause.
+    AGAIN: the model is asked again about all pairs, even if it has failed too often or has called
+    the texts distinct; only the verdicts of a person still count.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -84,8 +84,8 @@ def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) ->
     """Return the pairs of texts that a person called distinct when scopes had other fields.
 
     `fields` are the fields that scopes consist of now. Each pair is returned once for every present
-    scope with a live memory that has one of the two texts. A present scope is left out if it
-    differs from the earlier scope in a field that both have.
+    scope that has a live memory with one of the two texts. But a present scope is left out if it
+    contradicts the earlier scope: they have different values in a field that both have.
     """
     names = {*fields, "is_private"}
     distinct: dict[str, list[tuple[Scope, TextPair]]] = {}

@@ -82,10 +82,10 @@ def _found(
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
-    """Return the kind of judge who called two members distinct in `scope`; None if nobody did.
+    """Return the kind of judge who called two of these members distinct; None if nobody did.
 
-    Verdicts about texts that were merged into the members count too; verdicts of the offline judge
-    do not. If both a person and a model gave such a verdict, return "person".
+    Verdicts about texts that were merged into the members count too. Verdicts of the offline judge
+    do not count. If both a person and a model gave such a verdict, return "person".
     """
     stand_for = [
         {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
@@ -112,10 +112,10 @@ def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Return whether a new memory is similar to every retired memory that a stored one replaced.
+    """Return whether a new memory is similar to every retired memory that a stored memory replaced.
 
-    `memory_id` is the stored memory. Each similarity must be at least `min_similarity`. Return True
-    if the new memory has no vector.
+    `memory_id` is the id of the stored memory. Two memories are similar from `min_similarity` on.
+    If the new memory has no vector, return True.
     """
     if new.vector is None:
         return True

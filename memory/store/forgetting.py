@@ -54,11 +54,11 @@ class Forgotten:
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all retired memories that it replaced; return it, and the retired ones.
 
-    `at` is the time to record. Of these memories, only tombstones with their ids stay. Their texts,
-    metadata, vectors, links and verdicts are erased, and so are stored items with their text and
-    what waiting turns and recorded decisions contain of them. A vector or a verdict stays if
-    another memory has the same text. All search indexes are marked as stale, because an index may
-    have copied an earlier state of the memories.
+    Only their ids stay. Their texts, metadata, vectors, links and verdicts are erased. Stored items
+    with their texts are deleted, and their words are removed from waiting turns and from recorded
+    decisions. A vector or a verdict stays if another memory has the same text. All search indexes
+    are marked as stale, because an index may have copied an earlier state of the memories.
+    `at` is the time to record.
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
     LedgerError.
@@ -80,11 +80,12 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    """Return the ledger's rows to erase, and their memories: the one with this id is the first.
+    """Return the rows to erase together with a memory, and the memories in these rows.
 
-    The others are its origins: the retired memories that it replaced.
+    Of these memories, the first is the one with this id. The others are its origins: the retired
+    memories that it replaced.
 
-    Raises: MemoryNotFound, StillStatedBy.
+    Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
     """
     memory = _living(reader, memory_id)
     rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
@@ -111,10 +112,10 @@ def forget_user(
 ) -> ForgottenUser:
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
-    `index` is cleaned too. `at` is the time to record. Each transaction erases `at_once` memories
-    and the memories that they replaced. If the process crashes between two transactions, call this
-    function again to erase the rest. Return how many of the memories were live, and whether all
-    copies are erased too.
+    Each transaction erases `at_once` memories and the memories that they replaced. If the process
+    crashes between two transactions, call this function again to erase the rest. The search index
+    `index` is cleaned at the end. `at` is the time to record. The result says how many of the
+    memories were live, and whether all copies are erased too.
 
     Raises: LedgerError.
     """
@@ -136,8 +137,8 @@ def forget_user(
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
     """Erase up to `most` memories of a user, and the retired memories that they replaced.
 
-    Return how many of the user's memories were live; None if none was left. `at` is the time to
-    record.
+    Return how many of the erased memories were live. If the user has no memories left, erase the
+    user's turns and episodes instead, and return None. `at` is the time to record.
     """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
@@ -151,7 +152,10 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
 
 
 def _forget_said_by(writer: Writer, user: str) -> None:
-    """Erase a user's turns and episodes; record that index and log must still be scrubbed."""
+    """Erase a user's turns and episodes, inside the writer's transaction.
+
+    Also record that the search index and the database's log may still hold forgotten texts.
+    """
     forget_turns_of(writer, user)
     writer.episodes.forget_user(user)
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
@@ -184,8 +188,8 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     """Erase the reasons that models gave for decisions, because they may quote forgotten memories.
 
-    `scrubbed` are these decisions. Their reasons are also erased from verdicts and from other
-    decisions about the same texts.
+    `scrubbed` are the decisions about forgotten memories, as they were before. Each of their
+    reasons is also erased from verdicts and from other decisions about the same texts.
     """
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}

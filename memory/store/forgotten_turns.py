@@ -19,13 +19,14 @@ _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.I
 
 
 class Moved(Exception):
-    """Raised if a turn or a memory has changed after `Stated` compared them."""
+    """Raised if a turn or a memory has changed after its texts were compared for an erasure."""
 
 
 class Stated:
-    """A cache of comparisons: which texts state which memories.
+    """A cache of comparisons, each of which says whether a text states what a memory states.
 
-    Comparing takes long. So it is done before the erasing transaction, which only looks up results.
+    Comparing takes long. So it is done before the transaction that erases memories; within the
+    transaction, only the cached results are used.
     """
 
     def __init__(self) -> None:
@@ -123,13 +124,17 @@ def forget_turns_of(writer: Writer, user: str) -> None:
 class TurnsToForget:
     """Finds what must be removed from turns that wait for extraction when memories are forgotten.
 
-    `gone` are the forgotten memories. A person's turn loses the sentences and the candidates (facts
-    that a model found) that state a memory of that person; a turn that such a memory was made from
-    is not extracted again. A candidate that would replace a forgotten memory, or a memory that is
-    no longer live, loses its merged text. A turn of the bot is removed if it recalled or quotes a
-    forgotten memory, or if a forgotten memory came from its conversation. Turns of these
-    conversations that were extracted before lose their texts, and extractions under way there start
-    again.
+    `gone` are the forgotten memories. These changes are found:
+
+    - A person's turn loses the sentences that state a forgotten memory of this person. It also
+      loses the candidates (facts that a model found) that state one. A turn that a forgotten memory
+      was made from is not extracted again.
+    - A candidate loses its merged text if it would replace a forgotten memory, or a memory that is
+      no longer live.
+    - A turn of the bot is removed if it recalled or quotes a forgotten memory, or if a forgotten
+      memory came from its conversation.
+    - Conversations that a forgotten memory came from lose the texts of their extracted turns.
+      Extractions under way in them start again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:

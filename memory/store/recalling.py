@@ -39,11 +39,11 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 def best_of_shortlist(
     reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
 ) -> Best:
-    """Return the `k + SPARE` memories that answer a query best, for a user without vectors in RAM.
+    """Return the memories that answer a query best, for a user whose vectors are not in RAM.
 
-    `near` holds ids of memories selected by vector. The other candidates are the memories with the
-    highest scores in `words`. `probe` is the query and its vector. Memories outside of `scope` are
-    left out.
+    The candidates are the memories `near`, given by id, which an index selected by vector, and the
+    memories with the highest scores in `words`. Memories outside of `scope` are left out. `probe`
+    is the query and its vector. At most `k + SPARE` memories are returned.
     """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     found = reader.terms.candidates(near, words.best(wanted))
@@ -65,10 +65,10 @@ def results(
 ) -> list[SearchResult]:
     """Return the `k` live memories of `best` that have the highest scores, best first.
 
-    A score is the sum of two standard scores (in standard deviations from the mean): of the cosine
-    among the scope's memories, and of BM25 among the user's memories. A standard score is 0 if all
-    memories have the same value. Memories with equal scores are ordered by cosine, then with the
-    last stored first. The `similarity` of a result is its plain cosine.
+    A score is the sum of two standard scores: of the cosine among the scope's memories, and of BM25
+    among the user's memories. A standard score is the distance from the mean in standard
+    deviations, or 0 if all memories have the same value. Of equal scores, the higher cosine comes
+    first, then the memory that was stored last. A result's `similarity` is its plain cosine.
     """
     rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)
@@ -81,7 +81,10 @@ def results(
 
 
 def _whose(scope: Scope) -> tuple[str | None, bool]:
-    """Return the user that a scope names, or None, and whether it covers all users' memories."""
+    """Return a scope's user, and whether the scope covers the memories of all users.
+
+    The user is None if the scope names none, or if its memories belong to no user.
+    """
     values = dict(scope.values)
     user = values.get("user")
     return None if user is None else str(user), "user" not in values

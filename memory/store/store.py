@@ -110,7 +110,7 @@ class AlreadyStored:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the ledger holds about the text of one new memory, in its scope and at one revision."""
+    """What the ledger holds, at one revision, about the text of one new memory in its scope."""
 
     scope: Scope
     key: str
@@ -296,10 +296,11 @@ class MemoryStore:
         """Look up what is needed to decide about new memories; return an item for each, in order.
 
         The item is an AlreadyStored if the memory was stored before. Otherwise it is a NewMemory
-        with a free id, the memory's vector, and its `k` most similar live memories in its scope
-        that have at least `min_similarity`. Memories with the same text come first. Memories are
-        left out if a judge whose verdict binds `asker` called their texts distinct from the new
-        one. If the search fails, an Unsearched takes the place of the similar memories.
+        with a free id, the memory's vector, and its nearest stored memories. These are the `k` most
+        similar live memories in its scope that have at least `min_similarity`; memories with the
+        same text come first. Memories are left out if a judge whose verdict binds `asker` called
+        their texts distinct from the new one. If the search fails, an Unsearched takes the place of
+        the nearest memories.
 
         A memory may be given together with its vector, which is then not computed. No two given
         memories may be the same memory; `split_repeats` separates repetitions.
@@ -407,10 +408,11 @@ class MemoryStore:
         """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
 
         Each decision is applied completely, or not at all if its condition fails; that gives a
-        Conflict. Decisions about new memories are tried only up to the first Conflict, and only one
-        of them if anything was written after they were prepared. So the result may be shorter than
-        `decided`, but has at least one item; the caller must decide again about the memories that
-        are left. `run` is the name of the batch or import that the decisions are recorded under.
+        Conflict. Decisions about new memories are tried only up to the first Conflict. If anything
+        was written after they were prepared, only one of them is tried. So the result may be
+        shorter than `decided`, but has at least one item. The caller must decide again about the
+        memories that are left. `run` is the name of the batch or import that the decisions are
+        recorded under.
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
         """
@@ -435,11 +437,13 @@ class MemoryStore:
     ) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
 
-        Nothing is undone if any part of it cannot be undone. The members get back their texts,
-        values and links; memories that the decision created are erased. Unless `afterwards` is
-        `Afterwards.OPEN`, the members are recorded as distinct by a person's verdict, so that no
-        batch makes the same decision again. If the decision itself called members distinct, that
-        verdict is withdrawn. Return the undone decisions, newest first.
+        The members get back their texts, values and links. Memories that the decision created are
+        erased. If any part cannot be undone, nothing is undone. Return the undone decisions, newest
+        first.
+
+        Unless `afterwards` is `Afterwards.OPEN`, the members are recorded as distinct by a person's
+        verdict, so that no batch makes the same decision again. If the decision itself called
+        members distinct, that verdict is withdrawn.
 
         Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
         """
@@ -510,9 +514,9 @@ class MemoryStore:
         return received
 
     def _looks(self, reader: Reader, memories: Sequence[Memory], asker: Asker) -> list[_Look]:
-        """Read what the ledger holds about the text of each memory, in the given order.
+        """Read what the ledger holds about the text of each of these memories, in the given order.
 
-        Texts called distinct by judges whose verdicts bind `asker` are included.
+        This includes the texts that were called distinct by judges whose verdicts bind `asker`.
 
         Raises: EmbedderMismatch.
         """

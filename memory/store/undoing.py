@@ -87,11 +87,11 @@ def undo(
     clock: Callable[[], datetime],
     afterwards: Afterwards,
 ) -> list[DecisionRecord]:
-    """Undo a decision, given by its number, or a run, given by its name; return what was undone.
+    """Undo a decision, given by its number, or a run, given by its name.
 
-    The records of the undone decisions come newest first. `scope_of` returns a memory's scope.
-    `afterwards` says whether the members may be merged or replaced again. Nothing is undone if any
-    part cannot be undone.
+    Return the records of the undone decisions, newest first. `scope_of` returns a memory's scope.
+    `afterwards` says whether the members may be merged or replaced again. If any part cannot be
+    undone, nothing is undone.
 
     Raises: CannotUndo.
     """
@@ -129,13 +129,14 @@ def reopen_pending(
 ) -> list[DecisionRecord]:
     """Undo decisions that were made without a model's answer; return them, to be asked again.
 
-    At most `most` decisions are returned, oldest first. `unasked` returns the pairs of texts that
-    the model must not be asked about; decisions on such pairs are left out. `scope_of` returns a
-    memory's scope. The returned decisions stay pending until `close_pending` is called.
+    At most `most` decisions are returned, oldest first. `unasked` is called with a reader of the
+    ledger, and returns the pairs of texts that the model must not be asked about. Decisions on such
+    pairs are left out. `scope_of` returns a memory's scope. The returned decisions stay pending
+    until `close_pending` is called.
 
     If later decisions build on a decision, or a part of it was forgotten, it is returned without
     being undone. But if the later decisions left fewer than two of its texts live, it is not
-    returned; it stays pending until a person undoes those later decisions.
+    returned. It then stays pending until a person undoes those later decisions.
 
     Raises: LedgerError.
     """
@@ -173,8 +174,8 @@ def _is_undoable(record: DecisionRecord) -> bool:
 def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
     """Return whether later decisions left fewer than two of a decision's texts live.
 
-    `open_numbers` are the decisions that will be undone too. If they contain all these later
-    decisions, return False.
+    `open_numbers` are the numbers of decisions that will be undone too. If they contain all these
+    later decisions, return False.
     """
     if not _is_undoable(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False

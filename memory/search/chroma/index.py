@@ -41,9 +41,9 @@ _RECORD_BYTES = 1_000_000
 
 
 class _ChromaIndex:
-    """A `VectorIndex` in a Chroma collection, as far as it is the same for a folder and a server.
+    """The operations of a `VectorIndex` in a Chroma collection that are the same on every store.
 
-    The collection is opened when it is first needed.
+    Subclasses use a local folder or a server. The collection is opened when it is first needed.
     """
 
     settings: Mapping[str, Any] = {"space": "cosine"}

@@ -203,7 +203,7 @@ def alone_at(
 ) -> Iterator[None]:
     """Lock the folder during the block, so that no other process of memory-dedup opens it.
 
-    The lock file is next to the folder unless `lock` names another file. Wait up to `patience_s`
+    The lock file is `lock` or, if that is None, a file next to the folder. Wait up to `patience_s`
     seconds for the lock.
 
     Raises: IndexFault.
@@ -240,11 +240,12 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 
 
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
-    """Answer calls from stdin on stdout until stdin ends, then close the folder.
+    """Execute calls that arrive on stdin, and write results to stdout, until stdin ends.
 
-    `path` is the folder. `is_ours` says that it is an index of memory-dedup; `lock` is a lock file
-    outside of the folder, if there is one. The folder stays locked meanwhile: if an owner was
-    killed, its last call may still run when the next process starts, which then waits.
+    `path` is the folder that Chroma opens; it is closed at the end. `is_ours` says that it is an
+    index of memory-dedup. `lock` is a lock file outside of the folder, or None. The folder stays
+    locked meanwhile: if an owner was killed, its last call may still run when the next process
+    starts, which then waits.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
