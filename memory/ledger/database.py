@@ -18,9 +18,9 @@ from sqlalchemy.engine import Connection, Engine
 from memory.errors import LedgerDamaged, LedgerError
 
 PATIENCE_S = 30
-"""Seconds that a writer waits for the writer before it."""
+"""Seconds that a writer waits for an earlier writer to commit or roll back."""
 RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
-"""The advice given with LedgerDamaged."""
+"""What a LedgerDamaged error advises the user to do."""
 
 
 class Database(ABC):
@@ -67,9 +67,9 @@ class Database(ABC):
         self.engine.dispose()
 
     def checkpoint(self) -> bool:
-        """Empty the write-ahead log, which may hold erased rows.
+        """Empty the write-ahead log, which may hold erased rows. Return whether that succeeded.
 
-        Return False if that failed because another process reads the log.
+        It fails if another process is reading the log.
         """
         return True
 
@@ -91,7 +91,7 @@ class Database(ABC):
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the path from which the paths of copies are made by adding an ending.
+        """Return the path to which an ending is added to name a copy of the ledger.
 
         It is the file of a SQLite ledger; for PostgreSQL, it is `ledger.db` in `folder`.
         """

@@ -200,7 +200,7 @@ class DecisionsWriter(Decisions):
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
-        """Mark these decisions as no longer pending."""
+        """Mark the decisions with these numbers as no longer waiting for a model."""
         closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
         self._connection.execute(closed.values(pending=False))
 

@@ -49,7 +49,7 @@ def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool
 
 
 class Followers(TableGroup):
-    """Read access to changed rows, live rows, and how far vector indexes have read them."""
+    """Read access for vector indexes: changed and live memories, and how far indexes have read."""
 
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()

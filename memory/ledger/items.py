@@ -29,7 +29,7 @@ class ItemPlace(NamedTuple):
     id: str
     memory_id: str | None
     text_key: str | None
-    """The key of the memory's text; None if there is no such memory or it is not live."""
+    """The key of the memory's text; None if the item has no memory, or the memory is not live."""
 
 
 class Items(TableGroup):

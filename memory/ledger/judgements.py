@@ -107,7 +107,7 @@ class DistinctPairsWriter(DistinctPairs):
             self._connection.execute(self._marking(by), rows)
 
     def _marking(self, by: Judge) -> Any:
-        """Return an INSERT for a judge's verdicts, which replaces only those of lower judges."""
+        """Return an INSERT for a judge's verdicts, which replaces only verdicts of lower judges."""
         statement = self._transaction.upsert(t.distinct_pairs)
         # IN does not go with many rows
         lower = sa.or_(sa.false(), *(_DISTINCT.by == one for one in JUDGES[: JUDGES.index(by)]))
@@ -238,9 +238,9 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Read access to the texts that models have read on a page, and need not be shown again.
+    """Read access to the records of which texts a model has read, and need not be shown again.
 
-    A page is a question that shows a model many memories of one scope.
+    Such texts were read on a page: a question that shows a model many memories of one scope.
     """
 
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
@@ -293,7 +293,7 @@ class ReadingsWriter(Readings):
             self._connection.execute(update, rows)
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
-        """Return those of the texts that a live or retired memory in their scope still has."""
+        """Return those of `texts` that a live or retired memory in the text's scope still has."""
         c = t.memories.c
         columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()

@@ -167,9 +167,9 @@ class Ledger:
         return self._database.exclusive(task)
 
     def checkpoint(self) -> bool:
-        """Empty the write-ahead log, which may hold erased rows.
+        """Empty the write-ahead log, which may hold erased rows. Return whether that succeeded.
 
-        Return False if that failed because another process reads the log.
+        It fails if another process is reading the log.
         """
         return self._database.checkpoint()
 

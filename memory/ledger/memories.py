@@ -154,7 +154,7 @@ class Memories(TableGroup):
         return found
 
     def has_arrived(self, memory: Memory) -> bool:
-        """Return whether the memory's id is in use, or it is stored under another id."""
+        """Return whether the memory's id is in use, or the memory has another id in the ledger."""
         same = t.memories.c.identity_hash == t.identity_hash(memory)
         query = sa.select(t.memories.c.seq).where(sa.or_(t.memories.c.id == memory.id, same))
         return self._connection.scalar(query.limit(1)) is not None
@@ -336,8 +336,8 @@ class MemoriesWriter(Memories):
     def tombstone(self, ids: Sequence[str]) -> None:
         """Erase memories and their links for good; only their ids stay.
 
-        The ids stay so that no new memory can take them, and so that indexes, which follow the
-        ledger, remove the memories' vectors.
+        The ids stay for two reasons: no new memory can take them, and indexes that follow the
+        ledger see that they must remove the memories' vectors.
         """
         self._links.drop(ids)
         self._update(dict.fromkeys(ids, t.TOMBSTONE))

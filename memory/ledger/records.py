@@ -54,7 +54,7 @@ They are the verdicts on the pairs of texts that the decision calls distinct.
 
 
 def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
-    """Return `image`, the JSON that a decision saves for undo, with these verdicts added."""
+    """Return `image`, the JSON that a decision saves for undo, with `verdicts` added to it."""
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
@@ -127,13 +127,13 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Pairs of the id of a memory that stayed or was made, and the ids of those it replaces."""
+    """Pairs of the id of a memory that stayed or was made, and the ids of memories it replaces."""
     before: str
     pending: bool
     undone: bool
     model: str | None
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if the two are equal."""
+    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     verified: str | None = None
     """How a merged text was checked against its members; None if there is no merged text."""
 
@@ -177,7 +177,7 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that replaced others or were replaced; if none, ids of all members."""
+        """Ids of the members that replaced memories or were replaced; if none, of all members."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
@@ -218,7 +218,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """The decisions of one batch or import: how many for each action, pending, and undone."""
+    """The numbers of decisions of one batch or import: by action, pending, and undone."""
 
     name: str
     began_at: datetime

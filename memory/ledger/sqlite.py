@@ -138,7 +138,7 @@ class SqliteDatabase(Database):
     def checkpoint(self) -> bool:
         """Move the write-ahead log into the ledger's file, and empty it.
 
-        Return False if that failed because another process reads the log.
+        Return whether that succeeded. It fails if another process is reading the log.
         """
         with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
             cursor = raw.cursor()

@@ -232,8 +232,8 @@ def take_snapshot(
 ) -> Snapshot:
     """Take a snapshot of all live memories, from which a batch can plan.
 
-    The model is not asked about pairs in `distinct`, which judges called distinct, nor about pairs
-    in `waiting`, which it failed to judge recently. `lineage`: which texts count as a memory's
+    The model will not be asked about two kinds of pairs: `distinct`, which judges called distinct,
+    and `waiting`, which it failed to judge recently. `lineage`: which texts count as a memory's
     ancestors. `before`: an earlier snapshot; if it is given, only rows written after it are read.
     `kept_apart`: pairs that a person keeps as two memories. `read`: texts that the model has read.
     """

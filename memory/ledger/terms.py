@@ -79,7 +79,7 @@ class RankedRow(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Where a query's terms (words) occur in the live memories of one or more users.
+    """Which live memories, of one or more users, contain the terms (words) of a query.
 
     Each of n entries says that a memory contains a term. The arrays have shape (n,), with one value
     for each entry.
@@ -103,10 +103,10 @@ class Terms(TableGroup):
     """Read access to the index of terms (words), and to the memories that ranking compares."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
-        """Return which live memories of a user contain these terms; with `everyone`, of all users.
+        """Return the places where live memories of a user contain these terms.
 
-        `user` None means memories without a user. If there are very many memories, the most
-        frequent terms are left out.
+        `user` None means memories without a user; with `everyone`, the memories of all users are
+        included instead. If there are very many memories, the most frequent terms are left out.
         """
         owners = self._owners() if everyone else [_owner(user)]
         totals = self._connection.execute(_TOTAL, {"owners": owners}).all()
@@ -195,8 +195,9 @@ def fill_terms(connection: sa.Connection) -> None:
 def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
     """Update the index of terms for the memories in `states`.
 
-    Each state has six values: the memory's number, whether it is live, its user and its text, and
-    the owner and the term hashes that the index holds for it now (None if it holds none).
+    Each state has six values. The first four describe the memory: its number, whether it is live,
+    its user and its text. The last two are the owner and the term hashes that the index holds for
+    the memory now; they are None if it holds none.
     """
     old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
     for number, live, user, content, owner_before, before in states:

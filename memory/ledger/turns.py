@@ -100,7 +100,7 @@ class TurnsWriter(Turns):
         """Store a turn until it is extracted. Return False if the same turn was stored before.
 
         Two turns are the same if conversation, text and `name` are equal. `name`: the turn's id, or
-        another text that tells it from equal texts, such as its position or time.
+        its position or time if it has no id.
         """
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
@@ -135,9 +135,9 @@ class TurnsWriter(Turns):
     def clear(self, conversation: str, but: int, older_than_s: float) -> None:
         """Erase the texts of extracted turns that are no longer needed as context.
 
-        In the given conversation, these are all extracted turns but the last `but`. In every
-        conversation, they are the extracted turns older than `older_than_s` seconds. Their hashes
-        stay, so that such a turn is recognised if it is sent a second time.
+        In `conversation`, these are all extracted turns except the last `but`. In every
+        conversation, they are also the extracted turns older than `older_than_s` seconds. The
+        turns' hashes stay, so that such a turn is recognised if it is sent a second time.
         """
         done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
         earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
@@ -207,8 +207,8 @@ class Leases(TableGroup):
     def is_held(self, conversation: str, seconds: float) -> bool:
         """Return whether a process holds the lease of a conversation.
 
-        `seconds`: how long a lease lasts. If a lease seems to last longer than that, it was taken
-        before the database's clock was set back, and counts as not held.
+        `seconds`: how long a lease lasts. A lease that ends later than `seconds` from now does not
+        count, because it was taken before the database's clock was set back.
         """
         now_s = self._transaction.now_s()
         ends = t.leases.c.expires_at

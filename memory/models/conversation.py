@@ -107,9 +107,9 @@ class KeptCandidate(Candidate):
     """
 
     said_in: tuple[Name, ...] = ()
-    """Names of the turns that state the fact; empty if it is only the turn it is stored with."""
+    """Names of the turns that state the fact; if empty, only the turn it is stored with does."""
     named: tuple[NamedMemory, ...] = ()
-    """Stored memories of the same user that the new one replaces if `merged` is accepted."""
+    """Stored memories of the same user that the new memory replaces if `merged` is accepted."""
 
 
 @dataclass(frozen=True)

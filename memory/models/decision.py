@@ -48,7 +48,7 @@ class Rules:
     upper: float = 0.95
     lower: float = 0.90
     guard: bool = True
-    """Whether one memory may replace another only if its text states all that the other states."""
+    """Whether a memory may replace another only if it states everything that the other states."""
     on_merge_failure: OnMergeFailure = "replace"
 
 
@@ -137,7 +137,7 @@ class Decision:
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if the two are equal."""
+    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     verified: Verified | None = None
     """How a merged text was checked against its members; None if there is no merged text."""
 
@@ -165,7 +165,7 @@ class Question:
     similarity: float
     """The similarity of the two least similar members."""
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if the two are equal."""
+    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     objection: str = ""
     """Why the model's previous answer was refused; empty if there was none."""
     is_page: bool = False

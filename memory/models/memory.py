@@ -184,7 +184,7 @@ class SearchResult:
     memory: Memory
     similarity: float
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if the two are equal."""
+    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     relevance: float | None = None
     """The score by words and vector, in standard deviations; None if ranked by similarity."""
 

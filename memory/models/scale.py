@@ -33,7 +33,7 @@ class Scale(Frozen):
     anchor: float = Field(gt=0.0, lt=NEAR_COPY)
     """The cosine that corresponds to a similarity of 0.90."""
     anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
-    """The cosine with a similarity of 0.90 for texts with kana or Han; None if it is `anchor`.
+    """The cosine that corresponds to 0.90 for texts with kana or Han; None means `anchor`.
 
     It is used if at least one of the two texts has such characters (Japanese or Chinese).
     """
@@ -46,7 +46,7 @@ class Scale(Frozen):
 
     @property
     def cjk_anchor(self) -> float:
-        """The cosine with similarity 0.90 for pairs in which at least one text has kana or Han."""
+        """The cosine that corresponds to 0.90 if at least one of the two texts has kana or Han."""
         return self.anchor if self.anchor_kana_han is None else self.anchor_kana_han
 
     def similarity(self, cosine: float, a: str, b: str) -> float:
@@ -58,8 +58,8 @@ class Scale(Frozen):
 
         `cosines` and the result have shape (n,). `has_cjk` says, for each pair (n,) or for all
         pairs, whether at least one of its texts has kana or Han. Cosines are rounded to 6 decimals
-        first, because in float32 a cosine of 0.95 can be slightly lower. After this rounding, a similarity
-        below 0.95 is never rounded up to 0.95.
+        first, because a cosine of 0.95 can be slightly lower in float32. After this rounding, a
+        similarity below 0.95 is never rounded up to 0.95.
         """
         rounded = np.round(cosines, _PLACES)
         plain = _curve(rounded, self.anchor)

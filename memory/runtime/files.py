@@ -136,7 +136,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
-    """Return a lock on the lock file `path`, not acquired yet, which any thread may release.
+    """Return a lock on the lock file `path`. It is not acquired yet; any thread may release it.
 
     Only the owner of the lock file can open it. Acquiring the lock waits `timeout_s` seconds, or
     without end if that is negative.

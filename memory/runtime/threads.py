@@ -50,7 +50,7 @@ async def in_thread_if_long(
 
 
 _SHORT = 2_000
-"""Characters up to which a call takes a few milliseconds, too short for a thread to pay off."""
+"""The length of texts, in characters, up to which a thread would cost more than it saves."""
 
 
 async def side_by_side(
@@ -61,8 +61,8 @@ async def side_by_side(
 ) -> None:
     """Await `call(item)` for every item, at most `at_once` at a time.
 
-    The first failure cancels the other calls and is raised. `on_progress` is called after each item
-    with the number of items done and the number of all items.
+    If a call fails, the other calls are cancelled, and its exception is raised. `on_progress` is
+    called after each item with the number of items done and the number of all items.
     """
     left = iter(items)
     done = 0
@@ -85,7 +85,7 @@ async def side_by_side(
 
 
 class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
-    """A mapping from event loop to value, since a process may run several loops in its threads.
+    """One value for each event loop, since a process may run several loops in its threads.
 
     It is for objects that work only in the loop in which they were made, such as semaphores.
     """
@@ -100,8 +100,8 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
     async def made_aside(self, make: Callable[[], Of]) -> Of:
         """Return the running loop's value; at first use, `make` creates it in another thread.
 
-        This is for values that are slow to make, for example because `make` reads certificates or
-        imports code, which would block the loop.
+        Use it if `make` is slow, for example because it reads certificates or imports code. In the
+        loop's own thread, `make` would block the loop.
         """
         loop = asyncio.get_running_loop()
         return self.get(loop) or self.setdefault(loop, await in_thread(make))

@@ -36,10 +36,10 @@ class CandidatePairs(NamedTuple):
 def nearest_pairs(
     vectors: Vectors, k: int, threshold: Cosine, blocks: Blocks | None = None
 ) -> Pairs:
-    """Return the pairs of each row with its `k` nearest other rows, exactly.
+    """Return the pairs of each row with its `k` nearest other rows, sorted by (i, j).
 
-    Only pairs with a cosine of at least `threshold` count. A pair is returned if either row is
-    among the other's `k` nearest, so there are at most n * k pairs, sorted by (i, j). Of equally
+    The result is exact. Only pairs with a cosine of at least `threshold` count. A pair is returned
+    if either row is among the other's `k` nearest, so there are at most n * k pairs. Of equally
     near rows, those with the lower position count as nearer. `blocks` are the sizes in which
     products are computed; None means sizes that fit. The search is slow if all rows are equal,
     because each pair is then compared a second time in float64.
@@ -59,14 +59,13 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Return all pairs of rows at or above `upper` and, below it, the nearest pairs of each row.
+    """Return all pairs of similar rows: every pair from `upper` on, and below it the nearest pairs.
 
-    The result is exact, and all thresholds are cosines. Each row gets its `k` nearest pairs that
-    are at or above `min_cosine`; pairs at or above `upper` are not counted in `k`. For each
-    threshold in `bands`, the pairs at or above it are counted but not returned. If rows have
-    `weights` (n,), a pair counts as the product of the weights of its two rows. If `across` is
-    given, only pairs of one of the first `across` rows with one of the other rows are considered,
-    as a part of a larger search.
+    All thresholds are cosines, and the result is exact. Besides the pairs at or above `upper`, each
+    row gets its `k` nearest pairs that are at or above `min_cosine`. For each threshold in `bands`,
+    the pairs at or above it are counted but not returned. If rows have `weights` (n,), a pair
+    counts as the product of the weights of its two rows. If `across` is given, a pair must consist
+    of one of the first `across` rows and one of the other rows.
 
     `blocks` are the sizes in which products are computed; None means sizes that fit. `threads` is
     the number of threads; None means one for each core. `on_share` is called with the share of the
@@ -88,7 +87,7 @@ def candidate_pairs(
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Return the `k` nearest pairs of each row among pairs that separate searches have found.
+    """Return the `k` nearest pairs of each row among `pairs`, which several searches have found.
 
     `rows` is the number of rows of the whole matrix. No pair may be given twice. The result is
     sorted by (i, j).
@@ -210,10 +209,11 @@ class _Search:
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """Return all pairs at or above the upper threshold, and a count for each band.
+        """Return all pairs at or above the upper threshold, and the number of pairs for each band.
 
-        A band is a threshold; its count is the number of pairs at or above it. `threads` is the
-        number of threads, and `on_share` is called with the share of the work done.
+        A band is a threshold; its number is that of the pairs at or above it. `threads` is the
+        number of threads; None means one for each core. `on_share` is called with the share of the
+        work done, from 0 to 1; None means that nothing is called.
         """
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):

@@ -17,7 +17,7 @@ from memory.protocols import Query, VectorIndex
 logger = logging.getLogger(__name__)
 
 _WIDER = 4
-"""How many times `k` neighbours are requested first, because some belong to other scopes."""
+"""How many times `k` neighbours the first request asks for; some belong to other scopes."""
 _WIDEST = 4_000
 """The most neighbours that are requested. If too few of them fit, the index cannot answer."""
 _PAGE = 500

@@ -18,7 +18,7 @@ from memory.search.pairs import slack
 from memory.search.products import Ints, chunks, multiplied
 
 _PRODUCTS = 4_000_000
-"""The maximum number of products held at once if many queries are answered together."""
+"""The maximum number of dot products held in RAM if many queries are answered together."""
 _SCOPES = 16
 """The maximum number of scopes for which the matching rows are remembered."""
 BOUNDED_FROM = 10_000
@@ -95,7 +95,7 @@ class LiveVectors:
             self._remove(self._ids[row])
 
     def held(self, ids: Set[str]) -> Set[str]:
-        """Return those of the given ids whose vectors are in the matrix."""
+        """Return the elements of `ids` whose vectors are in the matrix."""
         return self._row_of.keys() & ids
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
@@ -162,7 +162,7 @@ class LiveVectors:
         """Return the rows that may be among the `query.k` nearest, in the given order.
 
         `rows` are positions in the matrix. A row is left out if an upper bound of its product with
-        the query is too low. By the Cauchy-Schwarz inequality, a product is at most the product
+        the query is too low. The bound comes from the Cauchy-Schwarz inequality: it is the product
         along a few axes plus the product of the lengths of the remainders.
         """
         if not 0 < _OVERSAMPLING * query.k < len(rows):

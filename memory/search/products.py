@@ -148,8 +148,8 @@ class Products:
 def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
     """Return `rows @ others` for a vector or a matrix, computed on the calling thread.
 
-    The product is cut into blocks too small for BLAS's own threads, which would keep a core busy
-    for 30 ms after each product.
+    The product is cut into small blocks, for which BLAS starts no threads of its own. BLAS's
+    threads would keep a core busy for 30 ms after each product.
     """
     block = max(1, _ALONE[others.ndim] // others.size)
     whole = len(rows) // block * block

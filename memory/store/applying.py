@@ -33,8 +33,8 @@ from memory.text import has_cjk, text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the last of the decision's members. If the decision retired it, `memory` is its live
-    successor.
+    `memory` is the new memory that the decision is about or, if there is none, its newest member.
+    If the decision retired that memory, `memory` is its live successor.
     """
 
     number: int

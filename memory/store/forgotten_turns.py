@@ -191,9 +191,9 @@ class TurnsToForget:
     ) -> _Change | None:
         """Return the change of a turn in which a model found facts; None if nothing changes.
 
-        `found` are these facts, `memories` the forgotten memories of the speaker, and `text` is
-        what remains of the turn's text. An erased fact becomes None, so that the others keep their
-        positions.
+        `found` are these facts, and `memories` the forgotten memories of the speaker. `text` is the
+        turn's text without what was forgotten. An erased fact becomes None, so that the others keep
+        their positions.
         """
         left = [
             _without_named(one, self._unnamed)

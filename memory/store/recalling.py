@@ -41,9 +41,9 @@ def best_of_shortlist(
 ) -> Best:
     """Return the memories that answer a query best, for a user whose vectors are not in RAM.
 
-    The candidates are the memories `near`, given by id, which an index selected by vector, and the
-    memories with the highest scores in `words`. Memories outside of `scope` are left out. `probe`
-    is the query and its vector. At most `k + SPARE` memories are returned.
+    Two kinds of memories are compared: those that an index selected by vector, whose ids are
+    `near`, and those with the highest scores in `words`. Memories outside of `scope` are left out.
+    `probe` is the query and its vector. At most `k + SPARE` memories are returned.
     """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     found = reader.terms.candidates(near, words.best(wanted))

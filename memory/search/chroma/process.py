@@ -37,7 +37,7 @@ from memory.search.chroma.client import (
 _ENDING_S = 10.0
 """How many seconds the process may take to end after it was asked to."""
 _PATIENCE_S = 30.0
-"""How many seconds a process waits for an earlier one, whose owner was killed, to end."""
+"""Seconds that a process waits for an earlier process to end, whose owner was killed."""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
