@@ -50,7 +50,7 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection in a writing transaction, after waiting for the writer before it.
+        """Yield a connection in a writing transaction, after earlier writers have finished.
 
         The transaction is committed after the block; an exception rolls it back.
 

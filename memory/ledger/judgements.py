@@ -1,4 +1,4 @@
-"""Verdicts about texts: distinct pairs, questions that failed, and texts that models have read."""
+"""What judges found about texts: distinct pairs, failed questions, and texts models have read."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class AttemptsWriter(Attempts):
 
 
 def _sortable(moment: datetime) -> str:
-    """Return the time in UTC as a text that sorts in order of time."""
+    """Return a time as a text in UTC; such texts sort in order of time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
@@ -244,7 +244,7 @@ class Readings(TableGroup):
     """
 
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
-        """Return the texts that this model has read.
+        """Return the texts that the model named `model` has read.
 
         `thorough`: return only texts that the model has read together with all their nearest
         neighbours.

@@ -151,7 +151,7 @@ class Ledger:
             writer.transaction.take_revision()
 
     def store_id(self) -> str:
-        """Return an identifier that is unique to this store; the first call makes it."""
+        """Return the random identifier of this store; the first call makes and stores it."""
         with self.writing() as writer:
             known = writer.meta("store_id")
             if known is None:
@@ -200,8 +200,8 @@ class Ledger:
 def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
     """Open the database at a URL for reading only, or with `create` also for writing.
 
-    With `create`, a missing SQLite file is made. SQLite makes further files next to an open one;
-    with `untouched`, they are not made, unless the file has a write-ahead log already.
+    With `create`, a missing SQLite file is made. SQLite makes two more files next to an open file.
+    With `untouched`, these are not made, unless the file has a write-ahead log already.
 
     Raises: LedgerMissing, LedgerError.
     """

@@ -160,9 +160,9 @@ class Memories(TableGroup):
         return self._connection.scalar(query.limit(1)) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
-        """Return whether `row` has the user and privacy of `memory`, and once had its text.
+        """Return whether `row` has the user and privacy of `memory`, and has or had its text.
 
-        The text may still be the present text of `row`.
+        An earlier text is that of a retired memory whose successor is `row`.
         """
         known = row.memory
         if (known.user, known.is_private) != (memory.user, memory.is_private):

@@ -285,7 +285,7 @@ class StoredItem:
     key: str
     value: str
     memory_id: str | None
-    """The memory that was made from the value's text; None if none was."""
+    """The id of the memory that was made from the value's text; None if there is none."""
     created_at: datetime
     updated_at: datetime
 

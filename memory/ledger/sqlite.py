@@ -55,8 +55,8 @@ class SqliteDatabase(Database):
     def open(cls, path: Path, *, create: bool, untouched: bool = False) -> SqliteDatabase:
         """Open the ledger's file for reading only, or with `create` also for writing.
 
-        With `create`, a missing file is made. SQLite makes further files next to an open one; with
-        `untouched`, they are not made, unless the file has a write-ahead log already.
+        With `create`, a missing file is made. SQLite makes two more files next to an open file.
+        With `untouched`, these are not made, unless the file has a write-ahead log already.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -81,7 +81,7 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection in a writing transaction, after waiting for the writer before it.
+        """Yield a connection in a writing transaction, after earlier writers have finished.
 
         The transaction is committed after the block; an exception rolls it back. Threads of this
         process wait for a lock first, since SQLite would only poll. After the lock is released, a
@@ -275,9 +275,9 @@ class _View:
     query: Mapping[str, str]
     """Parameters of SQLite's URI, such as `mode`."""
     unwritten: tuple[int, int] | None = None
-    """Size and time of change of the file as it was opened; None unless it is read without locks.
+    """Size and modification time of the file when it was opened, if it is read without locks.
 
-    If they change while the file is read, the result may be wrong.
+    None if locks are used. If size or time change during reading, what was read may be wrong.
     """
 
 

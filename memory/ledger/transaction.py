@@ -90,7 +90,7 @@ class Transaction:
 
 
 class TableGroup:
-    """Base of the classes that read or write some related tables within one transaction."""
+    """Base class of the classes that read or write a group of tables within one transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

@@ -146,9 +146,9 @@ class TurnsWriter(Turns):
         self._update(sa.and_(_DONE, old), turn=None)
 
     def reword(self, seq: int, turn: Turn) -> None:
-        """Replace a waiting turn by a reworded one.
+        """Replace the waiting turn with the number `seq` by `turn`, which has another text.
 
-        If the turn is sent a second time, it is still recognised by its first text.
+        If the turn with the first text is sent a second time, it is still recognised.
         """
         self._update(t.turns.c.seq == seq, turn=turn.model_dump_json())
 

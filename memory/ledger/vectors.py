@@ -1,4 +1,4 @@
-"""Vectors by text key: memories with the same text share one, and no text is embedded twice."""
+"""Vectors by text key. Memories with the same text share a vector, which is computed once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class VectorTable(Mapping[str, Vector]):
         self.matrix = matrix
 
     def positions(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the numbers of these keys' rows in `matrix`, shape (n,).
+        """Return, for each key, the number of its row in `matrix`, as an array of shape (n,).
 
         Raises: KeyError if a key is not in the table.
         """

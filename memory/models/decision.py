@@ -196,7 +196,7 @@ class Question:
 
 
 class MergeGroup(Frozen):
-    """Members of a question that state the same fact, and one text that replaces theirs.
+    """Memories of a question that state the same fact, and one text that replaces their texts.
 
     `members` are positions in `Question.members`, from 0.
     """
@@ -337,9 +337,9 @@ class DeduplicationReport(Frozen):
     memories_after: int
     """The number of live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """The number of pairs of memories in the same scope that have at least a given similarity.
+    """For some similarities (the keys), the number of pairs of memories at least so similar.
 
-    The key is that similarity. The pairs are counted before the run.
+    Both memories of a pair are in the same scope. The pairs are counted before the run.
     """
     just_below: JustBelow | None
     """Pairs that a slightly lower threshold would find too; None unless this is a dry run."""

@@ -230,7 +230,7 @@ def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Scope:
-    """The set of all memories that have the given values in the given fields.
+    """A set of memories: all that have certain values in certain fields.
 
     `values` holds (field name, value) pairs. Only memories of one scope are compared with each
     other.

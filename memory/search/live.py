@@ -196,8 +196,8 @@ class LiveVectors:
     def best(self, query: Query, words: WordScores) -> Best:
         """Return the `query.k` memories in the query's scope that answer the query best.
 
-        They are ranked by the sum of two standard scores: of the cosine, and of the score in
-        `words`.
+        They are ranked by the sum of two standard scores (in standard deviations from the mean): of
+        the cosine, and of the BM25 score in `words`.
         """
         rows = self._rows(query.scope)
         if not len(rows):

@@ -86,8 +86,8 @@ class SearchRouter:
     def best(self, query: Query, words: WordScores) -> Best | None:
         """Return the `query.k` memories that answer a query best by vector and by words.
 
-        `words` are the memories' scores by words. Return None if the user's vectors exceed the
-        limit of RAM.
+        `words` holds the memories' BM25 scores for the words of the query. Return None if the
+        user's vectors exceed the limit of RAM.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """

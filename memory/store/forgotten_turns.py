@@ -288,9 +288,9 @@ def _without(turn: Turn, memories: Sequence[Memory]) -> str:
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """Return several wordings of what `speaker` said: whole, by clauses, and in the third person.
+    """Return several wordings of `said`: the whole text, its clauses, and the same in third person.
 
-    `at` is the time at which it was said.
+    `speaker` is the person who said the text, and `at` the time.
     """
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
     told = [offline.retold(one, speaker, at) for one in clauses if one]

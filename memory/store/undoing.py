@@ -89,11 +89,12 @@ def undo(
 ) -> list[DecisionRecord]:
     """Undo a decision, given by its number, or a run, given by its name.
 
-    Return the records of the undone decisions, newest first. `scope_of` returns a memory's scope.
+    Return the records of the undone decisions, newest first. `scope_of` returns a memory's scope,
+    and `clock` the current time.
     `afterwards` says whether the members may be merged or replaced again. If any part cannot be
     undone, nothing is undone.
 
-    Raises: CannotUndo.
+    Raises: CannotUndo if there is nothing to undo, or a part cannot be undone.
     """
     undone = plan_undo(writer, target)
     for record in undone:
