@@ -56,7 +56,7 @@ class Items(TableGroup):
         return [ItemPlace(*row) for row in self._connection.execute(query)]
 
     def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
-        """Return, by id, the items with these ids; unknown ids are left out."""
+        """Return a mapping from id to item for these ids; unknown ids are left out."""
         query = sa.select(t.items).where(among(t.items.c.id, ids))
         return {row.id: _as_item(row) for row in self._connection.execute(query)}
 

@@ -31,7 +31,7 @@ _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""If a search covers at most this many memories, entries are read without being counted first."""
+"""Up to this number of memories, a search reads the entries without counting them first."""
 _MOST_ENTRIES = 150_000
 """The most entries to read for one query. If it has more, its most frequent terms are left out."""
 

@@ -167,7 +167,7 @@ class Question:
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     objection: str = ""
-    """Why the model's previous answer was refused; empty if there was none."""
+    """Why the model's previous answer to this question was refused; empty if none was refused."""
     is_page: bool = False
     """Whether the question is a page: many memories of one scope, to be sorted into groups.
 

@@ -50,7 +50,7 @@ class Watched:
             return None
 
     def stop(self) -> None:
-        """Stop reporting this store. May be called twice."""
+        """Stop reporting this store. This method may be called twice."""
         self._read = None
 
 

@@ -149,9 +149,9 @@ class VectorsByUser:
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """Load an owner's vectors, and return them.
 
-        Return None if they exceed the limit, or if another query needed a further metadata key
-        meanwhile. `dim` is the dimension of the vectors, and `revision` the ledger's revision that
-        `reader` sees.
+        Return None if they exceed the limit. Also return None if, during the loading, another query
+        needed a metadata key that is not loaded. `dim` is the dimension of the vectors. `revision`
+        is the ledger's revision that `reader` sees.
         """
         vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)

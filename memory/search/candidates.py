@@ -229,7 +229,7 @@ class _Search:
         return upper, counts
 
     def _is_kept(self, band: _Level) -> bool:
-        """Return whether a band (a threshold) is at least the upper threshold in every row.
+        """Return whether the threshold `band` is at least the upper threshold in every row.
 
         All pairs that reach such a band are kept as upper pairs, so they can be counted at the end.
         """

@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
 
     @classmethod
     def fitting(cls, size: int) -> Blocks:
-        """Return sizes for a matrix of `size` rows: a single block if a tile can hold it."""
+        """Return sizes for a matrix of `size` rows and columns: one block if a tile can hold it."""
         return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
 
 

@@ -65,7 +65,10 @@ class Asker:
         return reader.distinct.all(("person",)) | _distinct_in_other_scopes(reader, fields)
 
     def read(self, reader: Reader) -> set[ScopedText]:
-        """Return the texts that the model has read on pages (questions about many memories)."""
+        """Return the texts that the model has read on pages (questions about many memories).
+
+        If `thorough` is true, the model must have read them with all their nearest neighbours.
+        """
         return reader.readings.all(self.model, thorough=self.thorough)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:

@@ -188,8 +188,8 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     """Erase the reasons that models gave for decisions, because they may quote forgotten memories.
 
-    `scrubbed` are the decisions about forgotten memories, as they were before. Each of their
-    reasons is also erased from verdicts and from other decisions about the same texts.
+    `scrubbed` are the decisions about forgotten memories, as they were before the erasure. Their
+    reasons are also erased from verdicts and from other decisions about the same texts.
     """
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}

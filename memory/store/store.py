@@ -228,10 +228,10 @@ class MemoryStore:
         """Return a snapshot for a batch: all live memories, their vectors and earlier verdicts.
 
         Everything is read at one revision of the ledger. `asker` is the model that the batch will
-        ask; the snapshot marks the pairs of texts that this model need not be asked about.
+        ask. The snapshot names the pairs of texts that this model need not be asked about.
         `lineage` says which earlier texts of a memory are listed: only those that it was merged
-        from, or all that it replaced. If `before`, an earlier snapshot, is given, only what was
-        written after it is read.
+        from, or all that it replaced. `before` is an earlier snapshot; if it is given, only what
+        was written after it is read.
         """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
