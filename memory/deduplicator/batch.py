@@ -81,9 +81,9 @@ class BatchSettings:
     """Seconds that one question may wait for the model."""
     price: Price | None
     executor: PlanExecutor | None
-    """Searches for pairs and plans groups, for example on worker processes.
+    """Runs the search for pairs and the planning of groups, for example on worker processes.
 
-    If it is None, this process does so.
+    If it is None, both run in this process.
     """
     pages: PageRules | None = None
     """Limits of pages, which are questions about many memories of one scope at once.
@@ -91,7 +91,7 @@ class BatchSettings:
     If it is None, the model is only asked about pairs and small groups.
     """
     on_compared: Progress | None = None
-    """Called in another thread, during the search for pairs.
+    """Callback for the progress of the search for pairs; it is called in another thread.
 
     It is called with the number of texts compared and the number of all texts.
     """
@@ -229,11 +229,11 @@ class Batch:
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
-        """Undo decisions that were made without an answer of the model, and return their records.
+        """Undo decisions that were made without an answer of the model; return their records.
 
-        This run asks their questions again. Decisions that are not due yet are left as they are. If
-        the whole store is to be asked about again, this also deletes the record of which texts the
-        model has read.
+        This run then repeats the questions of these decisions. Decisions whose retry is not due yet
+        stay as they are. If the run is to ask about the whole store, also delete the record of the
+        texts that the model has read.
         """
         store, asker = self._store, self._asker
         if asker.insistence is Insistence.AGAIN:
@@ -249,11 +249,11 @@ class Batch:
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
     ) -> dict[str, tuple[frozenset[str], ...]]:
-        """Return the groups of texts that pages must show together, by scope key.
+        """Return the groups of text keys that must be shown on one page together, by scope key.
 
-        `questions`: the records of reopened decisions; each of them gives one group, a set of text
-        keys. Only texts of live memories are included, and private memories only if pages may show
-        them. The result is empty if no pages are used.
+        `questions`: the records of reopened decisions. Each record gives one group, the texts of
+        its memories. Only texts of live memories are included. Private memories are included only
+        if pages may show them. If no pages are used, the result is empty.
         """
         pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
         if pages is None:
@@ -267,10 +267,10 @@ class Batch:
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
-        """Return the reopened questions that this run has asked, or that need no answer any more.
+        """Return the reopened decisions whose questions were asked or need no answer any more.
 
         A question needs no answer if fewer than two of its texts are live. `reopened`: the records
-        of the decisions that were undone so that their questions are asked again.
+        of decisions that were undone so that this run repeats their questions.
         """
         return [
             one
@@ -293,10 +293,10 @@ class Batch:
     async def _plan(
         self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
     ) -> RoundPlan:
-        """Plan one round; after the first one, read and plan only what has changed.
+        """Plan one round. Every round after the first one plans only what has changed.
 
         `apart`: pairs of texts that were judged different in this run; the model is not asked about
-        them again. `again`: groups of texts that pages must show together, although the model has
+        these pairs. `again`: groups of texts that a page must show together, although the model has
         read them before.
         """
         lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
@@ -335,9 +335,9 @@ class Batch:
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         """Ask the model about a group that has a question, and apply the decision.
 
-        If the decision conflicts with another write, the next round plans the group again.
-        Decisions that are made while a transaction runs are applied together in the next
-        transaction. If no call of the model is left, the group waits for the next run.
+        If the decision conflicts with another write, the next round plans the group again. If no
+        call of the model is left, the group waits for the next run. Decisions made while a
+        transaction runs are collected and applied in the next transaction.
         """
         assert group.question is not None
         if not self._calls.left:
@@ -454,8 +454,9 @@ class Batch:
 def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
     """Return a function that counts finished steps and reports their number.
 
-    The function takes the number of steps that were just finished (default: 1). It calls `tell`, if
-    given, with the number of steps finished so far and with `count`, the number of all steps.
+    Call the returned function with the number of steps that were just finished (default: 1). If
+    `tell` is not None, it is then called with the number of steps finished so far and with `count`,
+    the number of all steps.
     """
     done = 0
 
@@ -469,11 +470,11 @@ def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
 
 
 class KeptApart:
-    """Finds out whether a person or a model has judged two memories of a scope to be different.
+    """Finds out whether a person or a model has judged memories of one scope to be different.
 
-    An instance is called with a sequence of memories. It returns "person" or "model", whoever
-    judged any two of these memories to be different, or None if nobody did. A person's verdict
-    about a text also holds for the memory into which the text was merged.
+    Call an instance with a sequence of memories. It returns "person" or "model" if that judge found
+    any two of these memories to be different, or else None. A person's verdict about a text also
+    holds for the memory into which the text was merged.
     """
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
@@ -490,7 +491,7 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Record a merge: the merged memory then also stands for the texts of all its members."""
+        """Note a merge, so that the merged memory also stands for the texts of all its members."""
         for survivor in decision.survivors:
             texts = [self._texts(member) for member in decision.members]
             self._stands_for[survivor.memory.id] = set().union(*texts)

@@ -87,7 +87,7 @@ class _Effort:
 
     calls: CallBudget
     lost: Usage
-    """Cost that the next outcome must include.
+    """Cost of earlier attempts, to be added to the next outcome.
 
     It is the cost of checking a proposed merge, and of answers that were not used because another
     write came first.
@@ -130,8 +130,9 @@ class MemoryDeduplicator:
 
         `concurrency`: the greatest number of questions that a batch asks at once. `budget_s`:
         seconds that one new memory, or one group of a batch, may wait for the model. `price`: the
-        price of the model's tokens, used in reports. `executor`: searches for pairs and plans
-        groups in a batch, for example on worker processes; if it is None, this process does so.
+        price of the model's tokens, used in reports. `executor`: batches call it to search for
+        pairs and to plan groups, for example on worker processes. If it is None, both run in this
+        process.
         """
         self._store = store
         self._model = model if hasattr(model, "page_size") else OwnModel(model)
@@ -158,11 +159,12 @@ class MemoryDeduplicator:
     ) -> MemoryDeduplicator:
         """Return a deduplicator that asks Gemini, with default settings otherwise.
 
-        From a similarity of `upper_threshold`, a memory may replace another one without the model.
-        From `lower_threshold`, the model is asked. The default thresholds are compared with a
-        similarity that is calibrated for the embedder. If you pass other thresholds, they are
-        compared with the plain cosine instead: this logs a warning and changes `store.scale`,
-        unless the store was opened with an explicit scale.
+        A pair of memories with a similarity of `upper_threshold` or more may be merged without the
+        model. The model is asked about pairs from `lower_threshold` to `upper_threshold`.
+
+        The default thresholds refer to a similarity that is calibrated for the embedder. Other
+        thresholds refer to the plain cosine: this logs a warning and changes `store.scale`, unless
+        the store was opened with an explicit scale.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -256,12 +258,11 @@ class MemoryDeduplicator:
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
-        """Decide about the first memories of `new`, at least one, and store them.
+        """Decide about the first memories of `new` and store them; return their outcomes, in order.
 
-        Return one outcome for each memory that was stored, in order. After a conflict with another
-        write, only the first memory is decided about again. `run`: the identifier under which the
-        decisions are recorded. `lease`: checked at the write, if given. `calls`: the limit on the
-        model's calls.
+        At least one memory is stored. If the decisions conflict with another write, only the first
+        memory is decided about again. `run`: the identifier under which the decisions are recorded.
+        `lease`: checked at the write, if given. `calls`: the limit on calls of the model.
         """
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
@@ -285,13 +286,14 @@ class MemoryDeduplicator:
                 batch = [replace(batch[0], named=named)]
 
     async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
-        """Decide about the first memories of `batch`, at least one; return the results in order.
+        """Return results for the first memories of `batch`, in order: for one memory or more.
 
-        A result is a decision to apply or, for a memory that was stored before, its outcome. Each
-        memory is decided about as if the memories before it were stored. The results end before a
-        memory that needs a new search of the store or an answer of a remote model, unless it is the
-        first. If a merge that extraction proposed for the first memory was accepted, this merge is
-        the only result.
+        A result is a decision to apply. For a memory that is already stored, the result is its
+        outcome. Each memory is decided about as if the decisions before it had been applied.
+
+        The results stop before the first memory that needs a new search of the store or an answer
+        from a remote model. The first memory of the batch is always decided about. If extraction
+        proposed a merge for it that was accepted, this merge is the only result.
         """
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:
@@ -328,11 +330,11 @@ class MemoryDeduplicator:
         *,
         alone: bool,
     ) -> Decided | None:
-        """Decide about one new memory; return None if the memories before it must be stored first.
+        """Return the decision about one new memory; None if earlier memories must be stored first.
 
-        This is the case if a remote model must be asked, and `alone` is false. `arrival`: the
-        memory with its neighbours. `incoming`: the memory with what extraction said about it.
-        `alone`: whether the memory is the first of its batch to be decided about.
+        None is returned if a remote model must be asked and `alone` is false. `arrival`: the memory
+        with its neighbours. `incoming`: the same memory with what extraction said about it.
+        `alone`: whether no earlier memory of the batch waits to be stored.
         """
         new, found = arrival.new.memory, arrival.neighbours
         if effort.attempts >= _MOST_DECISIONS:
@@ -367,10 +369,10 @@ class MemoryDeduplicator:
         return Decided(replace(decision, candidates=candidates), condition, arrival.new)
 
     def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
-        """Return `new` with the matches that it has after the decisions in `before` are applied.
+        """Return `new` with the matches that it will have after earlier decisions are applied.
 
-        `before`: decisions about earlier memories of the batch, which are not stored yet. Return
-        None if a new search of the store is needed to find the matches.
+        `before`: the decisions about earlier memories of the batch, which are not applied yet.
+        Return None if the matches can only be found by a new search of the store.
         """
         found = new.neighbours
         if isinstance(found, Unsearched):
@@ -382,12 +384,12 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Drop similar matches that also stand for a retired text unlike the new memory.
+        """Drop matches that also stand for a retired text which is not similar to the new memory.
 
-        Otherwise a chain a~b~c would join the dissimilar texts a and c. A match is similar from the
-        lower threshold on; other matches are kept. This check is only needed without the guard
-        (`dedup_guard: false`): with it, a memory that replaced another one states everything that
-        the other one stated.
+        Otherwise a chain a~b~c would merge the dissimilar texts a and c. Only matches with at least
+        the lower threshold's similarity are checked; all others are kept. The check is only needed
+        if the setting `dedup_guard` is false. With the guard, a memory that replaced another one
+        states everything that the other one stated.
         """
         lower = self._rules.lower
         return tuple(
@@ -397,11 +399,11 @@ class MemoryDeduplicator:
         )
 
     async def _ask_model(self, question: Question, new: Memory, effort: _Effort) -> Decision:
-        """Ask the model once about a new memory, and return the decision.
+        """Ask the model one question about a new memory, and return the decision.
 
-        If the merged text in the answer is in doubt, the model checks it in a second call. If the
-        model gives no usable answer, the decision is pending: a later batch asks the question
-        again.
+        If the answer's merged text is in doubt, the model checks it in a second call. If the model
+        gives no usable answer, the decision is marked as pending, and a later batch repeats the
+        question.
         """
         if effort.attempts > _MOST_QUESTIONS:
             return add(new, _OTHERS_FIRST, pending=True)
@@ -429,16 +431,18 @@ class MemoryDeduplicator:
     ) -> DeduplicationReport:
         """Find all groups of near-copies in the store and merge them; return a report.
 
-        Rounds of search, plan and decisions repeat until nothing is left to do. After `max_calls`
-        calls of the model (default: the setting `dedup_calls_per_run`), the least similar groups
-        wait for the next run. Questions that the model failed to answer in earlier runs are asked
-        again when they are due. A model that reads pages is also shown the memories that rules did
-        not decide about, up to 48 in one question. A run that is interrupted keeps the decisions
-        made so far.
+        The work is done in rounds of search, plan and decisions, until nothing is left to do. After
+        `max_calls` calls of the model (default: the setting `dedup_calls_per_run`), the least
+        similar groups wait for the next run. Questions that the model failed to answer in earlier
+        runs are repeated when they are due. If the run is interrupted, the decisions made so far
+        are kept.
+
+        Some models can read pages, which are questions about up to 48 memories. Such a model is
+        also shown the memories that rules did not decide about.
 
         `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
         all). This asks no model, opens no index and writes nothing. `thorough`: also show the model
-        memories that it has read before, except those that it has read in a thorough run.
+        memories that it has read before, except in a thorough run.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages
@@ -480,10 +484,10 @@ class MemoryDeduplicator:
         on_page: Progress | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
-        """Ask the model now the questions that it failed to answer earlier; return a report.
+        """Repeat the questions that the model failed to answer earlier; return a report.
 
-        `again`: instead, ask about the whole store, even about texts that the model has judged
-        before, but not about memories that a person keeps apart. The model is then also tested anew
+        `again`: ask about the whole store instead, even about texts that the model has judged
+        before. Only memories that a person keeps apart are left out. The model is also tested anew
         on whether it can check merged texts.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
@@ -515,8 +519,9 @@ def _outcomes(
 ) -> list[Outcome]:
     """Return the outcomes for new memories, up to the first decision that was not applied.
 
-    `settled`: outcomes and decisions, in order. `done`: for each of these decisions, the result of
-    applying it. Also add the cost of the decision that was not applied to `effort.lost`.
+    `settled`: the outcome or the decision for each memory, in order. `done`: the result of applying
+    each of the decisions, in order. If a decision was not applied, also add its cost to
+    `effort.lost`.
     """
     outcomes: list[Outcome] = []
     answers = iter(done)

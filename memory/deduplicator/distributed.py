@@ -39,11 +39,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Block:
-    """One part of a search: all pairs between two row ranges, or within one range.
+    """The part of a search that compares two row ranges, or one row range with itself.
 
-    `search`: position of the search in the list of all searches. `part`: the texts of both ranges.
+    `search`: position of the search in the list of all searches. `part`: the texts to compare.
     `across`: number of texts in the first range; None if there is only one range. `left`, `right`:
-    the row of the whole search at which each range starts.
+    the rows at which the two ranges start in the whole search; equal if there is only one range.
     """
 
     search: int
@@ -116,9 +116,9 @@ class DistributedExecutor:
 
 
 def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
-    """Divide the blocks among tasks; yield a list of blocks for each task.
+    """Group the blocks of all searches into tasks; yield the list of blocks of each task.
 
-    A list holds several small blocks, or one large block. `rows`: the greatest number of rows in a
+    A list has several small blocks, or one large block. `rows`: the greatest number of texts in a
     list of several blocks.
     """
     run: list[_Block] = []
@@ -152,10 +152,10 @@ def _found_in(
 def _answer(
     future: Future[T] | None, fallback: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Return the result of a task; if the task failed, call `fallback` in this process instead.
+    """Return the result of a task, or of `fallback` if the task failed.
 
-    `future`: the task; None if no worker took it. `args` and `kwargs`: the arguments for
-    `fallback`.
+    `future`: the task; None if it could not be submitted. `fallback` is called in this process,
+    with `args` and `kwargs`.
     """
     try:
         if future is not None:
@@ -178,7 +178,7 @@ def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 
 
 def _renumbered(block: _Block, pairs: Pairs) -> Pairs:
-    """Convert the row numbers in `pairs` from those of the block to those of the whole search."""
+    """Convert row numbers in `pairs` from rows of the block to rows of the whole search."""
     if block.across is None:
         return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)
     return Pairs(pairs.i + block.left, pairs.j + (block.right - block.across), pairs.similarity)

@@ -46,29 +46,30 @@ _FAILED = "DEDUP_FAIL: LLM merge failed"
 
 @dataclass(frozen=True)
 class _Problem:
-    """The reason why an answer of the model is not used.
+    """The reason why an answer of the model cannot be used as it is.
 
-    `refused`: whether the answer had the right form, but one of its merged texts was wrong.
+    `refused`: whether the answer had the right form, but at least one of its merged texts was
+    wrong.
     """
 
     why: str
     refused: bool = False
     partial: Decision | None = None
-    """The decision about the accepted groups of the answer; None if no group was accepted."""
+    """The decision about those groups of the answer that were accepted; None if there are none."""
 
 
 @dataclass(frozen=True)
 class NamedMerge:
-    """The result of checking a merge that the model proposed when it extracted a new memory.
+    """The result of checking a merge that a model proposed when it extracted a new memory.
 
-    The merge would join the new memory and the stored memories that the model named.
+    The proposal is to merge the new memory with stored memories that the model named.
     """
 
     decision: Decision | None = None
     """The decision about the merge; None if the memories can no longer be merged.
 
-    If the merged text was refused, the decision keeps all memories and leaves their question
-    pending.
+    If the merged text was refused, the decision keeps all memories unmerged, and their question
+    stays pending.
     """
     revision: int = 0
     """The ledger's revision at which the stored memories were read."""
@@ -94,10 +95,10 @@ class Judging:
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
-        An unusable answer is discarded, and the question is repeated with the reason. After
-        `most_answers` unusable answers, or if the model fails, rules decide, and the question stays
-        pending. `asking`: the limits on calls and seconds. If it has no calls left, the members are
-        kept, the question stays pending, and the decision names no model.
+        After an unusable answer, the question is repeated with the reason. After `most_answers`
+        unusable answers, or if the model fails, rules decide, and the question stays pending.
+        `asking`: the limits on calls and seconds. If no calls are left, nothing is asked: the
+        returned decision keeps all members, stays pending and names no model.
         """
         problem = _Problem("")
         for _ in range(most_answers):
@@ -123,9 +124,9 @@ class Judging:
     ) -> list[NamedMerge]:
         """Check the merges that extraction proposed for new memories; return one result for each.
 
-        `new`: each new memory, as it was extracted and with its vector; the results are in the same
-        order. If the program is in doubt about merged texts, the model compares them with their
-        memories, in a single call for all. `asking`: the limits on calls and seconds.
+        `new`: each new memory as it was extracted, and the same memory with its vector. The results
+        are in the order of `new`. If the program is in doubt about merged texts, one call of the
+        model checks all of these texts. `asking`: the limits on calls and seconds.
         """
         found, revision = await in_thread(find_named, self._store, new)
         parts = {
@@ -150,11 +151,11 @@ class Judging:
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
-        """Return the decision about one proposed merge, whose text was believed or refused.
+        """Return the decision about one proposed merge whose text has been checked.
 
-        If the text was believed, the members are merged, for the reason `why`. If it was refused,
-        the members are kept, and their question stays pending unless the refusal is final.
-        `similarity`: recorded with the decision.
+        If the check accepted the text, the members are merged, and `why` is the recorded reason. If
+        it refused the text, the members are kept as they are. Their question then stays pending,
+        unless the refusal is final. `similarity`: recorded with the decision.
         """
         if part.belief is Belief.BELIEVED:
             return joined_as(part, similarity, why, self._store.new_id, self.model.name)
@@ -172,10 +173,10 @@ class Judging:
     async def _read_all(
         self, parts: tuple[Part, ...], asking: Asking
     ) -> tuple[tuple[Part, ...], str]:
-        """Have the model check the doubtful merges in one call; return all parts, and a problem.
+        """Have the model check doubtful merged texts in one call; return all merges, and a problem.
 
-        `parts`: proposed merges; at most 16 of them are checked. The problem says why some merges
-        are still in doubt; it is empty if the check succeeded for all.
+        `parts`: the proposed merges; only the first 16 are checked. The problem says why some
+        merges were not checked. It is empty if the check succeeded for all.
         """
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
@@ -204,8 +205,8 @@ class Judging:
     ) -> list[Decision | None]:
         """Ask about several groups of one scope in a single question; return a decision for each.
 
-        The decision about a group is None if the answer joins one of its members with a member of
-        another group.
+        If the answer merges a member of a group with a member of another group, the decisions about
+        these groups are None.
 
         Raises: ModelError.
         """
@@ -224,11 +225,11 @@ class Judging:
     async def _decide_group(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | None:
-        """Decide about one of several groups that the model was asked about in a single question.
+        """Decide about one group, after the model was asked about several groups in one question.
 
-        `question`: the question about this group alone. `verdict`: the model's answer. `parts`: the
-        merges in the answer, each believed or refused. Return None if a merge joins a member of
-        this group with a member of another group.
+        `question`: the question about this group alone. `verdict`: the model's answer about all
+        groups. `parts`: the merges in the answer, each accepted or refused. Return None if a merge
+        would join a member of this group with a member of another group.
         """
         ids = {member.id for member in question.members}
         named = [(part, {one.id for one in part.merge.members}) for part in parts]
@@ -245,9 +246,9 @@ class Judging:
     ) -> Decision | _Problem:
         """Turn the model's answer into a decision about the question.
 
-        `verdict`: the answer. `parts`: the merges in the answer, each believed or refused. If a
-        merge is refused, return a problem instead; it holds the decision about the merges that were
-        believed.
+        `verdict`: the answer. `parts`: the merges in the answer, each accepted or refused. If any
+        merge was refused, return a problem instead. The problem holds the decision about the
+        accepted merges, if there are any.
         """
         refused = [part for part in parts if part.belief is Belief.REFUSED]
         believed = [part for part in parts if part not in refused]
@@ -264,11 +265,11 @@ class Judging:
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """Return the decision to use after the model has given no usable answer.
+        """Return the decision to use if the model gave no usable answer.
 
-        If some groups of the answer were accepted, this is the decision about these groups;
-        otherwise rules decide. `usage`: the cost of the failed answers. `asked`: whether the model
-        was asked at all; if not, a decision by rules names no model.
+        If `problem` holds a decision about accepted groups of the answer, it is used; otherwise
+        rules decide. `usage`: the cost of the failed answers. `asked`: whether the model was asked
+        at all; if not, a decision by rules names no model.
         """
         if problem.partial is not None:
             log_merges(problem.partial)

@@ -42,20 +42,23 @@ class PageReader:
     budget_s: float
     concurrency: asyncio.Semaphore
     at_once: int
-    """The number of pages of a scope that are read before the answers are checked together."""
+    """The number of pages of one scope that are read before their merged texts are checked."""
 
 
 @dataclass(frozen=True)
 class ScopeContext:
-    """Functions and values through which a `ScopeReading` of one scope's pages uses the store."""
+    """What a `ScopeReading` needs from the store to read the pages of one scope.
+
+    It holds callbacks and shared values. A page is one question about up to 48 memories.
+    """
 
     apart: Apart
-    """Function that says who keeps two of the given memories apart: "person" or "model".
+    """Function that returns who judged two of the given memories to be different.
 
-    It returns None if no two of them are kept apart.
+    The result is "person" or "model", or None if nobody judged any two of them to be different.
     """
     similarity: Callable[[Sequence[Memory]], float]
-    """Function that returns the similarity of the two least similar memories among those given."""
+    """Function that returns the lowest similarity between any two of the given memories."""
     apply: Callable[[Decision], Awaitable[Memory | None]]
     """Function that applies a decision.
 
@@ -87,16 +90,16 @@ class _Page:
     """Cost of the page's answer; it is recorded with the first decision about the page."""
     is_open: bool = False
     unread: set[str] = field(default_factory=set)
-    """Keys of texts on this page that must be read again.
+    """Text keys of the memories on this page that must be read again.
 
-    Either another write came before the decision about them, or their group overlapped with a
-    larger group.
+    A memory must be read again if another write came before the decision about it, or if its group
+    was dropped because it shared members with a larger group.
     """
 
 
 @dataclass(eq=False)
 class _NamedGroup:
-    """A group of memories that the model would merge, according to its answer about a page."""
+    """A group of memories that the model proposes to merge, in its answer about a page."""
 
     page: _Page
     part: Part
@@ -111,10 +114,10 @@ class _NamedGroup:
 
 
 class ScopeReading:
-    """Has a model read the pages of one scope, several at a time, and applies its decisions.
+    """Has a model read the pages of one scope, and applies its decisions.
 
-    A page is one question about up to 48 memories. The merged texts in the answers are checked
-    together for all pages that are read at the same time.
+    A page is one question about up to 48 memories. Several pages are read at the same time. The
+    merged texts in their answers are then checked together.
     """
 
     def __init__(
@@ -210,8 +213,9 @@ class ScopeReading:
     ) -> list[_NamedGroup]:
         """Ask a question about a page; return the groups of memories that the answer would merge.
 
-        Also append the page to `pages`. The program has checked the returned groups; those about
-        which it is in doubt still need a second reading by the model.
+        Also append the page to `pages`. The program has already checked the merged text of each
+        group. If that check had no clear result, the model must still compare the text with its
+        memories.
 
         Raises: ModelError.
         """
@@ -245,10 +249,10 @@ class ScopeReading:
             self.usage += asking.usage
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Have the model check merged texts in doubt; return groups that are believed or refused.
+        """Have the model check doubtful merged texts; return the groups, each accepted or refused.
 
-        Up to 16 groups are checked in one call. If the call fails, its groups are left out, and
-        their pages stay open.
+        One call checks up to 16 groups. If the call fails, its groups are left out of the result,
+        and their pages are read again in the next run.
         """
         doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
@@ -272,9 +276,9 @@ class ScopeReading:
     async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Ask the model once more about refused groups, with the reasons; return groups to apply.
 
-        Before the question, members of accepted groups are removed from the refused groups, and
-        groups with fewer than two members are dropped. Accepted groups, and groups whose refusal is
-        final, are returned as they are.
+        First, members of accepted groups are removed from the refused groups. Refused groups with
+        fewer than two members left are dropped. Accepted groups are returned unchanged, and so are
+        groups whose refusal is final.
         """
         accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
         settled: list[_NamedGroup] = []
@@ -300,9 +304,10 @@ class ScopeReading:
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
         """Ask the model once more about refused groups; return the groups to apply.
 
-        The question gives the reasons for the refusals. Return the groups of the new answer. Also
-        return each refused group if the new answer puts none of its members into a group; its
-        refusal is then final. If there is no usable answer, return the refused groups unchanged.
+        The question gives the reason for each refusal. The result has all groups of the new answer.
+        If the new answer puts no member of a refused group into a group, the result also has the
+        refused group, and its refusal is final. If there is no usable answer, the refused groups
+        are returned unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())
@@ -345,11 +350,11 @@ class ScopeReading:
             self._made.add(text_key(living.content))
 
     async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
-        """Record the texts of a page, and all texts merged so far, as read by the model.
+        """Record that the model has read the texts of a page, and all texts merged so far.
 
         `whole`: the page as planned. `pages`: the parts in which it was read. Texts that a later
-        page also shows are not recorded yet. If a part stays open, nothing is recorded, and the
-        page is left for the next run.
+        page also shows are not recorded yet. If a call about one of the parts failed, nothing is
+        recorded, and the next run reads the page again.
         """
         if any(page.is_open for page in pages):
             self.left += 1
@@ -387,14 +392,16 @@ def _is_refused(group: _NamedGroup) -> bool:
 def _without_overlaps(
     groups: Sequence[_NamedGroup], context: ScopeContext, most: int
 ) -> list[_NamedGroup]:
-    """Return the groups after resolving overlaps between groups that were not refused.
+    """Resolve overlaps between accepted groups, so that each memory is merged at most once.
 
-    Groups that share members are replaced by a group of all their members. It counts as refused, so
-    that the model is asked about it once more. If one of the groups contains all the others, only
-    this group is kept. If the group of all members would have more than `most` members, or two
-    members that must stay apart, the largest groups without common members are kept instead; the
-    memories of the dropped groups are marked to be read again. Groups that were refused are
-    returned unchanged.
+    Return the groups to keep. Refused groups are returned unchanged. If accepted groups overlap and
+    the largest of them contains all the others, only the largest is returned. Otherwise, a group of
+    all their members replaces them. It counts as refused, so that the model is asked about it once
+    more.
+
+    A group of all their members is not allowed if it has more than `most` members, or two members
+    that a person or a model judged to be different. Then the largest groups without common members
+    are returned. The memories of the dropped groups are marked to be read again.
     """
     kept = set(filter(_is_refused, groups))
     found = [group for group in groups if group not in kept]
@@ -419,10 +426,10 @@ def _without_overlaps(
 
 
 def _largest_disjoint(largest_first: Sequence[_NamedGroup]) -> set[_NamedGroup]:
-    """Choose groups without common members, the largest first, and return these.
+    """Return groups without common members, chosen greedily from the largest to the smallest.
 
-    `largest_first`: groups sorted by size. Also mark memories that are in none of the chosen groups
-    as unread on their pages.
+    `largest_first`: the groups to choose from, sorted by size. Also mark each memory that is in no
+    chosen group as unread on its page, so that it is read again.
     """
     taken: set[str] = set()
     kept: set[_NamedGroup] = set()

@@ -1,9 +1,9 @@
 """Have a model compare merged texts with their memories if the program cannot check them.
 
-Such a second reading handles many merges in one call. A model is trusted with it after a trial of
-eight test merges, whose result is kept in the ledger. Four test merges are faithful, though
-reworded. Four have an error that is easy to miss: a changed value, a wrong person, a newer fact
-left out, an invention.
+This comparison is called a second reading. One call handles many merges. A model is only trusted
+with second readings after a trial of eight test merges, whose result is stored in the ledger. Four
+test merges are faithful to their memories, though reworded. Each of the other four has an error
+that is easy to miss: a changed value, a wrong person, a newer fact left out, or an invention.
 """
 
 from __future__ import annotations
@@ -123,10 +123,10 @@ _PREFIX = f"second_reading:{TRIAL_VERSION}:"
 
 
 class SecondReader:
-    """Has a model decide about merged texts that the program could not check: believed or refused.
+    """Decides which doubtful merged texts are accepted and which are refused.
 
-    The model compares each merged text with its memories. If the model is not trusted with this,
-    the program compares the words instead.
+    A text is doubtful if the program could not check it. The model compares each merged text with
+    its memories. If the model is not trusted with this, the program compares the words instead.
     """
 
     def __init__(self, store: MemoryStore, model: LanguageModel) -> None:
@@ -136,10 +136,10 @@ class SecondReader:
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
     async def settle(self, parts: Sequence[Part], asking: Asking) -> tuple[Part, ...]:
-        """Return the proposed merges in order, with each doubtful one now believed or refused.
+        """Return the proposed merges in order, with each doubtful one now accepted or refused.
 
-        At most 16 may be doubtful, because the model reads them in one call. A merge that the
-        model's answer does not mention is refused. `asking`: the limits on calls and seconds.
+        At most 16 merges may be doubtful, because the model reads them in one call. A merge that
+        the model's answer does not mention is refused. `asking`: the limits on calls and seconds.
 
         Raises: ModelError.
         """
@@ -157,11 +157,12 @@ class SecondReader:
     # --- trust ---
 
     async def _is_trusted(self, asking: Asking) -> bool:
-        """Return whether the model passed its trial; hold the trial first if there was none.
+        """Return whether the model passed its trial; hold the trial now if there is no result yet.
 
-        In the trial, the model reads eight test merges. A model that reads no pages is never
-        trusted. While a trial is under way, other tasks of the event loop that call this method
-        wait for its result. `asking`: the limits on calls and seconds.
+        In the trial, the model reads eight test merges. A model that reads no pages, which are
+        questions about many memories, is never trusted. If several tasks of the event loop call
+        this method during a trial, they wait for its result. `asking`: the limits on calls and
+        seconds.
 
         Raises: ModelError.
         """
@@ -186,9 +187,9 @@ class SecondReader:
         return wrong <= MOST_ACCEPTED
 
     def known(self) -> bool | None:
-        """Return whether the ledger says that the model passed its trial; None if it had no trial.
+        """Return whether the model passed its trial on test merges, according to the ledger.
 
-        In the trial, the model reads eight test merges.
+        Return None if the ledger has no result of a trial.
         """
         with self._store.ledger.reading() as reader:
             wrong = reader.meta(_PREFIX + self._model.name)

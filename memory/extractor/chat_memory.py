@@ -20,10 +20,10 @@ from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 class ChatMemory:
     """The memory of a running chatbot, which extracts memories in a background thread.
 
-    `await memory.hear(turn)` stores a turn, `await memory.recall(text, user=...)` finds memories.
-    `async with` closes it. Its methods may be called from any event loop and any thread. A turn
-    that is sent twice is stored once: it is recognised by its conversation and text, and by its id
-    or, without an id, its time.
+    `await memory.hear(turn)` stores a turn. `await memory.recall(text, user=...)` finds memories.
+    `async with` closes the object. The methods may be called from any event loop and any thread. A
+    turn that is sent twice is stored once: it is recognised by its conversation and text, together
+    with its id or, without an id, its time.
     """
 
     def __init__(

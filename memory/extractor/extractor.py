@@ -1,10 +1,11 @@
 """Store the turns of conversations, and extract memories from them in the background.
 
-A turn is stored in the ledger first. Then a model finds candidates in it, which are facts that may
-become memories. They are stored with the turn and passed to the deduplicator. When the memories of
-a turn are stored, its text is erased, except for the last few turns of a conversation, which are
-context for the next turns. After a crash or a failure of the model, turns stay pending, and the
-next process continues. Only one process at a time extracts a conversation.
+Each turn is first stored in the ledger. Then a model finds candidates in it: facts that may become
+memories. The candidates are stored with the turn and passed to the deduplicator.
+
+When the memories of a turn are stored, the text of the turn is erased. Only the last few turns of a
+conversation are kept, as context for the next turns. After a crash or a failure of the model, turns
+stay pending, and the next process continues. Only one process at a time extracts a conversation.
 """
 
 from __future__ import annotations
@@ -89,12 +90,12 @@ class MemoryExtractor:
         self._concurrency = concurrency
 
     async def keep(self, turns: Sequence[Turn]) -> int:
-        """Store turns, to be extracted later; return how many of them had been stored before.
+        """Store turns, to be extracted later; return the number of turns that were already stored.
 
-        A turn is recognised by its conversation and text, and by its id or, without an id, its
-        position in `turns`. If turns of the bot name no conversation, they are put into the
-        conversation of the person they answer. This is only possible if exactly one person has
-        turns that name no conversation.
+        A turn is recognised by its conversation and text, together with its id. If it has no id,
+        its position in `turns` is used instead. Turns of the bot that name no conversation are put
+        into the conversation of the person whom they answer. This needs exactly one person whose
+        turns name no conversation.
 
         Raises: LedgerError.
         """
@@ -152,10 +153,12 @@ class MemoryExtractor:
     ) -> TurnsRead | None:
         """Extract the waiting turns of a conversation; return None if another process is doing so.
 
-        This ends when no turns wait, or when fewer than `turns_at_once` turns wait and the first of
-        them has waited for less than `wait_s` seconds. `on_chunk` is called with the result of each
-        call of the model. If a call is refused or takes too long, later turns are still tried. Two
-        such calls in a row end the extraction. The model may then be at fault, so the turns are not
+        This ends when no turns wait. It also ends when fewer than `turns_at_once` turns wait, and
+        the first of them has waited for less than `wait_s` seconds. `on_chunk` is called with the
+        result of each call of the model.
+
+        If the model refuses a call or takes too long, later turns are still tried. After two such
+        calls in a row, the extraction ends. The model may then be at fault, so these turns are not
         counted as failed.
         """
         work = TurnsRead()
@@ -201,10 +204,10 @@ class MemoryExtractor:
             return ask(reader)
 
     def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
-        """Return the next turns to extract in one call; empty if there are none, or too few yet.
+        """Return the next turns to extract in one call; empty if no turns are due.
 
-        `after`: number of the last turn that was tried. `wait_s`: if fewer turns wait than one call
-        takes, the first must have waited for this many seconds.
+        `after`: number of the last turn that was tried. `wait_s`: if fewer turns wait than fit into
+        one call, they are only due when the first has waited for this many seconds.
         """
         with self._store.ledger.reading() as reader:
             kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
@@ -285,11 +288,11 @@ class BackgroundExtraction:
         await asyncio.gather(*working, *settling, return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until every turn that waits at the time of the call was extracted or tried once.
+        """Wait until every turn that waits now has been extracted or tried once.
 
-        Return the result of all extractions since the last call of this method. Return early if the
-        model or the ledger fails, or if `stop` is called. `on_progress` is called with the number
-        of turns that are extracted and the number of all turns.
+        Return the combined result of all extractions since the last call of this method. This
+        method returns early if the model or the ledger fails, or if `stop` is called. `on_progress`
+        is called with the number of turns that are extracted and the number of all turns.
         """
         me = asyncio.current_task()
         self._settling.add(me)
@@ -416,8 +419,8 @@ class BackgroundExtraction:
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
     """Return the turns, with the bot's turns put into the conversation of the person they answer.
 
-    Only turns of the bot that name no conversation are changed, and only if exactly one person has
-    turns that name no conversation.
+    Only turns of the bot that name no conversation are changed. Nothing is changed unless exactly
+    one person has turns that name no conversation.
     """
     people = {turn.speaker for turn in turns if _names_no_conversation(turn) and not turn.is_bot}
     if len(people) != 1:

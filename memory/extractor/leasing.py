@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 LEASE_S = 15.0
 """Seconds after which a lease expires if it is not renewed.
 
-If a process is killed, no other process can extract its conversations before that. A lease is
-renewed after each third of this time, so that a restart of the database does not end it.
+If a process is killed, other processes must wait this long before they can extract its
+conversations. A lease is renewed after each third of this time, so that a short restart of the
+database does not end it.
 """
 
 
