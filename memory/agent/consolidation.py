@@ -22,12 +22,12 @@ _MOST = 1_000
 
 @dataclass(frozen=True)
 class ConsolidationStats:
-    """The result of a consolidation run: what it linked, and the near-copies that it proposes.
+    """The result of a consolidation run: its links, and the near-copies that it proposes to merge.
 
     `replay_events` and `coactivation_updates` are the same number: the pairs of memories that were
-    linked, or whose existing link gained confidence. `link_updates`: the pairs among them that were
-    not linked before. `refreshed_memories`: the memories in these pairs. `merge_candidates`: the
-    proposed near-copies, closest first.
+    linked, or whose existing link gained confidence. `link_updates`: the number of these pairs that
+    were not linked before. `refreshed_memories`: the number of memories in these pairs.
+    `merge_candidates`: the pairs of near-copies, closest first.
     """
 
     replay_events: int
@@ -47,7 +47,11 @@ class ConsolidationEngine:
     """Links recent memories that are close in time, and finds near-copies among them."""
 
     def __init__(self, merge_distance: float = 0.10) -> None:
-        """Pairs with a distance (`1 - similarity`) below `merge_distance` are proposed to merge."""
+        """Set the default limit for near-copies.
+
+        `merge_distance`: pairs of memories with a smaller distance (`1 - similarity`) are proposed
+        to merge.
+        """
         self._merge_distance = merge_distance
 
     async def run(
@@ -61,14 +65,14 @@ class ConsolidationEngine:
     ) -> ConsolidationStats:
         """Link recent memories that are close in time, and find near-copies of recent memories.
 
-        The run looks at the newest memories of the last `window_hours` hours: at most `window`, or
-        1000 if `window` is None. Two memories of the same user and privacy that follow each other
-        in time are linked; an existing link gains confidence. At most `max_replay_events` pairs are
-        linked. The run also removes forgotten memories from episodes.
+        Recent memories are the newest memories of the last `window_hours` hours: at most `window`,
+        or at most 1000 if `window` is None. Two memories of the same user and privacy that follow
+        each other in time are linked. An existing link gains confidence instead. At most
+        `max_replay_events` pairs are linked. The run also removes forgotten memories from episodes.
 
-        A pair of near-copies has a distance (`1 - similarity`) below `merge_threshold`, or below
-        the engine's `merge_distance` if `merge_threshold` is None. The result lists the
-        `max_merge_candidates` closest pairs.
+        Two memories are near-copies if their distance (`1 - similarity`) is below
+        `merge_threshold`, or below the engine's `merge_distance` if `merge_threshold` is None. The
+        result lists the `max_merge_candidates` closest pairs.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _MOST if window is None else window
@@ -97,9 +101,9 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Return pairs (older, newer): each memory with the next newer one of its user and privacy.
+    """Pair each memory with the next newer one of the same user and privacy; return the pairs.
 
-    The pairs with the newest memories come first.
+    Each pair is (older, newer). The pairs with the newest memories come first.
     """
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:

@@ -45,17 +45,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 User = TypeVar("User")
 Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
-"""The result of `save_with_auto_link`, as a tuple of four.
+"""The result of `save_with_auto_link`: a tuple of four values.
 
-In order: the saved memory (None if the save was blocked), the number of links made, the memories
-that it was linked with, and the stored memory that it repeats (None if the save was not blocked).
+The first is the saved memory, or None if the save was blocked. The second is the number of links
+made. The third is the memories that the new one was linked with. The fourth is the stored memory
+that blocked the save, because the new one repeats it, or None if the save was not blocked.
 """
 
 
 def _threaded(
     method: Callable[Concatenate[MemoryStore, P], T],
 ) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
-    """Make a blocking method async: each call runs in a thread, as it waits for the database."""
+    """Make a blocking method async: each call runs in a thread, so the event loop goes on."""
 
     @wraps(method)
     async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -65,7 +66,7 @@ def _threaded(
 
 
 class EpisodeView(NamedTuple):
-    """An episode whose `memory_ids` are all live, and the number of memories that it has lost."""
+    """An episode as it is now: `memory_ids` are all live, and the lost memories are counted."""
 
     episode: Episode
     gone: int
@@ -99,14 +100,18 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> Guarded:
-        """Save a memory and link it with near memories. Return four values, described at `Guarded`.
+        """Save a memory and link it with near memories; return a tuple of four values.
+
+        The values are the saved memory (None if the save was blocked), the number of links made,
+        the linked memories, and the stored memory that blocked the save (None if it was not
+        blocked).
 
         The save is blocked if a stored memory of the same scope has a distance (`1 - similarity`)
         below `dedup_threshold`. A stored memory that states another value, such as 1200 instead of
-        1300, does not block. With `replaces`, the id of a memory to correct, the save is never
-        blocked, and that memory is retired. The new memory is linked with at most `max_links`
-        memories whose distance (`1 - cosine`) is below `link_threshold`. `fields` are further
-        fields of `Memory`, such as `user` or `tags`.
+        1300, does not block. `replaces` is the id of a memory to correct: that memory is retired,
+        and the save is never blocked. The new memory is linked with at most `max_links` memories
+        whose distance (`1 - cosine`) is below `link_threshold`. `fields` are further fields of
+        `Memory`, such as `user` or `tags`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
@@ -121,12 +126,14 @@ class MemoryStore:
     ) -> Saved:
         """Save a new memory and link it, in both directions, with near memories.
 
-        Nothing is written if a stored memory of the same scope is nearer than `distances.guard`;
-        the result names that memory. A stored memory that states another value, such as 1200
-        instead of 1300, does not block. With `replaces`, the id of a memory to correct, the save is
-        never blocked: that memory is retired, and the new one takes its links and tags, and the
-        higher importance of the two. `fields` are further fields of `Memory`, such as `user`,
-        `tags` or `importance`.
+        The save is blocked if a stored memory of the same scope is nearer than `distances.guard`.
+        Then nothing is written, and the result names the stored memory. A stored memory that states
+        another value, such as 1200 instead of 1300, does not block.
+
+        `replaces` is the id of a memory to correct. With it, the save is never blocked. The
+        corrected memory is retired, and the new memory takes its links and tags, and the higher
+        importance of the two. `fields` are further fields of `Memory`, such as `user`, `tags` or
+        `importance`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
@@ -194,8 +201,9 @@ class MemoryStore:
     ) -> list[MemorySearchResult]:
         """Return the `n` memories nearest to `content` whose time is between `first` and `last`.
 
-        Both limits are included; None means no limit. An index cannot filter by time, so the search
-        is repeated with more results until `n` of them are in the range or there are no more.
+        Both limits are included; None means no limit. An index cannot filter by time. So the search
+        is repeated with more results until `n` of the results are in the range, or there are no
+        more.
         """
         k = n
         while True:
@@ -219,10 +227,10 @@ class MemoryStore:
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Describe the work that waits for a model, as a list of sentences.
+        """Return sentences that describe the work that waits for a model.
 
-        There is one sentence for each open question whether memories say the same. An agent that
-        serves all users also gets a sentence with the number of chat turns not extracted yet.
+        One sentence is returned for each open question whether memories say the same. If the agent
+        serves all users, another sentence gives the number of chat turns not extracted yet.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -238,12 +246,12 @@ class MemoryStore:
     def recent_near_copies(
         self, limit: int, since: datetime, threshold: float
     ) -> tuple[list[Memory], list[NearCopies]]:
-        """Return the newest memories, newest first, and their near-copies.
+        """Return the newest memories, newest first, and pairs of near-copies, closest pair first.
 
-        The memories are at most `limit`, and none is older than `since`. A pair of near-copies has
-        at least one of these memories; the other may be older. Both are in the same scope, have a
-        distance (`1 - similarity`) of at most `threshold`, and were not judged distinct. The
-        closest pair comes first. Everything is read at one revision of the ledger.
+        There are at most `limit` memories, none older than `since`. At least one memory of each
+        pair is among them; the other may be older. The memories of a pair are in the same scope,
+        have a distance (`1 - similarity`) of at most `threshold`, and were not judged distinct.
+        Everything is read from one snapshot of the ledger.
         """
         with self._store.ledger.reading() as reader:
             recent = reader.memories.newest(limit, self._own_scope(), since)
@@ -257,25 +265,23 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory and its links for good, and return the memory as it was.
+        """Erase a memory and its links permanently; return the memory as it was before.
 
         Return None if the agent has no memory with this id.
 
-        Raises: StillStatedBy if the memory is retired and a live memory still contains what it
-        said.
+        Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
         """
         found = await self.forget(memory_id)
         return found.memory if found else None
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """Erase a memory for good and return everything that was erased.
+        """Erase a memory permanently, and return everything that was erased.
 
         Return None if the agent has no memory with this id. The result's `erased` is False if a
         search index or a database log may still hold the text.
 
-        Raises: StillStatedBy if the memory is retired and a live memory still contains what it
-        said.
+        Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
         """
         with self._store.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
@@ -288,12 +294,12 @@ class MemoryStore:
 
     @_threaded
     def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
-        """Retire the memory `remove_id` in favour of `keep_id`.
+        """Retire the memory `remove_id`, so that the memory `keep_id` stands for both.
 
-        `content`, if given, becomes the text of the kept memory. Return the kept memory, and the
-        number of the decision, which `undo` takes.
+        If `content` is given, it becomes the text of the kept memory. Return the kept memory, and
+        the number of the decision, which `undo` takes.
 
-        Raises: MemoryNotFound, InputError if the two are the same memory or of different scopes.
+        Raises: MemoryNotFound; InputError if the two are the same memory or of different scopes.
         """
         while True:
             with self._store.ledger.reading() as reader:
@@ -311,11 +317,11 @@ class MemoryStore:
         link_type: LinkType = "related",
         note: str = "",
     ) -> bool:
-        """Link two memories in both directions; return False if they were already linked.
+        """Link two memories in both directions; return whether the link is new.
 
-        An existing link keeps its confidence and takes the new type and note.
+        If they were already linked, the link keeps its confidence and takes the new type and note.
 
-        Raises: MemoryNotFound, InputError if the two are the same memory or of different scopes.
+        Raises: MemoryNotFound; InputError if the two are the same memory or of different scopes.
         """
         with self._store.ledger.writing() as writer:
             self._own_pair(writer, source_id, target_id)
@@ -328,9 +334,9 @@ class MemoryStore:
 
     @_threaded
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
-        """Add `delta` to the confidence of a link, up to 1.
+        """Add `delta` to the confidence of a link, up to 1; return whether the link exists.
 
-        Return False if the two memories are not linked, or if one of them belongs to another user.
+        Also return False if one of the two memories belongs to another user.
         """
         with self._store.ledger.writing() as writer:
             rows = writer.memories.rows([source_id, target_id]).values()
@@ -344,9 +350,11 @@ class MemoryStore:
     ) -> dict[tuple[str, str], bool]:
         """Link the memories of each pair of ids, and add `delta` to the confidence of the link.
 
+        Return, for each pair, whether the link is new. Pairs with a memory that is no longer live
+        are skipped and are not in the result.
+
         Also remove memories that have no live successor from all episodes, and delete the summaries
-        of these episodes. Everything happens in one transaction. A pair is skipped if one of its
-        memories is no longer live. For every other pair, the result says whether the link is new.
+        of these episodes. Everything happens in one transaction.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -402,11 +410,11 @@ class MemoryStore:
 
     @_threaded
     def get_episode(self, episode_id: str) -> EpisodeView | None:
-        """Return an episode with the memories that are live today.
+        """Return an episode with those of its memories that are live now.
 
-        If a memory was merged into another one, the episode lists the other one instead. Return
-        None if the episode does not exist, belongs to another user, or contains a memory that is
-        now about another user.
+        A memory that was merged into another one is replaced by that one. Return None if the
+        episode does not exist or belongs to another user, or if one of its memories is now about
+        another user.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)

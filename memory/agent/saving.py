@@ -161,12 +161,14 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
 def merge(
     store: MemoryStore, keep: Memory, remove: Memory, content: str | None, revision: int
 ) -> Applied | None:
-    """Retire `remove` in favour of `keep`, in one decision that `undo` reverses.
+    """Retire `remove` in favour of `keep`, in one decision that `undo` can reverse.
 
     `keep` keeps its id, time, category and emotion. It takes the links and tags of `remove`, and
     the higher importance and intensity of the two. If `content` is given, it becomes the text of
-    `keep`, and the former text is kept as a retired memory. `revision` is the ledger's revision at
-    which both were read. If one of the two has changed after that, return None and change nothing.
+    `keep`, and the former text is kept as a retired memory.
+
+    `revision`: the ledger's revision at which both memories were read. If one of them has changed
+    since that revision, nothing is changed, and None is returned.
 
     Raises: InputError if the scopes differ or `content` is not valid.
     """
@@ -198,10 +200,10 @@ def merge(
 
 
 def _lowest_similarity(store: MemoryStore, distances: Distances) -> float:
-    """Return the lowest similarity at which a neighbour can block a save or be linked.
+    """Return the lowest similarity at which a stored memory can block a save or be linked.
 
-    `distances.link` limits a plain cosine, which must be converted to a similarity first. The
-    conversion for texts with kana or Han is used, because it gives the lower value, and a neighbour
+    `distances.link` is a limit on the plain cosine, so it is converted to a similarity. The
+    conversion for texts with kana or Han is used: it gives the lowest value, and a stored memory
     may be such a text.
     """
     linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
@@ -211,10 +213,10 @@ def _lowest_similarity(store: MemoryStore, distances: Distances) -> float:
 def _prepared(
     store: MemoryStore, memory: Memory, k: int, min_similarity: float
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
-    """Embed a memory and find its `k` nearest neighbours of at least `min_similarity`.
+    """Embed a memory and find its nearest stored neighbours.
 
-    Return the memory with its vector, and the neighbours; or AlreadyStored if the store already has
-    this memory.
+    Return the memory with its vector, and at most `k` neighbours with a similarity of at least
+    `min_similarity`. Return AlreadyStored instead if the store already has this memory.
 
     Raises: IndexFault if the search failed, LedgerError.
     """

@@ -34,7 +34,10 @@ MERGE_ADVICE = (
     "If both have value, consider which perspective to keep."
 )
 _WHOLE = 2_000
-"""The most characters of a memory in the text of `recall`; its structured data have all of them."""
+"""The most characters of a memory in the text answer of the tool `recall`.
+
+The structured answer of the tool has the whole text.
+"""
 QUOTE = 120
 """The most characters of a memory that an answer quotes."""
 RELATED_QUOTE = 70
@@ -58,7 +61,7 @@ def compose_response(data: str, scaffold: str) -> str:
 
 
 def without_question(data: str, _scaffold: str) -> str:
-    """Return a tool's answer without the question that would follow it."""
+    """Return a tool's answer unchanged, that is, without the question that would follow it."""
     return data
 
 

@@ -25,9 +25,9 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""A schema that replaces a list of allowed words.
+"""A JSON schema for a string, shown to clients in place of a list of the allowed words.
 
-The model has already read the same list in the schema of `remember`.
+The model has already read the list in the schema of the tool `remember`.
 """
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
 """JSON schema keywords that are enforced but not shown, because each one costs the model tokens."""
@@ -186,7 +186,7 @@ class Introspected(BaseModel):
 
 @dataclass(frozen=True)
 class MergeCandidate:
-    """A pair of memories that are near-duplicates."""
+    """A pair of memories that are near-copies of each other."""
 
     memory_a_id: str
     memory_b_id: str

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""Seconds that the shutdown waits for running calls.
+"""Seconds that the shutdown waits for running calls to finish.
 
-Calls that take longer are cut off without effect.
+Calls that take longer are abandoned without effect.
 """
 _OPENING_S = 60.0
 """Seconds that the shutdown waits for the store to open, so that running calls can finish."""
@@ -72,7 +72,11 @@ class AgentServer:
     """The MCP server of the agent's tools. Tool calls wait until the store is open."""
 
     def __init__(self, opening: Future[Opened]) -> None:
-        """`opening` is a future for the opened store, or for the error that prevented it."""
+        """Set the store to serve.
+
+        `opening`: a future for the opened store, or for the error that prevented the store from
+        opening.
+        """
         self._opening = opening
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
@@ -93,7 +97,7 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait for the running calls to finish, and give up after a limited time."""
+        """Wait a limited time for the running calls to finish."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
@@ -101,8 +105,8 @@ class AgentServer:
     def over_http(self, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`.
 
-        `hosts` are the host names that requests may use; requests from web pages of other hosts are
-        refused. There are no sessions: each request is checked by itself.
+        `hosts`: the host names by which clients may address the server. Requests from web pages of
+        other hosts are refused. There are no sessions: each request is authorized separately.
         """
         names = [name for host in hosts for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
@@ -124,9 +128,10 @@ class AgentServer:
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        """Run a tool call and return its answer, or its error as an answer.
+        """Run a tool call and return its result. An error is returned as a result too.
 
-        If the client cancels the call, it is finished anyway, so that nothing is left half done.
+        If the client cancels the call, the call is still finished, so that no work is left half
+        done.
         """
         user = context.request.scope.get(_USER) if context.request is not None else None
         task = asyncio.create_task(self._answer(user, params))
@@ -296,8 +301,8 @@ def read_tokens(path: Path) -> Tokens:
 def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
     """Return the host names by which clients may address the server, without repeats.
 
-    They are the names of the loopback interface, then `names`, then the host of `address`, unless
-    it stands for all interfaces.
+    First come the names of the loopback interface, then `names`, then the host of `address`. The
+    host is left out if it stands for all interfaces.
     """
     from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
 
@@ -306,11 +311,11 @@ def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
-    """Wrap `app` in a gate that only requests with a known token pass.
+    """Wrap `app` in a gate that lets only requests with a known token pass.
 
-    The gate puts the token's user into the request's ASGI scope. If `tokens` is None, all requests
-    pass. The path `/health` needs no token and is answered by the gate: status 200, or 503 if
-    `read_ledger` raises LedgerError.
+    The gate stores the token's user in the request's ASGI scope. If `tokens` is None, all requests
+    pass. The gate itself responds to the path `/health`, which needs no token: with status 200, or
+    with 503 if `read_ledger` raises LedgerError.
     """
     from memory.runtime import Gate  # the HTTP libraries would slow down stdio
 

@@ -47,10 +47,11 @@ class AgentTools:
         distances: Distances | None = None,
         compose: Callable[[str, str], str] = scaffolds.compose_response,
     ) -> None:
-        """`engine` runs consolidations. `workspace`: the folder with the Markdown copy, if any.
+        """Set the store, and the parts that the tools use.
 
-        `distances`: the limits for blocking a save and for linking. `compose` joins a tool's answer
-        and the question that follows the answer into one text.
+        `engine` runs consolidations. `workspace`: the folder with the Markdown copy; None if there
+        is none. `distances`: the limits for blocking a save and for linking. `compose`: called with
+        a tool's answer and the question that follows it; returns both as one text.
         """
         self._store = store
         self._engine = engine
@@ -236,12 +237,12 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Let `work` write a memory's entries to the workspace; return warnings for the answer.
+        """Call `work` to write a memory's entries to the workspace; return warnings for the answer.
 
         If another process has forgotten the memory in the meantime, the entries are erased
-        afterwards. No entry of a forgotten memory is left: a process forgets in the store first and
-        erases the entries second. So either this method sees that the memory is gone, or the other
-        process sees the entries.
+        afterwards. No entry of a forgotten memory can remain. A process forgets in the store first
+        and erases the entries second. So either this method sees that the memory is gone, or the
+        other process sees the entries.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
@@ -250,9 +251,10 @@ class AgentTools:
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Let `work` change the workspace, in a thread. Return one warning if that failed, else [].
+        """Call `work` with the workspace, in a thread; return warnings.
 
-        No error is raised, because the change to the store is already committed.
+        The result has one warning if a file could not be written; otherwise it is empty. No error
+        is raised, because the change to the store is already committed.
         """
         if self._workspace is None:
             return []

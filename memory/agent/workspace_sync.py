@@ -1,9 +1,9 @@
 """A copy of the public memories as Markdown files in a workspace folder, for people to read.
 
-There is a log for each day, a page of the important memories (`MEMORY.md`), and a file with the
-latest monologue, a memory of the category `introspection`. In the logs and on the page, an entry is
-one line that ends with its memory's marker, `[id:mem_...]`. Other lines and other files belong to
-people and are left alone.
+There is a log for each day, and a page of the important memories (`MEMORY.md`). A third file has
+the latest monologue, which is a memory of the category `introspection`. In the logs and on the
+page, each memory has an entry: one line that ends with the memory's marker, `[id:mem_...]`. Other
+lines and other files belong to people and are left alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MONOLOGUE = "introspection"
 _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 _NO_MARKER = r"[id\:"
-"""Written instead of `[id:` in an entry's text, which must contain no marker of another memory.
+"""Text that replaces `[id:` in a memory's text, so that the text contains no marker.
 
 Markdown shows it as `[id:`.
 """
@@ -162,7 +162,8 @@ class WorkspaceMemorySync:
     def erase_forgotten(self, ledger: Ledger) -> None:
         """Erase the entries of all memories that the ledger has recorded as forgotten.
 
-        A process that was killed between the store and the workspace leaves such entries behind.
+        Such entries remain if a process was killed after it changed the store and before it changed
+        the workspace.
 
         Raises: OSError.
         """
@@ -202,10 +203,10 @@ class WorkspaceMemorySync:
     # --- the latest monologue, and whose it is ---
 
     def _write_monologue(self, memory: Memory) -> None:
-        """Write a note that identifies the monologue, then the monologue file.
+        """Write a note that identifies the new monologue, then the monologue file.
 
-        The note of the previous monologue is kept too. If the process is killed between the two
-        writes, the file still contains the previous monologue, and its note identifies it.
+        The note about the previous monologue is kept too. If the process is killed between the two
+        writes, the file still contains the previous monologue, which the older note identifies.
         """
         text = _inert(visible(memory.content)) + "\n"
         note = _MonologueNote(memory.id, len(text), _digest(text))
@@ -254,9 +255,9 @@ class WorkspaceMemorySync:
     ) -> None:
         """Update the entries of all memories that the undone decisions `recorded` are about.
 
-        `get` is called with a memory's id and returns the live memory, or None. If it returns None,
-        the memory's entries are removed. A decision is skipped if none of its memories has an
-        entry.
+        `get`: called with a memory's id; returns the live memory, or None if there is none. If it
+        returns None, the memory's entries are removed. A decision is skipped if none of its
+        memories has an entry.
 
         Raises: OSError.
         """
@@ -351,9 +352,9 @@ def _forget_in_both(
 ) -> tuple[Gone, str]:
     """Call `forget`, which erases from the store; then erase the same memories from the workspace.
 
-    Return the result of `forget`, and a message about text that is left in the workspace, or "". If
-    the process is killed in between, the next call finds the forgotten ids in the ledger and erases
-    their entries.
+    Return the result of `forget`, and a message about text that is left in the workspace. The
+    message is "" if no text is left. If the process is killed between the two steps, the next call
+    finds the forgotten ids in the ledger and erases their entries.
     """
     if workspace is None:
         return forget(), ""
@@ -391,7 +392,10 @@ def _added_to(path: Path) -> str:
 
 
 def _is_entry(line: str, memory_id: str) -> bool:
-    """Whether a line is the entry of this memory, and not a person's line that mentions its id."""
+    """Return whether a line is the entry of this memory.
+
+    A person's line that only mentions the memory's id is not an entry.
+    """
     first = _MARKER.search(line)
     if first is None or first[1] != memory_id or _OPENING.match(line) is None:
         return False
@@ -399,10 +403,10 @@ def _is_entry(line: str, memory_id: str) -> bool:
 
 
 def _without_memory_text(line: str, marker: str) -> str:
-    """Return an entry's opening, and what a person wrote behind the entry.
+    """Return an entry without the memory's text: its opening, and what a person wrote at its end.
 
-    The memory's text, which ends with `marker`, is left out with any edits inside it. A line that
-    does not begin like an entry is returned unchanged.
+    The memory's text ends with `marker`. Edits inside this text are removed too. A line that does
+    not begin like an entry is returned unchanged.
     """
     opening = _OPENING.match(line)
     return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()

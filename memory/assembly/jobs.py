@@ -90,9 +90,15 @@ class ImportReport:
     memories: int
     """Number of live memories in the store after the import."""
     waiting: int
-    """Number of new questions that wait for the model; `memory-dedup retry` asks them."""
+    """Number of new questions that wait for the model.
+
+    The command `memory-dedup retry` asks them.
+    """
     without_vector: int
-    """Number of stored texts without a vector; `memory-dedup doctor --fix` makes these vectors."""
+    """Number of stored texts that have no vector yet.
+
+    The command `memory-dedup doctor --fix` makes these vectors.
+    """
     left_out: tuple[InputError, ...]
     """One error for each memory that could not be read."""
     notes: tuple[str, ...]
@@ -146,9 +152,11 @@ async def _planned(
     model: LanguageModel | None,
     on_progress: Progress | None,
 ) -> Audit:
-    """Open the existing store for reading, plan a clean-up, and close the store; return the plan.
+    """Plan a clean-up of the existing store, which is opened for reading and closed afterwards.
 
-    `chosen`: selects the groups that the report lists.
+    `chosen`: selects the groups that the report lists. `model`: your own model (default: the
+    configured one). `on_progress` is called with the number of texts compared and the number of all
+    texts.
     """
     store = await in_thread(read_store, config)
     try:
@@ -297,7 +305,7 @@ class WriteBackReport:
 
 @dataclass(frozen=True)
 class PlannedWriteBack:
-    """The changes that are planned for another program's collection; `write` makes them.
+    """The planned changes of another program's collection; `write` carries them out.
 
     If an earlier write-back to the collection was killed before its end, `write` finishes it too.
     """
@@ -315,9 +323,9 @@ class PlannedWriteBack:
     def write(
         self, undo_file: Path | None = None, on_progress: Progress | None = None
     ) -> WriteBackReport:
-        """Save the present state of the rows in the undo file, then change the collection.
+        """Save the present state of the affected rows in an undo file, then change the collection.
 
-        `undo_file` must not exist yet (default: `COLLECTION.undo-N.jsonl` in the working
+        `undo_file`: path of a new file (default: `COLLECTION.undo-N.jsonl` in the working
         directory). `on_progress` is called with the number of rows written and the number of all
         rows to write.
 
@@ -345,9 +353,10 @@ class PlannedWriteBack:
         return WriteBackReport(self.plan, done.updated, done.deleted, changed, files, self.notes)
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
-        """Record in the ledger that a write-back with this undo file was begun or finished.
+        """Record in the ledger that a write-back with this undo file has begun, or has finished.
 
-        A later write-back reads the file to recognise the rows that this one wrote.
+        A later write-back then reads the undo file to recognise the rows that this write-back
+        wrote.
         """
         with open_existing_ledger(self._config) as ledger:
             note_run(ledger, self._collection_id, WriteBackRun(undo_file.absolute(), finished))
@@ -356,10 +365,10 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Plan what to change in a collection that was imported into the store; change nothing.
+    """Plan how to clean up a collection that was imported into the store; change nothing.
 
-    `target`: the collection. `across`: keys, such as `run_id`, in which rows may differ and still
-    be replaced by one row. `embedder`: makes the vectors of merged texts; a factory, as
+    `target`: the collection. `across`: keys such as `run_id`; rows that differ only in these keys
+    may still be replaced by one row. `embedder`: makes the vectors of merged texts; a factory, as
     `package.module:factory` (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.
@@ -402,13 +411,16 @@ def write_back(
 ) -> WriteBackReport:
     """Write the cleaned memories back to the store they came from, if `approve` accepts the plan.
 
-    Rows that are replaced by another row are deleted, and rows with a merged text are updated, but
-    only rows that have not changed since the import. The old state of these rows is saved in
-    `undo_file` (default: `COLLECTION.undo-N.jsonl` in the working directory). `across`: keys, such
-    as `run_id`, in which rows may differ and still be replaced by one row. `embedder`: makes the
-    vectors of merged texts; a factory, as `package.module:factory` (default: the configured
-    embedder). `on_progress` is called with the number of rows written and the number of all rows to
-    write.
+    `approve` is called with the plan before anything is written; if it returns False, nothing is.
+    Rows that are replaced by another row are deleted, and rows with a merged text are updated. Rows
+    that have changed since the import are left alone.
+
+    `undo_file`: path of a new file for the old state of the changed rows (default:
+    `COLLECTION.undo-N.jsonl` in the working directory). `across`: keys such as `run_id`; rows that
+    differ only in these keys may still be replaced by one row. `embedder`: makes the vectors of
+    merged texts; a factory, as `package.module:factory` (default: the configured embedder).
+    `config`: a configuration or the path of its file; `settings` override single values of it.
+    `on_progress` is called with the number of rows written and the number of all rows to write.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -440,8 +452,8 @@ def undo_write_back(
 def checked_across(across: Sequence[str]) -> Sequence[str]:
     """Return the keys unchanged, after a check that each of them is in `ACROSS`.
 
-    `ACROSS` lists the keys, such as `run_id`, in which rows may differ and still be replaced by one
-    row.
+    `ACROSS` lists the allowed keys, such as `run_id`. Rows that differ only in the chosen keys may
+    still be replaced by one row.
 
     Raises: WrongArgument if a key is not in `ACROSS`.
     """
@@ -460,10 +472,11 @@ def free_undo_file(collection: str) -> Path:
 def _with_namespaces(
     rows: Sequence[ForeignRow], reading: Reading, theirs: ExternalStore
 ) -> tuple[Reading, list[str]]:
-    """Choose the namespaces of a LangGraph store, if an older import did not record its choice.
+    """Return the settings for reading a store's rows, and a note about rows that are not read.
 
-    Return the settings for reading the store, with the chosen namespaces, and a note about the
-    namespaces that were not chosen. For other stores, return `reading` unchanged and no note.
+    If the store is a LangGraph store whose import recorded no namespaces, they are chosen from
+    `rows` and added to the settings. The note then names the other namespaces. In all other cases,
+    `reading` is returned unchanged, with no note.
     """
     if theirs.kind != "langgraph" or reading.namespaces is not None:
         return reading, []
@@ -473,10 +486,13 @@ def _with_namespaces(
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """Return, in a list, the `embed` function of the given embedder or else of the configured one.
+    """Return a list with one embedder's `embed` function; empty if the embedder cannot be made.
 
-    `given`: a factory, as `package.module:factory`. The list is empty if the configured embedder
-    cannot be made, for example because its key is missing.
+    `given`: a factory for the embedder, as `package.module:factory`. If it is None, the configured
+    embedder is used. The list is only empty if the configured embedder cannot be made, for example
+    because its API key is missing.
+
+    Raises: ConfigError if the given factory fails.
     """
     if given is not None:
         return [embedder_from(config, given).embed]

@@ -86,11 +86,11 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the given collection, and the folder or address to show in messages.
+        """Return the given collection, and its folder or address for messages.
 
         The collection is not read yet.
 
-        Raises: InputError unless exactly one store with collections is given; a store of mem0
+        Raises: InputError unless exactly one store with named collections is given. A mem0 store
         counts as one.
         """
         named = [(kind, place) for kind, place in self.collections.items() if place is not None]
@@ -123,8 +123,8 @@ class Brought:
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of another program's store or of a file.
 
-    If users have memories of several agents, which might be merged, a note in the result says how
-    to prevent this.
+    If the users have memories of several agents, these memories might be merged. A note in the
+    result then says how to prevent this.
 
     Raises: InputError if the source cannot be read.
     """
@@ -140,9 +140,9 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate the items into memories and errors.
+    """Separate memories from errors, and return both.
 
-    Links between the memories are changed from the other program's ids to our own ids.
+    Links between the memories are changed from the other program's ids to the ids of this program.
     """
     memories: list[Memory] = []
     problems: list[InputError] = []
@@ -155,10 +155,11 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Return a note about namespaces that are not read, as a list; empty if `left` is empty.
+    """Return a list with a note about the namespaces that are not read; empty if all are read.
 
-    `left`: the number of rows by namespace. `by_choice`: whether the user chose the namespaces to
-    read; if not, the note explains why the others are left out, and how to include one of them.
+    `left`: the number of rows in each namespace that is not read. `by_choice`: whether the user
+    chose the namespaces to read. If not, the note explains why these namespaces are left out, and
+    how to include one of them.
     """
     if not left:
         return []

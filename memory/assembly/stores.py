@@ -43,9 +43,9 @@ def open_store(
 ) -> MemoryStore:
     """Open the configured store; create it if it does not exist.
 
-    `embedder`: replaces the configured embedder. `index`: a function that takes the ledger and
-    opens another vector index in place of Chroma. An index is only used for a user whose vectors
-    need more than `memory.search.vectors_mb` of RAM.
+    `embedder`: replaces the configured embedder. `index`: a function that is called with the ledger
+    and returns an open vector index, used in place of Chroma. An index is only needed for users
+    whose vectors take more than `memory.search.vectors_mb` of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
@@ -72,7 +72,7 @@ def open_existing_store(config: Config) -> MemoryStore:
 
 
 def read_store(config: Config) -> MemoryStore:
-    """Open the existing store for reading only: nothing on disk changes, and Chroma stays closed.
+    """Open the existing store for reading only. Nothing on disk changes, and Chroma is not opened.
 
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError;
     EmbedderMismatch if another embedder made the store's vectors.
@@ -82,10 +82,11 @@ def read_store(config: Config) -> MemoryStore:
 
 @contextlib.contextmanager
 def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
-    """Yield the store, and the reason why its use is limited (empty if it is not).
+    """Yield the store, and the reason why it can only be used with limits (empty if there is none).
 
-    No memory is changed. If an earlier version wrote the ledger, an upgraded copy is used, and
-    deleted afterwards. If the ledger cannot be written, it is opened for reading only.
+    No memory is changed. If an earlier version wrote the ledger, the block works on an upgraded
+    copy, which is deleted afterwards. If the ledger cannot be written, it is opened for reading
+    only.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -205,8 +206,9 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
     """Return the language model to use.
 
-    It is `own`, your own model, if given; else the configured model; else Gemini if its key is set;
-    else the offline model. All but the offline model are wrapped in a circuit breaker.
+    It is `own`, your own model, if given. Otherwise it is the configured model. If none is
+    configured, it is Gemini if its API key is set, or else the offline model. All models but the
+    offline model are wrapped in a circuit breaker.
 
     Raises: ConfigError if a key or a library is missing, or if your own model cannot be made.
     """
@@ -225,8 +227,8 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
     """Return the model, wrapped so that its failures become errors of this package.
 
-    The offline model, and models that are wrapped already or come from a provider of this package,
-    are returned unchanged.
+    Three kinds of models are returned unchanged: the offline model, models that are already
+    wrapped, and models from a provider of this package.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -352,10 +354,11 @@ def _gemini_key(config: Config, setting: str) -> SecretStr:
 
 
 def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
-    """Return the server at `base_url`, else at the address in OPENAI_BASE_URL, else OpenAI's own.
+    """Return an OpenAI server: its address and its API key.
 
-    Only OpenAI's own server needs a key. `setting`: the setting that needs the server, for error
-    messages.
+    The address is `base_url`, if given; else the value of OPENAI_BASE_URL, if set; else OpenAI's
+    own server. Only OpenAI's own server needs a key. `setting`: the setting that needs the server,
+    for error messages.
 
     Raises: ConfigError if the address is not valid, or if OpenAI's key is missing.
     """
@@ -374,7 +377,7 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAI
 
 @contextlib.contextmanager
 def installed(extra: str, setting: str) -> Iterator[None]:
-    """Run the block; if a library cannot be imported, raise an error that says how to install it.
+    """Run the block; if it cannot import a library, raise an error that says how to install it.
 
     `extra`: the extra of this package that includes the library. `setting`: the setting that needs
     the library.

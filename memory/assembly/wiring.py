@@ -40,8 +40,9 @@ def build_deduplicator(
 ) -> MemoryDeduplicator:
     """Build a deduplicator for an open store.
 
-    `model` may be your own object: an exception that it raises counts as a failed call. `executor`:
-    a batch searches for pairs and plans groups on it; if it is None, this process does so.
+    `model` may be an object of your own; an exception that it raises counts as a failed call.
+    `executor`: where batches run the search for pairs and the planning of groups. If it is None,
+    both run in this process.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -71,8 +72,8 @@ def build_review(
 ) -> Review:
     """Build a review, in which a person decides about groups of near-copies.
 
-    The offline judge proposes a decision about each group, `model` only on request. `blind`: hide
-    similarities and the plan from the person.
+    The offline judge proposes a decision about each group. `model` is only asked if the person
+    requests it. `blind`: whether to hide similarities and the plan from the person.
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
@@ -94,7 +95,7 @@ def build_review(
 def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
     """Build the object that stores a chatbot's turns and extracts memories from them.
 
-    `model` may be your own object: an exception that it raises counts as a failed call.
+    `model` may be an object of your own; an exception that it raises counts as a failed call.
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -157,8 +158,8 @@ def build_chat_memory(
 ) -> ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called with each result of the background extraction, in the thread that
-    extracts. `release`: awaited when the memory is closed.
+    `on_extracted`: called in the extraction thread with the result of each extraction. `release`:
+    called without arguments and awaited when the memory is closed.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -194,7 +195,7 @@ def build_tools(
 
 
 def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
-    """Return the Markdown files that mirror the memories; None if no folder is known for them.
+    """Return the object that keeps Markdown copies of memories; None if no folder is known.
 
     The folder is the configured one. If none is configured and `ledger` is given, it is the folder
     that `keep_workspace` recorded in the ledger.
@@ -211,8 +212,8 @@ def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMe
 def keep_workspace(config: Config, ledger: Ledger) -> None:
     """Record the configured folder of Markdown files in the ledger, and clean these files.
 
-    Every command can then find and update the files. Memories that were forgotten are removed from
-    the files, in case a process was killed before it could do so.
+    With the record, every command can find and update the files. Memories that were forgotten are
+    removed from the files, in case a process was killed before it could remove them.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:

@@ -106,8 +106,9 @@ def show_audit(
 ) -> None:
     """Print what a deduplication would do; if there is no ledger, say so on stderr.
 
-    `chosen` selects and sorts the groups to show; None means the 50 least certain ones. With
-    `as_json`, print the whole result as JSON. `report`: a file for a report with all groups.
+    `chosen`: selects and sorts the groups to show; None means the 50 least certain groups.
+    `as_json`: whether to print the whole result as JSON. `report`: path of a file for a report with
+    all groups; None means no file.
     """
     from memory.cli.views import view
     from memory.decide import GroupFilter
@@ -208,9 +209,9 @@ def _run(
 ) -> None:
     """Run a deduplication with the configured model, show its progress, and print its report.
 
-    `label` names the work in the progress display. `batch` is called with the deduplicator and a
-    progress callback; it does the work. `executor`: the processes that look for pairs, if not this
-    one.
+    `label`: names the work in the progress display. `batch`: called with the deduplicator and a
+    progress callback; does the work and returns the report. `executor`: where the search for pairs
+    and the planning of groups run; if it is None, both run in this process.
 
     Raises: typer.Exit if no call of the model succeeded.
     """
@@ -295,7 +296,9 @@ async def _review(
 ) -> None:
     """Print an address that admits one browser, and serve the review until the command is stopped.
 
-    `listening` is the open socket and `where` its address. `blind`: hide similarities and plan.
+    `listening`: the open socket. `where`: the socket's address. `blind`: whether to hide
+    similarities and the plan from the person. `open_browser`: whether to open the address in a
+    browser.
     """
     from memory.review import BrowserSession, ReviewServer
     from memory.runtime import serve_until, stop_event

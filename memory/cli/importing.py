@@ -93,7 +93,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
     ),
 }
-"""The options that describe another store, by parameter name: each one's type and typer option."""
+"""The command-line options that describe another store.
+
+Each parameter name is mapped to the parameter's type and its typer option.
+"""
 
 
 # --- another store --------------------------------------------------------------------------------
@@ -102,7 +105,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 def _source(given: dict[str, Any]) -> Source:
     """Return the source that the options of a command describe.
 
-    `given` has a value for each name in `_OPTIONS`.
+    `given`: the value of each option, by its name in `_OPTIONS`.
 
     Raises: WrongArgument if an option's value is not valid or does not fit the other options.
     """
@@ -141,10 +144,10 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command that has a parameter `source`, so that users set it with several options.
+    """Decorate a command so that several options of the command line set its parameter `source`.
 
-    The decorated command has the options in `_OPTIONS` instead of this parameter. It is called with
-    one `Source`, which is built from the values of the options.
+    The options are those in `_OPTIONS`; they replace the parameter on the command line. The command
+    itself is called with one `Source`, which is built from their values.
     """
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)
@@ -175,7 +178,9 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def brought_from(source: Source, config: Config) -> Brought:
-    """Read the memories of another store or file, and print why some of them cannot be imported.
+    """Read the memories of another store or of a file, and return them.
+
+    Also print why some of the memories cannot be imported, if any.
 
     Raises: InputError.
     """
@@ -238,7 +243,9 @@ def import_(
 
 
 def _brought(config: Config, file: Path | None, source: Source) -> Brought:
-    """Read the memories to import from `file`, from standard input (`-`) or from `source`.
+    """Return the memories to import, read from a file, from standard input or from another store.
+
+    `file`: the path of a file; `-` means standard input. `source`: the other store.
 
     Raises: InputError; WrongArgument unless exactly one of `file` and `source` is given.
     """

@@ -166,10 +166,10 @@ def calibrate(
 def _asked(
     pairs: Sequence[AlikePair], config: Config, questions: int, *, person: bool
 ) -> dict[str, Answer]:
-    """Ask about at most `questions` pairs: the model, or the user if `person` is true.
+    """Ask the model, or the user if `person` is true, about at most `questions` pairs of memories.
 
-    Return all answers of this model, or of people, including those of earlier runs, by the pair's
-    key. A pair that has an answer is not asked about.
+    Return all answers of this model, or of people, by the pair's key. Answers of earlier runs are
+    included, and a pair that already has an answer is not asked about.
 
     Raises: InputError if the only model is the offline one, which cannot answer.
     """
@@ -210,9 +210,9 @@ def _suggest(
 ) -> None:
     """Print the answers for each band of cosines, and settings for config.yaml that fit them.
 
-    Pairs with kana or Han get a table of their own, because they have their own threshold setting.
-    `answers`: by the pair's key. `memories`: the number of live memories. `wanted`: the share of
-    replacements made without a model that must be right, from 0.5 to 1.
+    `answers`: the answers by the pair's key. `memories`: the number of live memories. `wanted`: the
+    share, from 0.5 to 1, of replacements without a model that must be right. Pairs with kana or Han
+    get a table of their own, because they have their own threshold setting.
     """
     from memory.upkeep import lines, suggest
 
@@ -231,10 +231,10 @@ def _suggest(
 def _show_bands(
     title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
 ) -> None:
-    """Print a table of the pairs in each band of cosines, the most similar band first.
+    """Print a table with a row for each band of cosines, the most similar band first.
 
-    Bands without pairs are left out. `answers` are given by the pair's key. `memories` is the
-    number of live memories.
+    A row counts the pairs whose cosine is in the band. Bands without pairs are left out. `answers`:
+    the answers by the pair's key. `memories`: the number of live memories.
     """
     from memory.cli.views import grid
     from memory.upkeep import prices, tally

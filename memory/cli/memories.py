@@ -81,8 +81,8 @@ def search(
 def who_exists(store: MemoryStore, user: str) -> str:
     """Return the end of a message about a user who has no memories: it suggests existing users.
 
-    They are the users with similar names, or else the first few users. Return "" if `user` has
-    memories, or if there are no users at all.
+    The suggested users have similar names. If there are none, the first few users are suggested.
+    Return "" if `user` has memories, or if there are no users at all.
     """
     from memory.text import clean
 
@@ -172,12 +172,12 @@ def history(
 
 
 def known_id(reader: Reader, given: str) -> str:
-    """Return the id of the memory that a person named by this id.
+    """Return the id of the memory that a person means by the id `given`.
 
-    `given` is the memory's id, or the id that it had in the store that it was imported from. An
-    unknown id is returned as it is.
+    `given` is the memory's own id, or the id that it had in the store from which it was imported.
+    An unknown id is returned unchanged.
 
-    Raises: WrongArgument if several memories had this id in the stores that they came from.
+    Raises: WrongArgument if memories from several stores had this id.
     """
     found = reader.memories.named(given)
     if len(found) > 1:
@@ -259,10 +259,10 @@ def undo(
 
 
 def _undo_target(reader: Reader, given: str) -> int | str:
-    """Return what to undo: a decision's number or a run's name.
+    """Return what to undo: the number of a decision, or the name of a run.
 
     If `given` is a memory's id, return the number of the memory's latest decision that can be
-    undone. Any other text is taken as a run's name.
+    undone. Text that is neither a number nor such an id is taken as the name of a run.
     """
     if given.isdecimal():
         return int(given)
@@ -338,7 +338,9 @@ def forget(
 
 
 def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
-    """Print how much is stored about a user, and ask whether to erase it, unless `yes`.
+    """Print how much is stored about a user, and ask whether to erase it.
+
+    `yes`: if true, do not ask.
 
     Raises: InputError if nothing is stored; typer.Exit if the person does not agree.
     """

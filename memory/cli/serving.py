@@ -144,9 +144,9 @@ def _tokens(file: Path | None) -> Tokens | None:
 
 
 def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
-    """Check that the options of HTTP let clients see only the memories that they may see.
+    """Check the options of HTTP, so that clients see only the memories that they may see.
 
-    `names` are the host names that clients use.
+    `names`: the host names that clients use.
 
     Raises: WrongArgument.
     """
@@ -169,8 +169,8 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
 def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
     """Return the tools of an open store, and the function that closes the store.
 
-    Each user of a token has a set of tools. Without tokens, all clients share one set, for the user
-    of the configuration.
+    With tokens, each user has a separate set of tools. Without tokens, all clients share one set of
+    tools, for the user named in the configuration.
     """
     from memory.agent import Opened
 

@@ -69,8 +69,8 @@ def version_option(program: str) -> Any:
 def show(data: RenderableType, *, paged: bool = False) -> None:
     """Print data on stdout, without invisible characters.
 
-    If stdout is not a terminal, the output is plain text, 80 columns wide. With `paged`, a terminal
-    shows text that is longer than the screen in a pager.
+    If stdout is not a terminal, the output is plain text, 80 columns wide. `paged`: whether a
+    terminal shows output that is longer than the screen in a pager.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
@@ -96,7 +96,9 @@ def err() -> Console:
 
 
 def confirm(yes: bool, question: str, refused: str) -> None:
-    """Ask a question on stderr, unless `yes`. If the answer is not y, print `refused` and exit.
+    """Ask a question on stderr; if the answer is not y, print `refused` and exit.
+
+    `yes`: if true, do not ask, and return.
 
     Raises: typer.Exit, with status 1.
     """
@@ -199,22 +201,28 @@ def _give_up_stdout() -> NoReturn:
 
 
 class Tell(Protocol):
-    """A progress callback: takes the amount done, the total, and optionally what is counted."""
+    """A progress callback.
+
+    It is called with the amount done, the total and, optionally, the name of what is counted.
+    """
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
 def compared(tell: Tell) -> Callable[[int, int], None]:
-    """Return a callback (texts done, total) for the search for pairs, which reports to `tell`."""
+    """Return a progress callback for the search for pairs, which reports to `tell`.
+
+    The returned callback takes the number of texts compared and the number of all texts.
+    """
     return partial(tell, counted="texts compared")
 
 
 @contextmanager
 def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
-    """Show progress on stderr while the block runs: a bar at a terminal, else a line now and then.
+    """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
-    Yield a callback that any thread may call. If the callback is called with another `counted` than
-    before, the bar starts again from zero. `every_s`: the seconds between two lines.
+    Yield a callback that any thread may call. If it is called with a new value of `counted`, the
+    bar starts again from zero. `every_s`: the seconds between two lines of text.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -239,8 +247,8 @@ def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
 def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
     """Print a line of progress every `every_s` seconds while the block runs.
 
-    Yield the progress callback. The lines are printed by a thread, because a long step may not call
-    the callback.
+    Yield the progress callback. A thread prints the lines, so that they also appear during a long
+    step that does not call the callback.
     """
     over = threading.Event()
     started = begun = time.monotonic()

@@ -30,8 +30,8 @@ def grid(
 ) -> Table:
     """Return a table for the terminal. Only its last column is wrapped; nothing is cut off.
 
-    `fixed`: the number of columns before the last one. `gap`: the spaces between columns. `right`:
-    the positions, from 0, of columns that are aligned right.
+    `fixed`: the number of columns that are not wrapped, that is, all but the last one. `gap`: the
+    spaces between columns. `right`: the positions, from 0, of columns that are aligned right.
     """
     made = Table.grid(padding=(0, gap))
     for column in range(fixed):
@@ -51,7 +51,10 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return a report's summary for the terminal; with `groups`, the groups are shown above it."""
+    """Return a report's summary for the terminal.
+
+    `groups`: whether to show the groups of the report above the summary.
+    """
     shown = report.groups if groups else ()
     above = [
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
@@ -137,9 +140,9 @@ def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
 
 
 def cost(model: str, usage: Usage, money: float | None) -> str:
-    """Return the number of model calls and tokens as text.
+    """Return the number of model calls and tokens as text, with their price if it is known.
 
-    `money` is the price, which is added if it is not None.
+    `money`: the price; None if it is not known.
     """
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"

@@ -111,11 +111,12 @@ def _write_changes(
 ) -> None:
     """Write an undo file, then a file with the changes that clean up the other store.
 
-    `dump`: a file with the other store's present rows; only these are changed. `file`: the new file
-    for the changes. `undo_file`: a new file; None means a free name. `across`: keys such as
-    `run_id` in which rows may differ and still be replaced by one row.
+    `dump`: a file with the other store's present rows; only these rows are changed. `file`: path of
+    the new file for the changes. `undo_file`: path of a new file for undoing the changes; if it is
+    None, an unused name is chosen. `across`: keys such as `run_id`; rows that differ only in these
+    keys may still be replaced by one row.
 
-    Raises: WrongArgument if `dump` or `file` is missing, InputError if a file exists already.
+    Raises: WrongArgument if `dump` or `file` is missing; InputError if a file exists already.
     """
     from memory.interchange import change_lines, undo_lines, write_lines
     from memory.store import utc_now
@@ -175,7 +176,7 @@ def _update_lines(one: Update) -> str:
 
 
 def _say_staying(staying: Sequence[Staying]) -> None:
-    """Print how many rows keep their own text because they differ in a key, and name these keys."""
+    """Print how many rows keep their own text because they differ in a key, and name the keys."""
     if not staying:
         return
     keys = Counter(name for row in staying for name in row.apart)
@@ -259,9 +260,10 @@ def _write(
 ) -> None:
     """Show the changes, ask for confirmation, and write them to the other store `target`.
 
-    `across`: keys such as `run_id` in which rows may differ and still be replaced by one row.
-    `embedder`: a function that makes the embedder of rewritten rows, as `package.module:factory`.
-    `undo_file`: a new file; None means a free name. `yes`: do not ask.
+    `across`: keys such as `run_id`; rows that differ only in these keys may still be replaced by
+    one row. `embedder`: a factory for the embedder of changed texts, as `package.module:factory`.
+    `undo_file`: path of a new file for undoing the changes; if it is None, an unused name is
+    chosen. `yes`: if true, do not ask.
 
     Raises: typer.Exit if the person declines, or if rows were left because they had changed.
     """

@@ -146,7 +146,10 @@ class Batch:
         return Planner(own.rules, self._store.scope_of, matching, own.executor, own.on_compared)
 
     async def audit(self, wanted: GroupFilter) -> Audit:
-        """Plan the first round without applying it; `wanted` selects the groups for the report."""
+        """Plan the first round, and return the plan with a report; nothing is applied.
+
+        `wanted`: selects the groups that the report lists.
+        """
         started = time.monotonic()
         self._planner = self._new_planner(_JUST_BELOW)
         account = Account(run="", first=await self._plan(), started=started)
@@ -284,7 +287,10 @@ class Batch:
         ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
-        """Record in the ledger that the model has read these texts on pages, if pages are used."""
+        """Record in the ledger that the model has read these texts, if the model reads pages.
+
+        A page is a question about many memories of one scope.
+        """
         pages, texts = self._settings.pages, list(texts)
         if pages is not None and texts:
             with self._store.ledger.writing() as writer:
@@ -310,10 +316,10 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """Apply the replacements of a round, then ask the model about the other groups.
+        """Apply the decided replacements of a round, then ask the model about the other groups.
 
-        Several questions are asked at the same time. `on_progress` is called with the number of
-        settled groups and the number of all groups.
+        The model is asked several questions at the same time. `on_progress` is called with the
+        number of settled groups and the number of all groups.
         """
         free = [(group, group.replacement) for group in groups if group.replacement is not None]
         asks = [group for group in groups if group.replacement is None]

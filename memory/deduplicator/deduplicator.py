@@ -469,9 +469,10 @@ class MemoryDeduplicator:
         return await batch.audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
-        """Return the plan of the first round of `deduplicate_all`, and change nothing.
+        """Return the plan of the first round of `deduplicate_all`; change nothing.
 
-        `asker`: who would judge the groups, for example a person in a review (default: the model).
+        `asker`: the judge for whom the groups are planned, for example a person in a review
+        (default: the model).
         """
         batch = self._batch(asker or Asker(self._model.name), None)
         return (await batch.audit(GroupFilter(0))).plan

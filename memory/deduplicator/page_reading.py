@@ -335,8 +335,8 @@ class ScopeReading:
     async def _settle(self, group: _NamedGroup) -> None:
         """Apply the decision about one group.
 
-        Its members are merged or, if the merged text was refused, kept. The question about a
-        refused group stays pending unless the refusal is final.
+        If its merged text was accepted, the members are merged. If it was refused, they are kept as
+        they are, and the question stays pending unless the refusal is final.
         """
         page, part = group.page, group.part
         decision = self._reader.judging.join(part, self._context.similarity(group.members))

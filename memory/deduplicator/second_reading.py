@@ -209,8 +209,8 @@ class SecondReader:
 def untrusted_readers(reader: Reader) -> list[str]:
     """Return a sentence about each model that failed its trial on test merges, sorted by name.
 
-    The sentence says how many wrong test merges the model accepted, and how its merged texts are
-    checked instead.
+    The sentence says how many wrong test merges the model accepted. It also says how the program
+    checks this model's merged texts instead.
     """
     tried = reader.metas(_PREFIX)
     return [

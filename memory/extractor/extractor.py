@@ -40,10 +40,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-"""How often the model may fail to read a turn before the turn is no longer tried."""
+"""The number of failed attempts to read a turn after which the turn is given up."""
 
 OnExtracted = Callable[[ExtractionResult], None]
-"""A callback that receives the result of each extraction, in the thread that extracts."""
+"""A callback that the extracting thread calls with the result of each extraction."""
 _LOOK_S = 5.0
 """Seconds between checks for turns that another process has stored but not extracted."""
 _LOOK_WHILE_SETTLING_S = 0.2
@@ -137,7 +137,7 @@ class MemoryExtractor:
         return replace(result, known=known)
 
     async def waiting(self) -> list[Waiting]:
-        """Return the conversations that have turns to extract, the longest waiting time first."""
+        """Return the conversations that have turns to extract, longest waiting first."""
         return await in_thread(self._read, lambda reader: reader.turns.conversations(_ATTEMPTS))
 
     async def count_waiting(self) -> int:
@@ -346,7 +346,7 @@ class BackgroundExtraction:
         return pause_s
 
     async def _unsettled(self, began: float) -> bool:
-        """Return whether a conversation with waiting turns has not been extracted since `began`.
+        """Return whether any conversation with waiting turns has not been extracted since `began`.
 
         `began`: a time of the event loop's clock, in seconds.
         """

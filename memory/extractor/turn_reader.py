@@ -1,7 +1,7 @@
 """Extract memories from some turns of a conversation with a model, and store them.
 
-If the model gives no usable answer, it is shown fewer turns at a time, so that one turn does not
-prevent the extraction of the others.
+If the model gives no usable answer, it is shown fewer turns at a time. So a single turn does not
+prevent the extraction of the other turns.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ASKED = 1.0
 _CONTEXT = 4
 """The greatest number of earlier turns, already extracted, that the model is shown as context."""
 _REMEMBERED = 40
-"""The greatest number of stored memories that the model is shown with the turns."""
+"""The greatest number of stored memories that the model is shown together with the turns."""
 _LATEST = 8
 """The greatest number of memories per speaker that are shown as the latest of a conversation."""
 _MOST_NAMED = 5
@@ -89,10 +89,11 @@ class Shown:
         Without this check, a turn that orders the model to repeat its memories could move a memory
         from one user to another. `speaker`: the user who would get the memory.
 
-        The check is about the candidate's new words, which are those that no turn contains. Names
-        of speakers are not new, nor are dates within two weeks of the turns, which a model writes
-        in place of "yesterday". The candidate is a copy if a single memory of another speaker
-        contains all its new words, and if these are at least half of its words or include a digit.
+        The check looks at the candidate's new words, which are those that no turn contains. Names
+        of speakers do not count as new. Dates within two weeks of the turns do not count either,
+        because a model writes them in place of "yesterday". The candidate is a copy if one memory
+        of another speaker contains all its new words. In addition, the new words must be at least
+        half of its words or include a digit.
         """
         others = [known for user, known in self._remembered_words if user != speaker]
         if not others:
@@ -168,17 +169,17 @@ class SourceTurns:
     names: tuple[str, ...] = ()
     """Identifiers of the source turns that people spoke; empty if there is only one source turn."""
     is_guess: bool = False
-    """Whether the model did not say from which turns the candidate comes.
+    """Whether these turns are a guess, because the model did not name the candidate's turns.
 
-    Such a candidate may replace no stored memory.
+    A candidate with guessed turns may replace no stored memory.
     """
 
 
 class TurnReader:
     """Extracts candidates from turns with a model, and has them deduplicated and stored.
 
-    It writes only while the caller holds the lease of the conversation. It is bound to no event
-    loop.
+    A candidate is a fact that may become a memory. The caller must hold the lease of the
+    conversation; without it, nothing is written. An instance may be used in any event loop.
     """
 
     def __init__(
@@ -204,9 +205,9 @@ class TurnReader:
     async def read(self, chunk: Sequence[PendingTurn], lease: Lease) -> TurnsRead:
         """Extract memories from turns of one conversation, and store them.
 
-        If there is no usable answer, the two halves of `chunk` are read one after the other. If the
-        model fails for a reason that has nothing to do with these turns, reading ends early;
-        `fault` of the result says why. `lease`: the lease on the conversation.
+        If the model gives no usable answer, the two halves of `chunk` are read one after the other.
+        If the model fails for a reason that has nothing to do with these turns, reading ends early,
+        and the result's `fault` says why. `lease`: the lease on the conversation.
 
         Raises: LeaseLost.
         """
@@ -244,9 +245,9 @@ class TurnReader:
     ) -> TurnsRead:
         """Read the two halves of a chunk of turns, after a call about the whole chunk failed.
 
-        `paid`: the cost of that call. If the model answers about one half but not about the other,
-        a failed attempt is counted for the turns of the other half. If it answers about neither
-        half, no attempt is counted, and the result holds the error.
+        `paid`: the cost of the failed call. If the model answers about only one half, a failed
+        attempt is counted for each turn of the other half. If it answers about neither half, no
+        attempt is counted, and the result holds the error.
         """
         result = ExtractionResult(usage=paid)
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
@@ -267,12 +268,12 @@ class TurnReader:
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
-        """Find the candidates in the turns and store them in the ledger; return three results.
+        """Find the candidates in the turns, and store them in the ledger; return three results.
 
-        The first result is the candidates of each turn, by turn number; None stands for a candidate
-        that was forgotten in the meantime. The second is what the model was shown. The third has
-        the cost of the call and the number of candidates left out. The model reads only turns whose
-        candidates are not stored yet.
+        The first result maps the number of each turn to its candidates; None stands for a candidate
+        that was forgotten in the meantime. The second result is what the model was shown. The third
+        result has the cost of the call, and the number of candidates that exceeded the limit. The
+        model only reads turns whose candidates are not stored yet.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
@@ -290,12 +291,13 @@ class TurnReader:
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
 
     def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
-        """Return the candidate as it is stored, with memory ids instead of positions in `shown`.
+        """Convert a candidate to the form in which it is stored.
 
-        These are the ids of the stored memories that the candidate may replace, at most five.
-        Memories of another user or scope are left out. If the model did not say from which turns
-        the candidate comes, all are left out, because another person may have spoken them. `said`:
-        the turns from which it comes.
+        A candidate names the stored memories that it may replace by their positions in `shown`. The
+        stored form has their ids instead, at most five. Memories of another user or scope are left
+        out. If the model did not say from which turns the candidate comes, all are left out,
+        because another person may have spoken these turns. `said`: the turns from which the
+        candidate comes.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -342,10 +344,10 @@ class TurnReader:
     # --- what a model is shown with them ---
 
     def _context(self, chunk: Sequence[PendingTurn]) -> list[Turn]:
-        """Return the turns that come just before `chunk`, oldest first, to be shown as context.
+        """Return the turns just before `chunk`, oldest first, to be shown to the model as context.
 
-        These are at most four turns that are already extracted. Turns before a long silence are
-        left out.
+        There are at most four, all of them already extracted. Turns before a long silence are left
+        out.
         """
         first = chunk[0]
         with self._store.ledger.reading() as reader:
@@ -359,11 +361,11 @@ class TurnReader:
         return near
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
-        """Return at most 40 public memories of the speakers, to be shown with the turns.
+        """Return at most 40 public memories of the speakers, for the model to see with the turns.
 
-        These are the memories nearest to what the speakers say, and the latest memories from this
-        conversation. They are sorted by time, oldest first. The result is empty if the search
-        fails.
+        They are the memories nearest to what the speakers say, and the latest memories from this
+        conversation. They are sorted by time, oldest first. If the search fails, the result is
+        empty.
         """
         said: dict[str, list[str]] = {}
         for one in chunk:
@@ -384,8 +386,8 @@ class TurnReader:
     ) -> list[Memory]:
         """Return public memories of a speaker that may have to do with `texts`.
 
-        These are the latest from the given conversation, and then the nearest to `texts`. If the
-        speaker has fewer than 40 memories, return all of them, newest first.
+        The latest memories from the given conversation come first, then the nearest to `texts`. If
+        the speaker has fewer than 40 memories, all of them are returned instead, newest first.
         """
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
@@ -426,10 +428,10 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        """Return a memory that is made from a candidate, for the turn's speaker.
+        """Make a memory from a candidate; it belongs to the speaker of the turn.
 
-        It belongs to this speaker even if the candidate names another user. `kept`: the turn.
-        `position`: the candidate's position among the candidates of the turn.
+        This is so even if the candidate names another user. `kept`: the turn. `position`: the
+        position of the candidate among the candidates of the turn.
         """
         turn = kept.turn
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
@@ -479,11 +481,11 @@ class TurnReader:
 def _unstated(
     every: Sequence[tuple[Candidate, Extracted]], recalled: Sequence[Memory]
 ) -> list[Extracted]:
-    """Return the new memories that no recalled memory states already.
+    """Return the new memories, without those that a recalled memory already states.
 
-    `every`: each candidate with its memory. `recalled`: memories that the bot had recalled for the
-    turns; only memories of the same user, or of no user, count. A memory that somebody asked the
-    bot to remember is always returned.
+    `every`: each candidate with its new memory. `recalled`: stored memories that the bot had
+    recalled for the turns. A recalled memory only counts if it belongs to the same user or to no
+    user. A new memory that somebody asked the bot to remember is always returned.
     """
     return [
         new
@@ -499,8 +501,8 @@ def _unstated(
 def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
     """Return the positions, in `chunk`, of the turns that a model must read.
 
-    A model must read a turn if no candidates are stored for it yet, and if a person says more in it
-    than a request to remember something.
+    A model must read a turn if two things are true: no candidates are stored for the turn yet, and
+    a person says more in it than a request to remember something.
     """
     return [
         position
@@ -514,11 +516,11 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _requests(
     unread: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
-    """Return the candidates that people asked to remember, by turn number, and turns to read.
+    """Return the candidates that people asked to remember, and the turns that a model must read.
 
-    The second result is the turns to show a model: all turns but those that only ask to remember
-    something. It is empty if no turn needs a model. `unread`: turns whose candidates are not stored
-    yet.
+    The first result maps turn numbers to candidates. The second result has all turns, except turns
+    that only ask to remember something; it is empty if no turn needs a model. `unread`: turns whose
+    candidates are not stored yet.
     """
     asked = {one.seq: _requested(one.turn) for one in unread}
     to_read = unread if _to_read(unread) else ()
@@ -547,8 +549,8 @@ def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceT
     """Return the turns from which a candidate comes; None if only the bot spoke these turns.
 
     `asked`: the turns that the model was asked about. If the candidate names no turn, it may come
-    from any of them. The memory belongs to the user that the candidate names, if that user spoke
-    one of its turns; otherwise to the last person who spoke in them.
+    from any of them. The new memory will belong to the user whom the candidate names, if that user
+    spoke one of its turns. Otherwise it will belong to the last person who spoke in these turns.
     """
     named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
     people = [one for one in named or asked if not one.turn.is_bot]
@@ -563,11 +565,11 @@ def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceT
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Return the accepted candidates, each with its turns, and the number of candidates left out.
+    """Return the candidates within the limit, each with its turns, and the number above the limit.
 
-    If there are too many, take the first candidate of each turn, then the second of each turn, and
-    so on, so that one turn cannot crowd out the others. `asked`: the turns that the model was asked
-    about.
+    Candidates from turns that only the bot spoke are dropped. If there are too many candidates, the
+    first candidate of each turn is taken, then the second of each turn, and so on. So one turn
+    cannot crowd out the others. `asked`: the turns that the model was asked about.
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
@@ -600,7 +602,7 @@ def _with_costs(
 
 
 def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
-    """Return the sum of several results, with `pending` and `known` of the first."""
+    """Return the sum of several extraction results, with the `pending` and `known` of `first`."""
     for other in others:
         first = replace(
             first,

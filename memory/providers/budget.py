@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", Verdict, Rereading)
 
 
 class Budget:
-    """A number of seconds that may be spent on waiting for answers. Other time does not count."""
+    """A limit on the seconds spent on waiting for answers. Time between calls does not count."""
 
     def __init__(self, total_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -30,11 +30,11 @@ class Budget:
     async def wait_for(
         self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Call `ask` and return its answer, if it comes before the seconds are spent.
+        """Call `ask` with the arguments and return its answer, within the seconds that are left.
 
-        If the seconds are spent already, `ask` is not called.
+        If no seconds are left, `ask` is not called.
 
-        Raises: ModelTooSlow if the seconds are spent, and whatever `ask` raises.
+        Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
         """
         if self._left_s <= 0.0:
             raise self._spent()
@@ -57,12 +57,12 @@ class Budget:
 
 
 class CallBudget:
-    """A limit on the calls of a model in one run. A call is counted before it is made."""
+    """A limit on the number of calls of a model in one run. A call is counted before it is made."""
 
     def __init__(self, most: int, whole: CallBudget | None = None) -> None:
         """Allow `most` calls.
 
-        `whole`: the budget from which these calls were reserved; None if they were not reserved.
+        `whole`: the larger budget from which these calls were reserved; None if there is none.
         """
         self.most = most
         self.answered = False
@@ -81,8 +81,8 @@ class CallBudget:
     def take(self) -> bool:
         """Count one more call before it is made; return False if no call is left.
 
-        If all calls of this budget are used, and it was reserved from another budget, take the call
-        from the other one.
+        If this budget is used up, and it was reserved from a larger budget, the call is taken from
+        the larger budget.
         """
         if self.left < 1:
             if self._whole is None or not self._whole.take():
@@ -92,14 +92,18 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Correct the count after a question: `taken` calls were counted, but `calls` were made.
+        """Correct the count after a question that used fewer or more calls than were counted.
 
-        The numbers differ, for example, for an offline judge, which makes no calls.
+        `taken`: the calls that were counted. `calls`: the calls that were made. The numbers differ,
+        for example, for an offline judge, which makes no calls.
         """
         self._spent += calls - taken
 
     def part(self, calls: int) -> CallBudget:
-        """Reserve up to `calls` calls as a separate budget; its `close` gives unused calls back."""
+        """Reserve up to `calls` calls, and return them as a separate budget.
+
+        The `close` method of the returned budget gives unused calls back to this one.
+        """
         reserved = min(calls, self.left)
         self._spent += reserved
         return CallBudget(reserved, self)
@@ -155,7 +159,7 @@ class Asking:
     ) -> Answer:
         """Call the model's method `ask` with the given arguments and return its answer.
 
-        Retries inside the method count as calls too.
+        Each retry inside the method counts as a call too.
 
         Raises: ModelError; CallsSpent if no call is left.
         """
@@ -189,17 +193,17 @@ class Asking:
 
 
 _TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""The function that counts a try of the current question, and returns False if no call is left.
+"""A function that counts a try of the current question, and returns False if no call is left.
 
-It is None if the question has no limit on calls. This is a context variable, because the protocol
-`LanguageModel` has no parameter for limits.
+The value is None if the question has no limit on calls. This is a context variable because the
+protocol `LanguageModel` has no parameter for limits.
 """
 
 
 def another_try() -> bool:
-    """Count one more try of the current question; return False if no call is left for it.
+    """Count one more try of the current question; return whether a call is left for it.
 
-    It always returns True for a question that has no limit on calls.
+    For a question that has no limit on calls, return True.
     """
     take = _TAKE.get()
     return take is None or take()
@@ -229,7 +233,7 @@ _GROUPED = 0.4
 _MEMBERS = 2.4
 """The mean number of memories in a group."""
 _SHORTER = 0.7
-"""The length of a merged text, as a share of the total length of its members."""
+"""The length of a merged text, divided by the total length of the memories it is made from."""
 _REFUSED = 0.1
 """The share of merged texts that are refused and asked about once more."""
 
@@ -271,9 +275,10 @@ def _of_pair(question: Question) -> _Cost:
 
 
 def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the costs of reading pages, of their second reading, and of asking about refused texts.
+    """Yield the cost of reading pages and, if `is_read`, two further costs.
 
-    `is_read`: whether merged texts get a second reading; if not, only the first cost is yielded.
+    A page is a question about many memories. The further costs are those of checking the merged
+    texts in a second reading, and of asking again about refused texts.
     """
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()

@@ -1,9 +1,9 @@
 """Wrappers around models and embedders: one for your own objects, and a circuit breaker.
 
-If your own object raises any exception, the call counts as failed. While the circuit breaker is
-closed, it passes on every question. After `failures` failed questions in a row it opens: for a
-pause, each question fails without being asked. After the pause, one question is tried: an answer of
-any kind closes the breaker, a failure opens it for twice as long.
+An exception from your own object counts as a failed call. A closed circuit breaker forwards every
+question to the model. After `failures` failed questions in a row it opens: for a pause, each
+question fails without being forwarded. After the pause, one question is tried. An answer of any
+kind closes the breaker; a failure opens it again, for twice as long.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class WrappedModel(ABC):
-    """Base class of language models that pass each question on to another model.
+    """Base class of language models that forward each question to another model.
 
     Their methods raise ModelError.
     """
@@ -97,7 +97,10 @@ class WrappedModel(ABC):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Answer:
-        """Call the wrapped model's method `ask`; return its answer, which has the type `kind`."""
+        """Call the wrapped model's method `ask` with the given arguments, and return its answer.
+
+        `kind`: the type of the answer.
+        """
 
 
 class OwnModel(WrappedModel):
@@ -182,8 +185,8 @@ def _named(exc: BaseException) -> str:
 def _page_size(model: object) -> int:
     """Return the model's `page_size`: the greatest number of memories that one question may show.
 
-    Return 0 if the model has no such attribute. It is then asked no questions about many memories,
-    and is not asked to check merged texts.
+    If the model has no such attribute, return 0. The model is then asked no questions about many
+    memories, and it is not asked to check merged texts.
 
     Raises: ConfigError if `page_size` is not a whole number, 0 or more.
     """
@@ -204,10 +207,10 @@ def _require(what: str, thing: object, names: Sequence[str]) -> None:
 
 
 class CircuitBreaker(WrappedModel):
-    """Wraps a model, and stops asking it after too many failures in a row.
+    """Wraps a model, and stops forwarding questions to it after too many failures in a row.
 
-    While the breaker is open, its methods raise ModelNotAsked without asking the model. Judge,
-    extractor and conversation share one breaker.
+    While the breaker is open, its methods raise ModelNotAsked without asking the model. The judge,
+    the extractor and the conversation share one breaker.
     """
 
     def __init__(
@@ -219,12 +222,12 @@ class CircuitBreaker(WrappedModel):
         patience_s: float = 15.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wrap `model` in a closed breaker, which passes on every question.
+        """Wrap `model` in a breaker that starts closed: it forwards every question to the model.
 
         `failures`: the number of failed questions in a row that opens the breaker. `pause_s`:
         length of the first pause in seconds. `patience_s`: a question that is cancelled after this
-        many seconds or more counts as failed; otherwise a model that hangs for longer than its
-        callers wait would never count as failed. `clock`: returns seconds that never go back.
+        many seconds or more counts as failed. Otherwise a model that takes longer than its callers
+        wait would never count as failed. `clock`: returns seconds that never go back.
         """
         super().__init__(model, model.page_size)
         self._limit = failures
@@ -268,9 +271,9 @@ class CircuitBreaker(WrappedModel):
         return answer
 
     def _admit(self) -> bool:
-        """Return whether this question is the one that an open breaker tries after its pause.
+        """Return whether this question is the trial question after the pause of an open breaker.
 
-        Return False if the breaker is closed.
+        If the breaker is closed, return False.
 
         Raises: ModelNotAsked if the question must not be asked.
         """

@@ -1,7 +1,7 @@
 """Models and embedders on servers that speak OpenAI's protocol: the only file to import `openai`.
 
-Many servers speak it only in part. If a server refuses an option (a schema, JSON mode, a
-temperature), later requests leave it out.
+Many servers support the protocol only in part. If a server refuses an option (a schema, JSON mode,
+a temperature), later requests leave this option out.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class OpenAIServer:
 
     @property
     def client(self) -> dict[str, Any]:
-        """Return the keyword arguments for the SDK's client.
+        """Return the keyword arguments with which the SDK's client is made.
 
         Connections are closed after each request, because the event loop may end at any time.
         """
@@ -98,7 +98,7 @@ class OpenAIServer:
     def request(self) -> Any:
         """Return the SDK's options for each request to this server. They forbid redirects.
 
-        Without a key, no authorization header is sent. Headers that the SDK takes from the
+        If there is no key, no authorization header is sent. Headers that the SDK takes from the
         environment, such as the account, are sent to OpenAI's own server only.
         """
         left_out = [] if self.key else ["Authorization"]
@@ -159,7 +159,9 @@ class OpenAIModel(RemoteModel):
         self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
 
     async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Send a question; if the server refuses an option, send the question without that option.
+        """Send a question, without retries; return the answer's text and cost.
+
+        If the server refuses an option of the request, the question is sent without that option.
 
         Raises: ModelError.
         """
@@ -193,10 +195,11 @@ class OpenAIModel(RemoteModel):
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Drop a refused option from all later requests; return whether there was one to drop.
+        """Leave out an option that the server refused, in all later requests.
 
-        Options are the form of the JSON and the temperature. `exc`: the failure. `structure`: the
-        form of the JSON in the request. `body`: the request.
+        Return whether such an option was found. The options are the form of the JSON and the
+        temperature. `exc`: the exception that the request raised. `structure`: the form of the JSON
+        in the request. `body`: the request.
         """
         if not isinstance(exc, openai.APIStatusError):
             return False

@@ -167,9 +167,9 @@ JSON schema:"""
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return the instructions `system`, with the JSON schema of the answer added.
+    """Return the instructions `system`, followed by the JSON schema of the answer.
 
-    This is for servers that may not make answers match a schema.
+    This is for servers that do not make answers match a schema.
     """
     return f"{system}\n\n{FORMAT}\n{json.dumps(schema)}"
 
@@ -222,9 +222,9 @@ def page_question(question: Question) -> str:
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """Group values by the day on which their memories were recorded, as YYYY-MM-DD.
+    """Return values by the day on which their memories were recorded, as YYYY-MM-DD.
 
-    `memories`: pairs of a memory, oldest first, and the value that a question shows for it.
+    `memories`: pairs, oldest first, of a memory and the value that a question shows for it.
     """
     days: dict[str, list[object]] = {}
     for member, shown in memories:
@@ -253,10 +253,11 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 def extraction_question(
     turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
 ) -> str:
-    """Return turns to extract from as JSON, with the turns before them and stored memories.
+    """Return turns of a conversation as JSON, for a model that extracts memories from them.
 
-    `turns` and `remembered`, the stored memories, are each numbered from 1. `context`: turns said
-    just before, which are not numbered.
+    The JSON also holds `context`, the turns said just before, and `remembered`, stored memories
+    that may be related. `turns` and `remembered` are each numbered from 1; `context` is not
+    numbered.
     """
     data: dict[str, object] = {}
     if remembered:
@@ -364,8 +365,9 @@ class FoundAll(_Strict):
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """Parse a judge's answer: groups of memories that state the same fact, as positions from 0.
 
-    `text`: the answer. An answer in plain text counts as the merged text of all memories, unless
-    the question is a page, which shows many memories. `usage`: the cost of the answer.
+    `text`: the answer. If it is plain text instead of JSON, it is taken as the merged text of all
+    memories, unless the question is a page, which shows many memories. `usage`: the cost of the
+    answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -405,10 +407,10 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """Parse an answer with candidates, which name turns and memories by positions from 0.
+    """Parse an answer with the facts that a model found in turns of a conversation.
 
-    The positions are not checked: the caller must check whether they exist. `usage`: the cost of
-    the answer.
+    Each candidate names turns and memories by their positions, from 0. The caller must check that
+    these positions exist. `usage`: the cost of the answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """

@@ -1,9 +1,10 @@
 """Base classes for language models and embedders on a server, whatever protocol it speaks.
 
-A call is tried up to `max_attempts` times. Between two tries it waits for the pause that the server
-asks for, or else for a random pause that grows. The libraries' own retries are off. A call is tried
-again after the statuses 408, 429 and 5xx, time-outs, broken connections and empty answers, but not
-after other 4xx statuses or other unusable answers.
+A call is tried up to `max_attempts` times. The pause between two tries is as long as the server
+asks for. If it asks for none, the pause is random, and longer after each try. A call is tried again
+after the statuses 408, 429 and 5xx, time-outs, broken connections and empty answers. It is not
+tried again after other 4xx statuses or other unusable answers. The libraries' own retries are
+turned off.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ Read = TypeVar("Read")
 def retry_policy(config: LLMConfig) -> dict[str, Any]:
     """Return keyword arguments for tenacity: when to stop, how long to wait, which errors to retry.
 
-    A call is tried up to `max_attempts` times, as long as calls are left. Between two tries it
-    waits for the pause that the server asks for, or else for a random pause that grows.
+    A call is tried up to `max_attempts` times, as long as the budget allows more calls. The pause
+    between two tries is as long as the server asks for. If it asks for none, the pause is random,
+    and longer after each try.
     """
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
@@ -94,10 +96,10 @@ def _may_pass(exc: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Called:
-    """The server and model that are called. The methods return the error for each kind of failure.
+    """The server and model that are called. Its methods return the error for each kind of failure.
 
     `setting`: name of the setting that chooses the model. `key`: name of the environment variable
-    that holds the API key. Error messages name both.
+    that holds the API key. Error messages contain both names.
     """
 
     server: str
@@ -125,7 +127,7 @@ class Called:
         return ModelRefused(f"{answered}: {next(iter(message.splitlines()), '')}")
 
     def broken(self, exc: Exception) -> ModelError:
-        """Return the error for an exception that came instead of an answer, such as a time-out."""
+        """Return the error for an exception that came instead of a response, such as a time-out."""
         if isinstance(exc, TimeoutError) or "Timeout" in type(exc).__name__:
             return ModelTooSlow(f"{self.server} did not answer in time", "see llm.timeout_s")
         if isinstance(exc, json.JSONDecodeError):
@@ -161,7 +163,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question to a language model, before it is written in the protocol of a server.
+    """A question to a language model, independent of the protocol of any server.
 
     `system`: the instructions.
     """
@@ -269,10 +271,10 @@ class RemoteModel(ABC):
         return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
 
     async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
-        """Send the prompt and return the answer, which `read` parses from its text and cost.
+        """Send the prompt; return the answer, as `read` parses it.
 
-        If the server does not make answers match the schema, the model may correct one malformed
-        answer.
+        `read`: called with the text and the cost of the answer; returns the parsed answer. If the
+        server does not make answers match the schema, the model may correct one malformed answer.
 
         Raises: ModelError, which also holds the cost of all tries.
         """
