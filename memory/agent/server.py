@@ -48,7 +48,7 @@ Calls that take longer are abandoned without effect.
 _OPENING_S = 60.0
 """Seconds that the shutdown waits for the store to open, so that running calls can finish."""
 _USER = "memory_dedup.user"
-"""The key in the ASGI scope of an HTTP request whose value is the user of the request's token."""
+"""The key under which a request's ASGI scope holds the user of the request's token."""
 _SHORTEST = 16
 """The least number of characters of a token."""
 _MOST_BYTES = 10_000_000
@@ -64,7 +64,7 @@ class Opened(NamedTuple):
     """The tools of a store that has been opened, and the function that closes the store."""
 
     tools_of: Callable[[str | None], AgentTools]
-    """Returns the tools for a user. The user is None if the server uses no tokens."""
+    """Function that returns the tools for a user; the user is None if the server uses no tokens."""
     close: Callable[[], None]
 
 

@@ -288,9 +288,10 @@ def _imported(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan of a write-back, and what was written: nothing, if the plan was not approved.
+    """The plan of a write-back, and the changes that were made.
 
-    `updated` and `deleted` are the numbers of rows that were updated and deleted.
+    If the plan was not approved, no changes were made. `updated` and `deleted` are the numbers of
+    rows that were updated and deleted.
     """
 
     plan: WriteBackPlan

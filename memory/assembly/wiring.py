@@ -125,11 +125,11 @@ def open_chat_memory(
 ) -> ChatMemory:
     """Open a store and a model, and return the memory of a running chatbot.
 
-    Use it with `async with`, which closes the store and the model too. `config`: a configuration or
-    the path of its file (default: ./config.yaml if it is a file of this program, else the default
-    settings). `settings` override single values, such as `data_dir="..."` or `llm_model="..."`.
-    `model` and `embedder`: your own objects; `memory-dedup` and other commands use them only if the
-    configuration names them.
+    Use it with `async with`, which also closes the store and the model. `config`: a configuration
+    or the path of its file (default: ./config.yaml if it is a file of this program, else the
+    default settings). `settings` override single values, such as `data_dir="..."` or
+    `llm_model="..."`. `model` and `embedder`: your own objects, used in place of the configured
+    ones. Commands such as `memory-dedup` do not know them unless the configuration names them.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -179,8 +179,8 @@ def build_tools(
 ) -> AgentTools:
     """Build the agent's tools.
 
-    `observers`: functions that are called with each saved memory, but not with a memory that was
-    rejected as a duplicate.
+    `observers`: functions that are called with each memory after it was saved. They are not called
+    if a save was blocked because the memory repeats a stored one.
 
     Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """

@@ -98,7 +98,7 @@ class _Effort:
 
 @dataclass(frozen=True)
 class _Incoming:
-    """A new memory, and what the model that extracted it said about stored memories."""
+    """A new memory, with what the model that extracted it said about stored memories."""
 
     memory: Memory
     embedded: Embedded | None
@@ -233,7 +233,7 @@ class MemoryDeduplicator:
     ) -> Sequence[_Incoming]:
         """Embed new memories in one call, and check the merges that extraction proposed for them.
 
-        Return the memories in order. A single memory without a proposed merge gets no vector here:
+        Return the memories in order. A single memory without a proposed merge gets no vector yet;
         it is embedded later, when its neighbours are looked up. `calls`: the limit on the model's
         calls.
         """

@@ -62,8 +62,9 @@ class DistributedExecutor:
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
         """Set where tasks run and how large they are.
 
-        `executor`: runs the tasks. `ledger_url`: the address at which workers open the ledger.
-        `rows`: the number of texts in a row range; a task compares two such ranges.
+        `executor`: the pool or cluster to which tasks are submitted. `ledger_url`: the address at
+        which workers open the ledger. `rows`: the number of texts in a row range; a search task
+        compares two such ranges.
         """
         self._executor = executor
         self._url = ledger_url
@@ -132,7 +133,7 @@ def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """Find the similar pairs in each block of `run`; return one result for each, in order.
+    """Find the similar pairs in each block of `run`; return the pairs of each block, in order.
 
     This runs in a worker, which reads the vectors from the ledger at the address `url`.
 
@@ -168,7 +169,7 @@ def _answer(
 def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]) -> CandidatePairs:
     """Combine the results of a search's blocks into the result of the whole search.
 
-    `parts`: each block with the pairs that were found in it.
+    `search`: the whole search. `parts`: each of its blocks, with the pairs found in the block.
     """
     upper = joined(_renumbered(block, found.upper) for block, found in parts)
     near = joined(_renumbered(block, found.nearest) for block, found in parts)

@@ -26,7 +26,10 @@ _LOADING = threading.Lock()
 
 
 class WordLlamaEmbedder:
-    """The embedder WordLlama l2_supercat. It is part of the installed package: no download."""
+    """The embedder WordLlama l2_supercat, which makes vectors of 256 dimensions on this machine.
+
+    Its model is part of the installed package, so nothing is downloaded.
+    """
 
     fingerprint = "wordllama-l2_supercat-256/unit/nfkc-casefold"
 
@@ -88,7 +91,10 @@ def _wordllama() -> Any:
 
 
 class MiniLMEmbedder:
-    """Chroma's embedder all-MiniLM-L6-v2, with 384 dimensions. Its first use downloads 80 MB."""
+    """Chroma's embedder all-MiniLM-L6-v2, which makes vectors of 384 dimensions on this machine.
+
+    The model (80 MB) is downloaded at the first use.
+    """
 
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"
 

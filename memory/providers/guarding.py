@@ -106,7 +106,8 @@ class WrappedModel(ABC):
 class OwnModel(WrappedModel):
     """Wraps a language model of your own, so that its failures become errors of this package.
 
-    An exception, or an answer of the wrong type, becomes a ModelError that names the model.
+    If the model raises an exception or returns an answer of the wrong type, a ModelError that names
+    the model is raised.
     """
 
     def __init__(self, model: LanguageModel, concurrency: int = 4) -> None:
@@ -148,9 +149,9 @@ class OwnModel(WrappedModel):
 
 
 class OwnEmbedder:
-    """Wraps an embedder of your own; an exception becomes an EmbeddingError.
+    """Wraps an embedder of your own, so that its failures become errors of this package.
 
-    The error's message names the embedder.
+    If the embedder raises an exception, an EmbeddingError that names the embedder is raised.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -165,7 +166,7 @@ class OwnEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors that your embedder makes, one per text, in order.
 
-        They must be unit vectors; the shape is (len(texts), dim).
+        The result has the shape (len(texts), dim), and each vector must have length 1.
 
         Raises: EmbeddingError.
         """
