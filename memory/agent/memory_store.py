@@ -249,9 +249,9 @@ class MemoryStore:
         """Return the newest memories, newest first, and pairs of near-copies, closest pair first.
 
         There are at most `limit` memories, none older than `since`. At least one memory of each
-        pair is among them; the other may be older. The memories of a pair are in the same scope,
-        have a distance (`1 - similarity`) of at most `threshold`, and were not judged distinct.
-        Everything is read from one snapshot of the ledger.
+        pair is among them; the other may be older. Both memories of a pair are in the same scope,
+        and their distance (`1 - similarity`) is at most `threshold`. Pairs that were judged
+        distinct are left out. Everything is read from one snapshot of the ledger.
         """
         with self._store.ledger.reading() as reader:
             recent = reader.memories.newest(limit, self._own_scope(), since)

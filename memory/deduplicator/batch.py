@@ -99,7 +99,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
-    """The plan of a batch's first round, the snapshot of the store it is based on, and a report."""
+    """The plan of a batch's first round, a report about it, and the snapshot it is based on."""
 
     plan: RoundPlan
     snapshot: Snapshot

@@ -106,7 +106,10 @@ class _Incoming:
     shown: frozenset[str] = frozenset()
     """Text keys of the stored memories that the model saw when it extracted the new memory."""
     named: NamedMerge | None = None
-    """The checked merge with the stored memories that the model named; None if it named none."""
+    """The checked merge that the extracting model proposed; None if it proposed none.
+
+    It would merge the new memory with stored memories.
+    """
 
 
 class MemoryDeduplicator:
@@ -203,8 +206,8 @@ class MemoryDeduplicator:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
         Each memory is compared with the stored memories and with the memories before it in the
-        list. If the model that extracted a memory also proposed to merge it with stored memories,
-        and the merged text passes a check, the merge is applied.
+        list. The model that extracted a memory may have proposed to merge it with stored memories.
+        This merge is applied if the merged text passes a check.
 
         `run`: the identifier under which the decisions are recorded. The calls of the model are
         limited per run or, if `run` is None, per hour. `lease`: the lease on the conversation from

@@ -92,8 +92,8 @@ class _Page:
     unread: set[str] = field(default_factory=set)
     """Text keys of the memories on this page that must be read again.
 
-    A memory must be read again if another write came before the decision about it, or if its group
-    was dropped because it shared members with a larger group.
+    There are two reasons for it: another write came before the decision about a memory, or its
+    group was dropped because it shared members with a larger group.
     """
 
 
@@ -305,9 +305,9 @@ class ScopeReading:
         """Ask the model once more about refused groups; return the groups to apply.
 
         The question gives the reason for each refusal. The result has all groups of the new answer.
-        If the new answer puts no member of a refused group into a group, the result also has the
-        refused group, and its refusal is final. If there is no usable answer, the refused groups
-        are returned unchanged.
+        A refused group is added to them if no group of the new answer has any of its members; its
+        refusal is then final. If there is no usable answer, the refused groups are returned
+        unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())

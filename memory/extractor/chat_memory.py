@@ -40,10 +40,10 @@ class ChatMemory:
         """Start extracting memories in the background.
 
         A conversation is extracted when enough turns for one call of the model are waiting (by
-        default ten), or `wait_s` seconds after the first of these turns. `concurrency`: how many
-        calls the model answers at the same time. `on_extracted`: called in the background thread
-        with the result of each extraction. `release`: awaited by `close`, after extraction has
-        stopped.
+        default ten). It is extracted `wait_s` seconds after the first of these turns at the latest.
+        `concurrency`: the greatest number of calls of the model at the same time. `on_extracted`:
+        called in the background thread with the result of each extraction. `release`: called
+        without arguments and awaited by `close`, after extraction has stopped.
         """
         self._store = store
         self._extractor = extractor

@@ -237,8 +237,8 @@ class BackgroundExtraction:
         """Set the limits of the extraction; `run` starts it.
 
         `at_once`: the greatest number of conversations that are extracted at the same time.
-        `wait_s`: the seconds that the first turn of a conversation waits for more turns; the
-        conversation is extracted earlier if enough turns for one call of the model wait.
+        `wait_s`: the longest time in seconds that the first turn of a conversation waits for more
+        turns. The wait ends earlier if enough turns for one call of the model are waiting.
         `on_extracted`: called with the result of each call of the model.
         """
         self._extractor = extractor

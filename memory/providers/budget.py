@@ -79,7 +79,7 @@ class CallBudget:
         return max(0, self.most - self._spent)
 
     def take(self) -> bool:
-        """Count one more call before it is made; return False if no call is left.
+        """Count one more call before it is made; return whether a call was left.
 
         If this budget is used up, and it was reserved from a larger budget, the call is taken from
         the larger budget.

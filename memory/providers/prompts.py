@@ -366,8 +366,8 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """Parse a judge's answer: groups of memories that state the same fact, as positions from 0.
 
     `text`: the answer. If it is plain text instead of JSON, it is taken as the merged text of all
-    memories, unless the question is a page, which shows many memories. `usage`: the cost of the
-    answer.
+    memories. Plain text is not accepted if the question is a page, which shows many memories.
+    `usage`: the cost of the answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
