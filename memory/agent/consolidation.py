@@ -67,7 +67,7 @@ class ConsolidationEngine:
 
         Recent memories are the newest memories of the last `window_hours` hours: at most `window`,
         or at most 1000 if `window` is None. Two memories of the same user and privacy that follow
-        each other in time are linked. An existing link gains confidence instead. At most
+        each other in time are linked. An existing link gains confidence. At most
         `max_replay_events` pairs are linked. The run also removes forgotten memories from episodes.
 
         Two memories are near-copies if their distance (`1 - similarity`) is below

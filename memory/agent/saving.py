@@ -127,7 +127,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 
 
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
-    """Save a memory that replaces `old`, and retire `old`. It is never blocked as a repetition.
+    """Save a memory that replaces `old`, and retire `old`. A near-copy does not block this save.
 
     Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
     new memory is already stored; IndexFault, LedgerError.

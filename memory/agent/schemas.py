@@ -30,7 +30,10 @@ _KNOWN_WORD = WithJsonSchema({"type": "string"})
 The model has already read the list in the schema of the tool `remember`.
 """
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
-"""JSON schema keywords that are enforced but not shown, because each one costs the model tokens."""
+"""JSON schema keywords that are enforced but not shown to clients.
+
+Each keyword that is shown costs the model tokens.
+"""
 
 
 class Arguments(BaseModel):

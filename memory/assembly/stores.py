@@ -1,7 +1,6 @@
 """Open a store or only its ledger, and build the configured embedder and language model.
 
-The packages that are imported here load their parts only when these are used, so that commands
-start fast.
+Importing this module is fast, because the packages load their parts only when they are needed.
 """
 
 from __future__ import annotations

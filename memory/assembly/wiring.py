@@ -1,6 +1,6 @@
 """Build the systems on a store and a model: deduplicator, review, chatbot, agent.
 
-The packages that are imported here load their parts only when these are used.
+Importing this module is fast, because the packages load their parts only when they are needed.
 """
 
 from __future__ import annotations
