@@ -90,6 +90,10 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
     It is for objects that work only in the loop in which they were made, such as semaphores.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._making: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+
     def mine(self, make: Callable[[], Of]) -> Of:
         """Return the running loop's value; `make` creates it at first use."""
         loop = asyncio.get_running_loop()
@@ -101,10 +105,20 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
         """Return the running loop's value; at first use, `make` creates it in another thread.
 
         Use it if `make` is slow, for example because it reads certificates or imports code. In the
-        loop's own thread, `make` would block the loop.
+        loop's own thread, `make` would block the loop. Callers that come meanwhile wait for the
+        same value.
         """
         loop = asyncio.get_running_loop()
-        return self.get(loop) or self.setdefault(loop, await in_thread(make))
+        if loop not in self:
+            making = self._making.get(loop)
+            if making is None:
+                making = self._making[loop] = loop.create_task(self._keep(make))
+                making.add_done_callback(lambda _: self._making.pop(loop, None))
+            await asyncio.shield(making)  # who stops waiting does not stop the others
+        return self[loop]
+
+    async def _keep(self, make: Callable[[], Of]) -> None:
+        self[asyncio.get_running_loop()] = await in_thread(make)
 
 
 class LoopThread:
