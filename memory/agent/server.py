@@ -176,9 +176,7 @@ def run_and_exit(server: AgentServer) -> None:
             try:
                 await server.serve(stop)
                 status = await _close_store(opening)
-            except (
-                Exception
-            ) as exc:  # a broken pipe reaches us in many types; nothing is left to do
+            except Exception as exc:  # a broken pipe has many types
                 logger.error("the conversation broke off: %s", type(exc).__name__)
                 status = 1
             sys.stderr.flush()

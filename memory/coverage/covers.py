@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each of two texts states that the other does not, in words to show to a person."""
+    """The words of each of two texts that the other does not state, for a person to read."""
 
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]

@@ -54,7 +54,7 @@ class Word(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """What a text states, in a form that can be compared with another text."""
+    """The statement of a text, in a form that can be compared with another text."""
 
     tokens: Sequence[Token]
     """All tokens, function words included, after equal wordings were rewritten to one form."""

@@ -53,7 +53,7 @@ class Rules:
 
 
 class Action(StrEnum):
-    """What a decision does, under the name that is stored and shown to users."""
+    """The effect of a decision, under the name that is stored and shown to users."""
 
     ADD = "add"
     REPLACE = "replace"

@@ -55,7 +55,7 @@ class KeptText(Frozen):
 
 
 class Recorded(Frozen):
-    """What the ledger recorded about a decision: number, time, author and present state."""
+    """The ledger's record of a decision: number, time, author and present state."""
 
     number: int
     run: str | None

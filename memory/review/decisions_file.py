@@ -79,7 +79,7 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """The same answer, but as `keep_all` if fewer than two members are left to merge.
+        """Return this answer, or `keep_all` if fewer than two members are left to merge.
 
         The other members are those that the person left out.
         """
