@@ -11,22 +11,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from memory.coverage.languages import GRAMMARS, japanese
+from memory.coverage import japanese
 from memory.coverage.order import Side, is_manner, is_ranked, is_time
 from memory.coverage.parse import Word, parse
 from memory.text import (
     CONDITIONS,
     DOUBTS,
+    ENGLISH,
+    GRAMMARS,
+    JAPANESE,
     MEASURES,
     NARROWING,
     NO_IDIOMS,
     NOT,
     NUMBERS,
+    OTHER,
     POSITIVE_EST,
     PRIVATIVE,
     REPORTS,
     UNITS,
-    Language,
     plain_form,
 )
 
@@ -56,9 +59,9 @@ def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) ->
     Sometimes the words cannot be checked one by one, for example in a question, in an unknown
     language, or in a text with a word such as "all" or "if". Then all of `extra` is returned.
     """
-    if longer.parse.language is Language.JAPANESE:
+    if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
-    if longer.parse.asks or longer.parse.language is Language.OTHER:
+    if longer.parse.asks or longer.parse.language == OTHER:
         return extra
     return extra if _reaches_over(longer, shorter) else _changed(longer)
 
@@ -85,7 +88,7 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
         or True not in more
         or longer.parse.persons != shorter.parse.persons
         or longer.parse.asks
-        or longer.parse.language is not Language.ENGLISH
+        or longer.parse.language != ENGLISH
         or any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text))
         or any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED))
     ):

@@ -23,8 +23,8 @@ from memory.coverage.additions import changed_by_additions, only_narrows
 from memory.coverage.order import Extra, Side, is_written_apart, moved
 from memory.coverage.parse import Parse, Word, parse, parse_by_dictionary
 from memory.text import (
+    JAPANESE,
     NOT,
-    Language,
     identity,
     in_capitals,
     is_japanese,
@@ -130,7 +130,7 @@ def _compare_sides(
     only_a += persons_a + tuple(shade for shade, _ in shades_a)
     only_b += persons_b + tuple(shade for shade, _ in shades_b)
     # For Japanese, `changed_by_additions` compares whole phrases, in whatever order they stand.
-    japanese = left.parse.language is right.parse.language is Language.JAPANESE
+    japanese = left.parse.language == right.parse.language == JAPANESE
     by_phrases = japanese and left.parse.asks == right.parse.asks
     if (by_phrases or not conflict) and bool(only_a) != bool(only_b):
         longer, shorter = (left, right) if only_a else (right, left)

@@ -17,14 +17,15 @@ from memory.coverage.parse import Parse, Word
 from memory.text import (
     CAUSAL_NOUNS,
     IRREGULAR_PLURALS,
+    JAPANESE,
     MEASURES,
     MUTUAL,
     NO_ADVERBS,
     NOT,
+    OTHER,
     SAME_AS,
     TEMPORAL,
     UNITS,
-    Language,
 )
 
 _ORDER = "word order"
@@ -72,9 +73,9 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
         return governed(first, second)
     if left.extra or right.extra:
         return (_ORDER,)
-    if left.parse.language is right.parse.language is Language.JAPANESE:
+    if left.parse.language == right.parse.language == JAPANESE:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
-    if left.parse.language is Language.OTHER:
+    if left.parse.language == OTHER:
         return (_ORDER,)
     return () if _may_move(left, right, first, second) else (_ORDER,)
 
@@ -157,7 +158,7 @@ def is_written_apart(left: Side, right: Side) -> bool:
     return (
         left.parse.persons == right.parse.persons
         and left.parse.shades == right.parse.shades
-        and Language.JAPANESE not in (left.parse.language, right.parse.language)
+        and JAPANESE not in (left.parse.language, right.parse.language)
         and (_joins(left, right) or _joins(right, left))
     )
 

@@ -12,15 +12,17 @@ from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory.coverage.languages import GRAMMARS, japanese, read
+from memory.coverage import japanese
 from memory.coverage.rewordings import PASSIVE, reworded
 from memory.text import (
     EMPHASES,
+    GRAMMARS,
+    JAPANESE,
     NOT,
     SHADES,
     STATED,
+    Grammar,
     Kind,
-    Language,
     Token,
     is_japanese,
     language_of,
@@ -75,7 +77,8 @@ class Parse(NamedTuple):
     """
     asks: bool
     """Whether the text ends with a question mark."""
-    language: Language
+    language: str
+    """One of ENGLISH, JAPANESE, OTHER and the keys of `GRAMMARS`."""
     passive: bool
     """Whether a passive was rewritten as an active.
 
@@ -103,10 +106,10 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
         found = with_numbers_joined(found)
     keys = {token.key for token in found}
     has_particles = Kind.PARTICLE in kinds or by_dictionary is not None
-    language = Language.JAPANESE if has_particles else language_of(text)
+    language = JAPANESE if has_particles else language_of(text)
     if language in GRAMMARS:
-        found = [read(token, GRAMMARS[language]) for token in found]
-    elif language is not Language.JAPANESE:
+        found = [_by_tables(token, GRAMMARS[language]) for token in found]
+    elif language is not JAPANESE:
         found = reworded(found, keys, owns="'" in text or "’" in text)
     words = _words(found)
     stated = [word.stated for word in words]
@@ -123,6 +126,25 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
         language=language,
         passive=bool(found) and found[0] is PASSIVE,
     )
+
+
+def _by_tables(token: Token, grammar: Grammar) -> Token:
+    """Return the token with the key and the kind that `grammar` gives to its word.
+
+    The key is the form by which words are compared. Words that the grammar does not list are
+    unchanged.
+    """
+    word = token.surface.lower()
+    if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
+        return token
+    if word in grammar.NEGATIONS:
+        return token._replace(key=NOT, kind=Kind.NOT)
+    if word in grammar.TURNING:
+        return token._replace(key=word, kind=Kind.TURNING)
+    key = grammar.GOVERNING.get(word)
+    if key is None:
+        return token
+    return token._replace(key=key, kind=Kind.GOVERNING if key else Kind.FILLER)
 
 
 _SHADING = SHADES | EMPHASES

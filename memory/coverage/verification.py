@@ -21,10 +21,9 @@ from memory.text import (
     MONTH_SET,
     WEEKDAYS,
     Kind,
-    Language,
+    grammar_of,
     identity,
     is_code,
-    language_of,
     sentences,
     shortened,
 )
@@ -277,9 +276,7 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
     A word that is a name in one of the texts counts as a name in all of them. If one text is longer
     than `LONGEST` characters, only the numerals and names of all texts are returned.
     """
-    is_german = [language_of(one) is Language.GERMAN or _UMLAUT.search(one) for one in texts]
-    # in German a capital shows a noun and no name
-    names = _names_in([one for one, german in zip(texts, is_german, strict=True) if not german])
+    names = _names_in([one for one in texts if not _capitalises_nouns(one)])
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [
@@ -290,6 +287,12 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
         )
         for text in texts
     ]
+
+
+def _capitalises_nouns(text: str) -> bool:
+    """Return whether a capital in the text may show a noun instead of a name, as in German."""
+    grammar = grammar_of(text)
+    return (grammar is not None and grammar.CAPITAL_NOUNS) or _UMLAUT.search(text) is not None
 
 
 def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:

@@ -1,9 +1,8 @@
-"""Detect script and language, cut texts into sentences, and find base forms of English words."""
+"""Detect the script of a text, cut it into sentences, and find base forms of English words."""
 
 from __future__ import annotations
 
 import re
-from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ _CJK = re.compile(
 )
 _KANA = re.compile("[\u3041-\u30fa]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
-_WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
 
 
 def has_cjk(text: str) -> bool:
@@ -30,59 +28,6 @@ def is_japanese(text: str) -> bool:
 def sentences(text: str) -> list[str]:
     """Split a text of any script into sentences; each keeps its final punctuation mark."""
     return [sentence.strip() for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]
-
-
-class Language(Enum):
-    """The languages that can be detected; OTHER stands for every other language."""
-
-    ENGLISH = "English"
-    GERMAN = "German"
-    JAPANESE = "Japanese"
-    OTHER = "other"
-
-
-_ENGLISH = frozenset(
-    "the and of to for with from has have had he she his her they their this that at my you your "
-    "it an are been not who which by will i i'm it's its was is in a on as be were him them "
-    "while because although during before after since doesn't don't didn't isn't wasn't can't "
-    "won't never".split()
-)
-_NOT_ENGLISH = frozenset(
-    "el los las una uno del y por para está es en le les des du et est une dans avec il elle ne "
-    "je qui het een niet zijn ik voor de di che non è gli della nel os um uma não em och att det "
-    "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
-)
-_ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English function words that no language of `_SMALL_WORDS` has.
-
-For example, "in" is left out, because it is German too.
-"""
-_SMALL_WORDS = {
-    Language.GERMAN: frozenset(
-        "der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind einem "
-        "zum zur vom beim im ein wurde wurden".split()
-    ),
-}
-"""The function words by which each language is detected.
-
-They count only if the text has no word of `_ENGLISH_ALONE`.
-"""
-
-
-def language_of(text: str) -> Language:
-    """Return the language of a text, detected by its function words.
-
-    The result is never `JAPANESE`. It is OTHER in three cases: the text has no function word of a
-    known language; it also has function words of an unknown language; or it is English with
-    Japanese or Chinese characters.
-    """
-    words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
-    if words.isdisjoint(_ENGLISH_ALONE):
-        for language, small_words in _SMALL_WORDS.items():
-            if not words.isdisjoint(small_words):
-                return language
-    is_english = not words.isdisjoint(_ENGLISH) and words.isdisjoint(_NOT_ENGLISH)
-    return Language.ENGLISH if is_english and not has_cjk(text) else Language.OTHER
 
 
 # --- plain forms of English words -----------------------------------------------------------------

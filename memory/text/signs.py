@@ -13,7 +13,7 @@ import re
 from functools import lru_cache
 
 from memory.text.cleaning import nfkc
-from memory.text.language import Language, language_of
+from memory.text.languages import grammar_of
 
 _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _UNUSUAL = re.compile(
@@ -181,8 +181,8 @@ def _one_form(text: str) -> str:
     if "午後" in text:
         text = _AFTERNOON.sub(lambda found: str(int(found[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
-    grouped = _GROUPED.search(text) or _COMMA.search(text)
-    if grouped and language_of(text) is Language.GERMAN:
+    grammar = grammar_of(text) if _GROUPED.search(text) or _COMMA.search(text) else None
+    if grammar is not None and grammar.DECIMAL_COMMA:
         text = _GROUPED.sub(lambda found: found.group().replace(".", "").replace(",", "."), text)
         text = _COMMA.sub(lambda found: found.group().replace(",", "."), text)
     text = _SHORT_SCALE.sub(lambda found: f"{found[1]} {_SCALES[found[2][0].lower()]}", text)

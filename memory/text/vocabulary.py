@@ -10,7 +10,7 @@ NEGATIONS = frozenset(
     "ne pas jamais sans aucun aucune nunca jamás ningún ninguna não sem sin nessuno senza "
     "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без".split()
 )
-"""Words for "not" in many languages; the files in `coverage/languages` may list more."""
+"""Words for "not" in many languages; the files in `text/languages` may list more."""
 NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 
 TURNING = frozenset(

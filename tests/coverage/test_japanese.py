@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from memory.coverage.covers import Comparison, compare, covers
-from memory.coverage.languages.japanese import japanese_tokens
+from memory.coverage.japanese import japanese_tokens
 
 SAME = [
     ("ミアは犬が好きだ。", "ミアは犬が好きです。"),
@@ -96,7 +96,7 @@ def test_without_a_dictionary_nothing_is_believed_that_would_not_be_with_it() ->
     code = (
         "import json, sys; sys.modules['sudachipy'] = None\n"
         "from memory.coverage import covers\n"
-        "from memory.coverage.languages.japanese import japanese_tokens\n"
+        "from memory.coverage.japanese import japanese_tokens\n"
         "assert japanese_tokens('ミアは泳ぐ。') is None\n"
         "pairs = json.loads(sys.stdin.read())\n"
         "print(json.dumps([covers(a, b) or covers(b, a) for a, b in pairs]))"

@@ -1,9 +1,15 @@
-"""German: articles, prepositions, negations, and words that change the meaning of an addition."""
+"""The words of German, as `Grammar` in the `__init__.py` beside this file describes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+FUNCTION_WORDS = frozenset(
+    """
+der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind zum zur vom beim
+im ein wurde wurden
+""".split()
+)
 NEGATIONS = frozenset(
     """
 nicht kein keine keinen keinem keiner keines keinerlei keineswegs nie niemals nimmer niemand
@@ -41,3 +47,5 @@ fiktive fiktiver künftiger künftigen zukünftige zukünftiger zukünftigen bez
 jeweils
 """.split()
 )
+DECIMAL_COMMA = True
+CAPITAL_NOUNS = True
