@@ -396,7 +396,9 @@ class Chat:
             mine = self._store.get(memory_id)
             if mine is not None and mine.user != self._user:
                 return [f"{memory_id} is not about {self._user}"]
-            forgotten, problem = forget_everywhere(self._store, self._workspace, memory_id)
+            forgotten, problem = forget_everywhere(
+                self._store, self._workspace, lambda: self._store.forget(memory_id)
+            )
         except MemoryPipelineError as exc:
             return [str(exc)]
         left = "" if forgotten.erased else " (index pending)"

@@ -7,7 +7,6 @@ from .scaffolds import without_question as without_question
 from .server import AgentServer as AgentServer
 from .server import Opened as Opened
 from .server import Tokens as Tokens
-from .server import called as called
 from .server import read_tokens as read_tokens
 from .server import run_and_exit as run_and_exit
 from .server import serve_over_http as serve_over_http
@@ -16,4 +15,3 @@ from .tools import AgentTools as AgentTools
 from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync
 from .workspace_sync import follow_undo as follow_undo
 from .workspace_sync import forget_everywhere as forget_everywhere
-from .workspace_sync import forget_user_everywhere as forget_user_everywhere

@@ -14,7 +14,7 @@ from memory.agent.saving import (
     ONE_SCOPE,
     Distances,
     Saved,
-    merge,
+    decide_merge,
     save_correction,
     save_guarded,
 )
@@ -32,7 +32,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Forgotten
+from memory.store import NOBODY, Applied, Forgotten, WhileUnchanged
 from memory.store import MemoryStore as CoreStore
 from memory.text import clean
 
@@ -43,14 +43,13 @@ MemorySearchResult = SearchResult
 OnSaved = Callable[[Memory], object]
 P = ParamSpec("P")
 T = TypeVar("T")
-User = TypeVar("User")
-Guarded = tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]
-"""The result of `save_with_auto_link`: a tuple of four values.
 
-The first is the saved memory, or None if the save was blocked. The second is the number of links
-made. The third is the memories that the new one was linked with. The fourth is the stored memory
-that blocked the save, because the new one repeats it, or None if the save was not blocked.
-"""
+
+class EpisodeView(NamedTuple):
+    """An episode whose `memory_ids` are all live, and the number of its memories that are gone."""
+
+    episode: Episode
+    gone: int
 
 
 def _threaded(
@@ -65,13 +64,6 @@ def _threaded(
     return call
 
 
-class EpisodeView(NamedTuple):
-    """An episode as it is now: `memory_ids` are all live, and the lost memories are counted."""
-
-    episode: Episode
-    gone: int
-
-
 class MemoryStore:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
@@ -84,6 +76,7 @@ class MemoryStore:
         self._store = store
         self._observers = tuple(observers)
         self.user = clean(user) if user is not None else None
+        self._scope = Scope(()) if self.user is None else Scope.of_user(self.user)
 
     def now(self) -> datetime:
         return self._store.clock()
@@ -99,7 +92,7 @@ class MemoryStore:
         max_links: int = 5,
         dedup_threshold: float = 0.05,
         **fields: object,
-    ) -> Guarded:
+    ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
         """Save a memory and link it with near memories; return a tuple of four values.
 
         The values are the saved memory (None if the save was blocked), the number of links made,
@@ -138,7 +131,13 @@ class MemoryStore:
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
         """
-        memory = self._new_memory(content, fields)
+        fresh = {"id": self._store.new_id(), "timestamp": self._store.clock(), "category": "daily"}
+        owned = {"user": self._own_user(fields.get("user"))}
+        tags = {"tags": as_tuple(fields.get("tags", ()))}
+        try:
+            memory = Memory.model_validate({"content": content, **fresh, **fields, **owned, **tags})
+        except ValidationError as exc:
+            raise InputError("memory", str(first_problem(exc))) from exc
         saved = await self._write(memory, distances, replaces)
         if saved.memory is None:
             return saved
@@ -153,27 +152,19 @@ class MemoryStore:
     def _write(self, memory: Memory, distances: Distances, replaces: str | None) -> Saved:
         if replaces is None:
             return save_guarded(self._store, memory, distances)
-        old = self._own(replaces)
-        if old is None:  # another user's memory too: only its owner may know that it exists
-            raise MemoryNotFound(replaces)
+        with self._store.ledger.reading() as reader:
+            [old] = self._own_live(reader, [replaces])
         return save_correction(self._store, memory, old, distances)
-
-    def _new_memory(self, content: str, fields: dict[str, object]) -> Memory:
-        user = self._own_user(fields.get("user"))
-        fresh = {"id": self._store.new_id(), "timestamp": self._store.clock(), "category": "daily"}
-        given = {**fields, "user": user, "tags": as_tuple(fields.get("tags", ()))}
-        try:
-            return Memory.model_validate({"content": content, **fresh, **given})
-        except ValidationError as exc:
-            raise InputError("memory", str(first_problem(exc))) from exc
 
     # --- reading ---
 
     @_threaded
     def get_by_id(self, memory_id: str) -> Memory | None:
-        return self._own(memory_id)
+        memory = self._store.get(memory_id)
+        return memory if memory is not None and self._is_own(memory) else None
 
-    async def search(
+    @_threaded
+    def search(
         self,
         content: str,
         n_results: int = 3,
@@ -189,40 +180,31 @@ class MemoryStore:
         There are at most `n_results`. The filters are the other parameters; None means no filter.
         `date_from` and `date_to` limit the memory's time, both included, and must have a time zone.
 
+        An index cannot filter by time. So the search is repeated with more results until
+        `n_results` of them are in the range, or there are no more.
+
         Raises: InputError if `user` is not the user whom this agent serves.
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))
-        return await self._within(content, n_results, scope, date_from, date_to)
-
-    @_threaded
-    def _within(
-        self, content: str, n: int, scope: Scope, first: datetime | None, last: datetime | None
-    ) -> list[MemorySearchResult]:
-        """Return the `n` memories nearest to `content` whose time is between `first` and `last`.
-
-        Both limits are included; None means no limit. An index cannot filter by time. So the search
-        is repeated with more results until `n` of the results are in the range, or there are no
-        more.
-        """
-        k = n
+        k = n_results
         while True:
             found = self._store.search(content, k, scope=scope)
             fits = [
                 hit
                 for hit in found
-                if (first is None or hit.memory.timestamp >= first)
-                and (last is None or hit.memory.timestamp <= last)
+                if (date_from is None or hit.memory.timestamp >= date_from)
+                and (date_to is None or hit.memory.timestamp <= date_to)
             ]
-            if len(fits) >= n or len(found) < k:
-                return fits[:n]
+            if len(fits) >= n_results or len(found) < k:
+                return fits[:n_results]
             k *= 4
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
         """Return the newest memories, at most `limit`, newest first."""
         with self._store.ledger.reading() as reader:
-            rows = reader.memories.newest(limit, self._own_scope(), None)
+            rows = reader.memories.newest(limit, self._scope, None)
         return [row.memory for row in rows]
 
     @_threaded
@@ -254,7 +236,7 @@ class MemoryStore:
         distinct are left out. Everything is read from one snapshot of the ledger.
         """
         with self._store.ledger.reading() as reader:
-            recent = reader.memories.newest(limit, self._own_scope(), since)
+            recent = reader.memories.newest(limit, self._scope, since)
             distinct = NOBODY.distinct(reader, self._store.scope_fields)
             snapshot = take_snapshot(reader, distinct)
         names = {row.memory.id for row in recent}
@@ -305,8 +287,9 @@ class MemoryStore:
             with self._store.ledger.reading() as reader:
                 keep, remove = self._own_pair(reader, keep_id, remove_id)
                 revision = reader.revision()
-            done = merge(self._store, keep, remove, content, revision)
-            if done is not None:
+            decision = decide_merge(self._store, keep, remove, content)
+            done = self._store.apply(decision, WhileUnchanged(revision))
+            if isinstance(done, Applied):
                 return done.memory, done.number
 
     @_threaded
@@ -367,12 +350,9 @@ class MemoryStore:
                     writer.links.put(a, MemoryLink(target_id=b, link_type="related"))
                 _trust_more(writer, a, b, delta)
             for episode in writer.episodes.all():
-                gone = (
-                    set(episode.memory_ids) - writer.memories.living_ids(episode.memory_ids).keys()
-                )
-                if (
-                    gone
-                ):  # the summary may tell of them, and without their ids nothing would find it
+                alive = writer.memories.living_ids(episode.memory_ids)
+                if gone := set(episode.memory_ids) - alive.keys():
+                    # The summary may tell of them, and without their ids nothing would find it.
                     writer.episodes.forget_summaries([episode.id])
                     writer.episodes.drop_memories(episode.id, gone)
         return fresh
@@ -430,15 +410,11 @@ class MemoryStore:
 
     # --- inside ---
 
-    def _own(self, memory_id: str) -> Memory | None:
-        """Return the live memory with this id if the agent may read it; else None."""
-        memory = self._store.get(memory_id)
-        return memory if memory is not None and self._is_own(memory) else None
-
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, in the same order.
 
-        Raises: MemoryNotFound if a memory is missing, is not live, or belongs to another user.
+        Raises: MemoryNotFound if a memory is missing, is not live, or belongs to another user:
+        only its owner may know that it exists.
         """
         rows = reader.memories.rows(ids)
         for name in ids:
@@ -462,14 +438,11 @@ class MemoryStore:
     def _is_own(self, memory: Memory) -> bool:
         return self.user is None or memory.user == self.user
 
-    def _own_user(self, user: User) -> User | str | None:
+    def _own_user(self, user: object) -> Any:
         name = clean(user) if isinstance(user, str) else user
         if self.user is not None and name not in (None, self.user):
             raise InputError("user", f"{user!r} is another user", f"here is {self.user!r} only")
         return self.user if name is None else name
-
-    def _own_scope(self) -> Scope:
-        return Scope(()) if self.user is None else Scope.of_user(self.user)
 
 
 def _trust_more(writer: Writer, a: str, b: str, delta: float) -> bool:

@@ -91,9 +91,8 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
     Raises: InputError if other writers store similar memories at every attempt, IndexFault,
     LedgerError.
     """
-    min_similarity = _lowest_similarity(store, distances)
     for look in range(_MOST_LOOKS):
-        prepared = _prepared(store, memory, max(distances.max_links, 1), min_similarity)
+        prepared = _prepared(store, memory, max(distances.max_links, 1), distances)
         if isinstance(prepared, AlreadyStored):
             return Saved(None, duplicate_of=SearchResult(prepared.memory, 1.0))
         new, found = prepared
@@ -134,9 +133,7 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     """
     if store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
-    prepared = _prepared(
-        store, memory, distances.max_links + 1, _lowest_similarity(store, distances)
-    )
+    prepared = _prepared(store, memory, distances.max_links + 1, distances)
     if isinstance(prepared, AlreadyStored):
         raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
     new, found = prepared
@@ -158,17 +155,12 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
     return Saved(done.memory, tuple(near), replaced=old, decision=done.number)
 
 
-def merge(
-    store: MemoryStore, keep: Memory, remove: Memory, content: str | None, revision: int
-) -> Applied | None:
-    """Retire `remove` in favour of `keep`, in one decision that `undo` can reverse.
+def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str | None) -> Decision:
+    """Return the decision that retires `remove` in favour of `keep`. Nothing is changed yet.
 
     `keep` keeps its id, time, category and emotion. It takes the links and tags of `remove`, and
     the higher importance and intensity of the two. If `content` is given, it becomes the text of
     `keep`, and the former text is kept as a retired memory.
-
-    `revision`: the ledger's revision at which both memories were read. If one of them has changed
-    since that revision, nothing is changed, and None is returned.
 
     Raises: InputError if the scopes differ or `content` is not valid.
     """
@@ -189,38 +181,28 @@ def merge(
             "merged_from": (*keep.merged_from, *synthesised),
         }
     )
-    decision = Decision(
+    return Decision(
         Action.MERGE,
         "merged by the agent",
         oldest_first(keep, remove),
         (replace(survivor, memory=merged, stands_for=retired),),
     )
-    done = store.apply(decision, WhileUnchanged(revision))
-    return done if isinstance(done, Applied) else None
-
-
-def _lowest_similarity(store: MemoryStore, distances: Distances) -> float:
-    """Return the lowest similarity at which a stored memory can block a save or be linked.
-
-    `distances.link` is a limit on the plain cosine, so it is converted to a similarity. The
-    conversion for texts with kana or Han is used: it gives the lowest value, and a stored memory
-    may be such a text.
-    """
-    linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
-    return min(1.0 - distances.guard, float(linked[0]))
 
 
 def _prepared(
-    store: MemoryStore, memory: Memory, k: int, min_similarity: float
+    store: MemoryStore, memory: Memory, k: int, distances: Distances
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
     """Embed a memory and find its nearest stored neighbours.
 
-    Return the memory with its vector, and at most `k` neighbours with a similarity of at least
-    `min_similarity`. Return AlreadyStored instead if the store already has this memory.
+    Return the memory with its vector, and at most `k` neighbours: those that may block the save or
+    be linked. Return AlreadyStored instead if the store already has this memory.
 
     Raises: IndexFault if the search failed, LedgerError.
     """
-    [found] = store.prepare([memory], k, min_similarity)
+    # A limit on the plain cosine. As a similarity it is lowest for texts with kana or Han, and a
+    # stored memory may be such a text.
+    linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
+    [found] = store.prepare([memory], k, min(1.0 - distances.guard, float(linked[0])))
     if isinstance(found, AlreadyStored):
         return found
     if isinstance(found.neighbours, Unsearched):

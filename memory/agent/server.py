@@ -15,6 +15,7 @@ import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,13 +103,18 @@ class AgentServer:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
-    def over_http(self, hosts: Sequence[str]) -> Any:
+    def over_http(self, address: Address, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`.
 
-        `hosts`: the host names by which clients may address the server. Requests from web pages of
-        other hosts are refused. There are no sessions: each request is authorized separately.
+        Clients may address the server by the loopback names, by the names `hosts`, and by the host
+        of `address` unless it stands for all interfaces. Requests from web pages of other hosts are
+        refused. There are no sessions: each request is authorized separately.
         """
-        names = [name for host in hosts for name in (host, f"{host}:*")]
+        from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
+
+        own = () if address.is_every else (address.name,)
+        named = dict.fromkeys((*THIS_MACHINE, *hosts, *own))
+        names = [name for host in named for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
         return self.protocol.streamable_http_app(
@@ -227,6 +233,7 @@ def _failure(problem: str) -> wire.CallToolResult:
 # --- over HTTP ------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class Tokens:
     """The bearer tokens that HTTP requests may carry. Each token belongs to one user.
 
@@ -234,9 +241,8 @@ class Tokens:
     token.
     """
 
-    def __init__(self, users: Mapping[bytes, str]) -> None:
-        """`users` maps the SHA-256 digest of each token to its user."""
-        self._users = dict(users)
+    users_by_digest: Mapping[bytes, str]
+    """The user of each token, by the token's SHA-256 digest."""
 
     @classmethod
     def read(cls, source: Path | str, text: str) -> Tokens:
@@ -265,12 +271,14 @@ class Tokens:
 
     @property
     def users(self) -> set[str]:
-        return set(self._users.values())
+        return set(self.users_by_digest.values())
 
     def user_of(self, authorization: str) -> str | None:
         """Return the user of the token in an `Authorization` header; None for an unknown token."""
         scheme, _, token = authorization.strip().partition(" ")
-        return self._users.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
+        if scheme.lower() != "bearer":
+            return None
+        return self.users_by_digest.get(_digest(token.strip()))
 
 
 def _digest(token: str) -> bytes:
@@ -296,18 +304,6 @@ def read_tokens(path: Path) -> Tokens:
     return Tokens.read(path, text)
 
 
-def called(address: Address, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the host names by which clients may address the server, without repeats.
-
-    First come the names of the loopback interface, then `names`, then the host of `address`. The
-    host is left out if it stands for all interfaces.
-    """
-    from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
-
-    own = () if address.is_every else (address.name,)
-    return tuple(dict.fromkeys((*THIS_MACHINE, *names, *own)))
-
-
 def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
     """Wrap `app` in a gate that lets only requests with a known token pass.
 
@@ -319,7 +315,12 @@ def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], ob
 
     async def check(request: Request) -> Response | None:
         if request.scope["path"] == "/health":
-            return await _health(read_ledger)
+            try:
+                await in_thread(read_ledger)
+            except LedgerError as exc:
+                logger.warning("not healthy: %s", exc)
+                return PlainTextResponse("the ledger cannot be read\n", 503)
+            return PlainTextResponse("ok\n")
         if tokens is None:
             return None
         user = tokens.user_of(request.headers.get("authorization", ""))
@@ -330,15 +331,6 @@ def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], ob
         return None
 
     return Gate(app, check)
-
-
-async def _health(read_ledger: Callable[[], object]) -> Response:
-    try:
-        await in_thread(read_ledger)
-    except LedgerError as exc:
-        logger.warning("not healthy: %s", exc)
-        return PlainTextResponse("the ledger cannot be read\n", 503)
-    return PlainTextResponse("ok\n")
 
 
 async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import hashlib
 import json
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import filelock
 
@@ -25,10 +24,10 @@ from memory.errors import InputError
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import Memory
 from memory.runtime import clear_parts, read_bounded, write_whole
-from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
+from memory.store import Forgotten, ForgottenUser, MemoryStore
 from memory.text import one_line, visible
 
-Gone = TypeVar("Gone", Forgotten, ForgottenUser)
+Gone = TypeVar("Gone", bound=Forgotten | ForgottenUser)
 
 CURATION_CATEGORIES = frozenset({"introspection", "relationship", "self_discovery", "lesson"})
 _CURATED_FROM = 4
@@ -50,14 +49,6 @@ _PATIENCE_S = 10.0
 _MOST_BYTES = 64_000_000
 """The most bytes of a file; a larger file is not read."""
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
-
-
-class _MonologueNote(NamedTuple):
-    """Identifies a monologue file: its memory's id, and its text's length and SHA-256 digest."""
-
-    id: str
-    characters: int
-    digest: str
 
 
 class WorkspaceMemorySync:
@@ -99,8 +90,11 @@ class WorkspaceMemorySync:
         """
         self.refresh(memory)
         if memory.category == _MONOLOGUE and not memory.is_private:
+            text = _inert(visible(memory.content)) + "\n"
             with self._locked():
-                self._write_monologue(memory)
+                # A process killed between the two writes leaves the file to the previous monologue.
+                self._note_monologues([(memory.id, text), *self._noted_monologues()[:1]])
+                _write(self._latest_monologue, text)
 
     def refresh(self, memory: Memory) -> None:
         """Replace all entries of a memory by its present text; create the folder if it is missing.
@@ -109,21 +103,19 @@ class WorkspaceMemorySync:
 
         Raises: OSError.
         """
-        if not memory.is_private:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        with self._locked():
-            self._remove_entries(memory.id)
-            if not memory.is_private:
-                self._add_entries(memory)
-
-    def _add_entries(self, memory: Memory) -> None:
+        if memory.is_private:
+            self.remove_memory(memory.id)
+            return
         when = memory.timestamp.astimezone()
         entry = f"{_on_one_line(memory.content)} [id:{memory.id}]"
-        daily = self._memory_dir / f"{when:%Y-%m-%d}.md"
-        self._append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {entry}")
-        if memory.importance >= _CURATED_FROM or memory.category in CURATION_CATEGORIES:
-            dated = f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {entry}"
-            self._append(self._curated_memory, "# Memory", dated)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            self._remove_entries(memory.id)
+            daily = self._memory_dir / f"{when:%Y-%m-%d}.md"
+            _append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {entry}")
+            if memory.importance >= _CURATED_FROM or memory.category in CURATION_CATEGORIES:
+                dated = f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {entry}"
+                _append(self._curated_memory, "# Memory", dated)
 
     def remove_memory(self, memory_id: str) -> bool:
         """Remove all entries of a memory; return whether any file was changed.
@@ -140,12 +132,9 @@ class WorkspaceMemorySync:
 
         Raises: OSError.
         """
-        gone = [
-            memory for memory in (forgotten.memory, *forgotten.origins) if not memory.is_private
-        ]
-        return (
-            self.erase_ids({memory.id for memory in gone}) if gone else []
-        )  # no private memory is written
+        memories = (forgotten.memory, *forgotten.origins)
+        written = {memory.id for memory in memories if not memory.is_private}
+        return self.erase_ids(written) if written else []
 
     def erase_ids(self, gone: Collection[str]) -> list[str]:
         """Erase the memories with these ids from all files.
@@ -176,7 +165,7 @@ class WorkspaceMemorySync:
         """
         texts = (_read(path) for path in self._files())
         named = {name for text in texts for name in _MARKER.findall(text)}
-        named |= {note.id for note in self._monologue_notes()}
+        named |= {name for name, _ in self._noted_monologues()}
         with ledger.reading() as reader:
             rows = reader.memories.rows(sorted(named))
         return {name for name, row in rows.items() if row.forgotten}
@@ -202,32 +191,18 @@ class WorkspaceMemorySync:
 
     # --- the latest monologue, and whose it is ---
 
-    def _write_monologue(self, memory: Memory) -> None:
-        """Write a note that identifies the new monologue, then the monologue file.
-
-        The note about the previous monologue is kept too. If the process is killed between the two
-        writes, the file still contains the previous monologue, which the older note identifies.
-        """
-        text = _inert(visible(memory.content)) + "\n"
-        note = _MonologueNote(memory.id, len(text), _digest(text))
-        self._note_monologues([note, *self._monologue_notes()[:1]])
-        _write(self._latest_monologue, text)
-
-    def _monologue_notes(self) -> list[_MonologueNote]:
-        """Return the notes about the last two monologues, newest first.
+    def _noted_monologues(self) -> list[tuple[str, str]]:
+        """Return the ids and texts of the last two monologues, newest first.
 
         Return [] if the file of notes is missing or not valid.
         """
         try:
-            return [
-                _MonologueNote(*values)
-                for values in json.loads(_read(self._monologue_note) or "[]")
-            ]
+            return [(name, text) for name, text in json.loads(_read(self._monologue_note) or "[]")]
         except (ValueError, TypeError):  # no file of ours
             return []
 
-    def _note_monologues(self, notes: Sequence[_MonologueNote]) -> None:
-        _write(self._monologue_note, json.dumps(notes))
+    def _note_monologues(self, monologues: Sequence[tuple[str, str]]) -> None:
+        _write(self._monologue_note, json.dumps(monologues))
 
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
         """Erase the text of the monologue file if it came from one of the memories `gone`.
@@ -235,19 +210,19 @@ class WorkspaceMemorySync:
         Text that a person added after the monologue stays. Return messages about text that was
         left.
         """
-        notes = self._monologue_notes()
-        if not any(note.id in gone for note in notes):
+        noted = self._noted_monologues()
+        if not any(name in gone for name, _ in noted):
             return []
         path, before = self._latest_monologue, _read(self._latest_monologue)
-        known = [note for note in notes if _digest(before[: note.characters]) == note.digest]
+        known = next((note for note in noted if before.startswith(note[1])), None)
         said = list[str]()
-        if not known and before.strip():
+        if known is None and before.strip():
             said = [f"{path.name} was edited: it may still tell of a forgotten memory"]
-        elif known and known[0].id in gone:
-            added = before[known[0].characters :]
+        elif known is not None and known[0] in gone:
+            added = before.removeprefix(known[1])
             _write(path, added)
             said = [_added_to(path)] if added.strip() else []
-        self._note_monologues([note for note in notes if note.id not in gone])
+        self._note_monologues([note for note in noted if note[0] not in gone])
         return said
 
     def follow_undo(
@@ -290,10 +265,6 @@ class WorkspaceMemorySync:
                 changed = True
         return changed
 
-    def _append(self, path: Path, title: str, line: str) -> None:
-        before = _read(path) or f"{title}\n\n"
-        _write(path, before + ("" if before.endswith("\n") else "\n") + line + "\n")
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the workspace, so that no two processes write at the same time.
@@ -317,44 +288,13 @@ class WorkspaceMemorySync:
 
 
 def forget_everywhere(
-    store: MemoryStore, workspace: WorkspaceMemorySync | None, memory_id: str
-) -> tuple[Forgotten, str]:
-    """Erase a memory from the store and from the workspace.
-
-    Return what was erased, and a message: what is left in the workspace, or why it could not be
-    written. The message is "" if there is nothing to report.
-
-    Raises: MemoryNotFound; StillStatedBy if the memory is retired and a live memory still contains
-    what it said.
-    """
-    done, said = _forget_in_both(store, workspace, lambda: store.forget(memory_id))
-    was_written = not all(memory.is_private for memory in (done.memory, *done.origins))
-    return done, said if was_written else ""
-
-
-def forget_user_everywhere(
-    store: MemoryStore, workspace: WorkspaceMemorySync | None, user: str
-) -> tuple[ForgottenUser, str]:
-    """Erase everything about a user from the store and from the workspace.
-
-    Return what was erased, and a message: what is left in the workspace, or why it could not be
-    written. The message is "" if there is nothing to report.
-    """
-
-    def forget() -> ForgottenUser:
-        return forget_user(store.ledger, store.index, user, store.clock())
-
-    return _forget_in_both(store, workspace, forget)
-
-
-def _forget_in_both(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
     """Call `forget`, which erases from the store; then erase the same memories from the workspace.
 
-    Return the result of `forget`, and a message about text that is left in the workspace. The
-    message is "" if no text is left. If the process is killed between the two steps, the next call
-    finds the forgotten ids in the ledger and erases their entries.
+    Return the result of `forget`, and a message: what is left in the workspace, or why it could not
+    be written. The message is "" if there is nothing to report. If the process is killed between
+    the two steps, the next call finds the forgotten ids in the ledger and erases their entries.
     """
     if workspace is None:
         return forget(), ""
@@ -367,7 +307,11 @@ def _forget_in_both(
         said = workspace.erase_ids(workspace.forgotten(store.ledger) - before)
     except OSError as exc:
         why = exc.strerror or type(exc).__name__
-        return done, f"the workspace may still mention it: {workspace.folder}: {why}"
+        said = [f"the workspace may still mention it: {workspace.folder}: {why}"]
+    if isinstance(done, Forgotten) and all(
+        memory.is_private for memory in (done.memory, *done.origins)
+    ):
+        said = []  # it was never written there
     return done, "; ".join(said)
 
 
@@ -417,10 +361,6 @@ def _on_one_line(text: str) -> str:
     return _inert(one_line(text)).replace("[id:", _NO_MARKER)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-
-
 def _inert(text: str) -> str:
     """Escape HTML tags and links, so that Markdown shows the text as it was typed."""
     return _MARKUP.sub(lambda found: f"{found[1] * 2}\\{found[2]}", text)
@@ -437,6 +377,11 @@ def _read(path: Path) -> str:
         return read_bounded(path, _MOST_BYTES).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
+
+
+def _append(path: Path, title: str, line: str) -> None:
+    before = _read(path) or f"{title}\n\n"
+    _write(path, before + ("" if before.endswith("\n") else "\n") + line + "\n")
 
 
 def _write(path: Path, text: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -305,23 +307,24 @@ def forget(
 
     The memories that it was made from are erased too.
     """
-    from memory.agent import forget_everywhere, forget_user_everywhere
+    from memory.agent import forget_everywhere
+    from memory.store import forget_user
     from memory.text import clean
 
     user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
         raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
     with assembly.open_existing_store(context.obj) as store:
-        workspace = assembly.build_workspace(context.obj, store.ledger)
+        erase: Callable[[], Forgotten | ForgottenUser]
         if user is not None:
             _confirm(store, user, yes)
-            gone: Forgotten | ForgottenUser
-            gone, problem = forget_user_everywhere(store, workspace, user)
+            erase = partial(forget_user, store.ledger, store.index, user, store.clock())
         else:
             assert memory_id is not None
             with store.ledger.reading() as reader:
-                known = known_id(reader, memory_id)
-            gone, problem = forget_everywhere(store, workspace, known)
+                erase = partial(store.forget, known_id(reader, memory_id))
+        workspace = assembly.build_workspace(context.obj, store.ledger)
+        gone, problem = forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
     if gone.erased:

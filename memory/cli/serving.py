@@ -107,11 +107,14 @@ def _over_stdio(config: Config) -> None:
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
     with assembly.installed("agent", "memory-dedup serve"):
-        from memory.agent import AgentServer, called, serve_over_http, token_gate
+        from memory.agent import AgentServer, Tokens, read_tokens, serve_over_http, token_gate
+    from memory.config import TOKENS_VARIABLE
     from memory.runtime import Address
 
     address = Address.read(http)
-    tokens = _tokens(file)
+    tokens = read_tokens(file) if file is not None else None
+    if tokens is None and (lines := os.environ.get(TOKENS_VARIABLE, "")).strip():
+        tokens = Tokens.read(TOKENS_VARIABLE, lines)
     _check(config, address, tokens, names)
     with address.listen() as listening, assembly.open_store(config) as store:
         _keep_workspace(config, store)
@@ -125,22 +128,8 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
 
         port = listening.getsockname()[1]
         err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
-        app = token_gate(server.over_http(called(address, names)), tokens, check)
+        app = token_gate(server.over_http(address, names), tokens, check)
         asyncio.run(serve_over_http(server, app, listening))
-
-
-def _tokens(file: Path | None) -> Tokens | None:
-    """Return the bearer tokens in `file`, or else those in the environment; None if there are none.
-
-    Raises: InputError.
-    """
-    from memory.agent import Tokens, read_tokens
-    from memory.config import TOKENS_VARIABLE
-
-    if file is not None:
-        return read_tokens(file)
-    lines = os.environ.get(TOKENS_VARIABLE, "")
-    return Tokens.read(TOKENS_VARIABLE, lines) if lines.strip() else None
 
 
 def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:

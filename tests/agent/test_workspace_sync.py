@@ -11,16 +11,12 @@ from typing import Any
 
 import pytest
 
-from memory.agent.workspace_sync import (
-    WorkspaceMemorySync,
-    forget_everywhere,
-    forget_user_everywhere,
-)
+from memory.agent.workspace_sync import WorkspaceMemorySync, forget_everywhere
 from memory.assembly import keep_workspace
 from memory.config import AgentConfig, Config
 from memory.errors import InputError
 from memory.models import Memory, new_memory_id
-from memory.store import Forgotten, MemoryStore
+from memory.store import Forgotten, MemoryStore, forget_user
 from tests import commands
 from tests.doubles import START
 
@@ -300,9 +296,13 @@ def test_a_process_killed_between_store_and_workspace_leaves_what_the_next_one_e
         sync.sync_memory(memory)
     store.forget(secret.id)  # and killed
     if by == "the user":
-        assert forget_user_everywhere(store, sync, "Mia")[1] == ""
+        now = store.clock()
+        done = forget_everywhere(
+            store, sync, lambda: forget_user(store.ledger, store.index, "Mia", now)
+        )
+        assert done[1] == ""
     elif by == "another memory":
-        assert forget_everywhere(store, sync, other.id)[1] == ""
+        assert forget_everywhere(store, sync, lambda: store.forget(other.id))[1] == ""
     else:
         config = Config(agent=AgentConfig(workspace_dir=str(tmp_path)))
         keep_workspace(config, store.ledger)
@@ -318,9 +318,9 @@ def test_a_line_of_ones_own_is_said_only_when_its_memory_is_forgotten(
         sync.sync_memory(memory)
     page = daily(tmp_path)
     page.write_text(page.read_text() + f"I wrote about [id:{first.id}] once.\n")
-    _, said = forget_everywhere(store, sync, first.id)
+    _, said = forget_everywhere(store, sync, lambda: store.forget(first.id))
     assert said == f"a line of {page.name} that is not an entry still names {first.id}"
-    assert forget_everywhere(store, sync, second.id)[1] == ""
+    assert forget_everywhere(store, sync, lambda: store.forget(second.id))[1] == ""
 
 
 def test_what_a_person_added_behind_an_entry_stays_and_is_said(
