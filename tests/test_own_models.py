@@ -23,7 +23,7 @@ from memory.deduplicator import MemoryDeduplicator, SecondReader
 from memory.errors import ConfigError, EmbeddingError
 from memory.models import PLAIN, Extraction, MergeGroup, ProposedMerge, Question, Verdict
 from memory.offline import OfflineModel
-from memory.providers import Asking, Budget, CallBudget, OwnModel
+from memory.providers import Asking, Budget, CallBudget, GuardedModel
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import MakeMemory
@@ -97,7 +97,7 @@ def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
 ) -> None:
     names: dict[str, Any] = {}
     exec(EXAMPLE, names)
-    model = OwnModel(names["HouseModel"](house))
+    model = GuardedModel(names["HouseModel"](house))
     part = checked(
         ProposedMerge(
             (make_memory("Mia has a cat."), make_memory("Mia's cat is Pip.")), "Mia has Pip."
@@ -153,7 +153,7 @@ def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
     embedder.place(older)
     embedder.place(newer, 0.93, older)
     store.add_batch([make_memory(older), make_memory(newer)])
-    model = OwnModel(OfTheOlderForm(newer))  # type: ignore[arg-type] # it keeps the older promise
+    model = GuardedModel(OfTheOlderForm(newer))  # type: ignore[arg-type] # it keeps the older promise
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert {memory.content for memory in store.memories()} == (
         {newer} if joined else {older, newer}
@@ -173,7 +173,7 @@ def test_a_model_of_the_older_form_is_shown_at_most_eight_memories(
         embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
     store.add_batch([make_memory(text) for text in texts])
     own: Any = OfTheOlderForm("Mia owns books.")
-    model = OwnModel(own) if wrapped else own
+    model = GuardedModel(own) if wrapped else own
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert own.shown
     assert max(own.shown) <= 8
@@ -185,7 +185,7 @@ def test_a_page_size_that_is_no_number_of_memories_is_a_configuration_error(size
     model = OfTheOlderForm("")
     model.page_size = size  # type: ignore[attr-defined] # as an object of the newer form has
     with pytest.raises(ConfigError, match="page_size"):
-        OwnModel(model)  # type: ignore[arg-type]
+        GuardedModel(model)  # type: ignore[arg-type]
 
 
 # --- what fails -----------------------------------------------------------------------------------

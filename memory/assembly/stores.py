@@ -231,16 +231,19 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
-    ours = providers.CircuitBreaker | providers.OwnModel | providers.RemoteModel
+    ours = providers.GuardedModel | providers.RemoteModel
     if type(model) is offline.OfflineModel or isinstance(model, ours):
         return model
-    return _with_breaker(providers.OwnModel(model, config.llm.concurrency), config)
+    return _with_breaker(model, config, config.llm.concurrency)
 
 
-def _with_breaker(model: LanguageModel, config: Config) -> LanguageModel:
+def _with_breaker(
+    model: LanguageModel, config: Config, concurrency: int | None = None
+) -> LanguageModel:
     llm = config.llm
-    return providers.CircuitBreaker(
+    return providers.GuardedModel(
         model,
+        concurrency=concurrency,
         failures=llm.breaker_failures,
         pause_s=llm.breaker_pause_s,
         # A person waits timeout_s for a reply, a write budget_s: both leave later than this.

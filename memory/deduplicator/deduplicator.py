@@ -42,7 +42,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Asking, Budget, CallBudget, HourlyCalls, OwnModel
+from memory.providers import Asking, Budget, CallBudget, GuardedModel, HourlyCalls
 from memory.runtime import Progress, in_thread, in_thread_if_long, telemetry
 from memory.store import (
     AlreadyStored,
@@ -138,7 +138,7 @@ class MemoryDeduplicator:
         process.
         """
         self._store = store
-        self._model = model if hasattr(model, "page_size") else OwnModel(model)
+        self._model = model if hasattr(model, "page_size") else GuardedModel(model, concurrency=4)
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         candidates = self._config.dedup_candidates

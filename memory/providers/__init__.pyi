@@ -7,9 +7,8 @@ from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
 from .gemini import GeminiEmbedder as GeminiEmbedder
 from .gemini import GeminiModel as GeminiModel
-from .guarding import CircuitBreaker as CircuitBreaker
+from .guarding import GuardedModel as GuardedModel
 from .guarding import OwnEmbedder as OwnEmbedder
-from .guarding import OwnModel as OwnModel
 from .openai import OpenAIEmbedder as OpenAIEmbedder
 from .openai import OpenAIModel as OpenAIModel
 from .openai import OpenAIServer as OpenAIServer

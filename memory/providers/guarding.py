@@ -1,4 +1,4 @@
-"""Wrappers around models and embedders: one for your own objects, and a circuit breaker.
+"""Wrappers around a language model, with a circuit breaker, and around an embedder of your own.
 
 An exception from your own object counts as a failed call. A closed circuit breaker forwards every
 question to the model. After `failures` failed questions in a row it opens: for a pause, each
@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import ParamSpec, TypeVar
 
 from memory.errors import (
@@ -53,15 +53,51 @@ P = ParamSpec("P")
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
-class WrappedModel(ABC):
-    """Base class of language models that forward each question to another model.
+class GuardedModel:
+    """Wraps a language model: turns failures into this package's errors, and has a circuit breaker.
 
-    Their methods raise ModelError.
+    The model may be your own. If it raises an exception or returns an answer of the wrong type, a
+    ModelError that names the model is raised. While the breaker is open, the methods raise
+    ModelNotAsked without asking the model. The judge, the extractor and the conversation share one
+    breaker.
     """
 
-    def __init__(self, model: LanguageModel, page_size: int) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        concurrency: int | None = None,
+        failures: int = 5,
+        pause_s: float = 30.0,
+        patience_s: float = 15.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Wrap `model` in a breaker that starts closed: it forwards every question to the model.
+
+        `concurrency`: how many questions may run at once in each event loop; None if the model
+        limits itself. `failures`: the number of failed questions in a row that opens the breaker.
+        `pause_s`: length of the first pause in seconds. `patience_s`: a question that is cancelled
+        after this many seconds or more counts as failed. Otherwise a model that takes longer than
+        its callers wait would never count as failed. `clock`: returns seconds that never go back.
+
+        Raises: ConfigError if the model lacks a required attribute.
+        """
+        _require("the language model", model, _MODEL)
+        self.page_size = _page_size(model)
         self._model = model
-        self.page_size = page_size
+        self._concurrency = concurrency
+        self._slots: OfEachLoop[AbstractAsyncContextManager[None]] = OfEachLoop()
+        self._limit = failures
+        self._first_pause_s = pause_s
+        self._patience_s = patience_s
+        self._clock = clock
+        self._failures = 0
+        self._first_at_s = 0.0
+        self._why = ""
+        self._pause_s = 0.0
+        """Length of the current pause in seconds; 0 while the breaker is closed."""
+        self._until_s = 0.0
+        self._on_trial = False
 
     @property
     def name(self) -> str:
@@ -89,7 +125,6 @@ class WrappedModel(ABC):
     async def aclose(self) -> None:
         await self._model.aclose()
 
-    @abstractmethod
     async def _ask(
         self,
         kind: type[Answer],
@@ -97,37 +132,41 @@ class WrappedModel(ABC):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Answer:
-        """Call the wrapped model's method `ask` with the given arguments, and return its answer.
+        """Call the wrapped model's method `ask`, unless the breaker is open; return its answer.
 
         `kind`: the type of the answer.
         """
+        trial = self._admit()
+        asked_at_s = self._clock()
+        try:
+            asked = self._checked(kind, ask, *args, **kwargs)
+            answer = await telemetry.asking(self.name, _OPERATIONS[kind], asked)
+        except ModelUnavailable as exc:
+            self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
+            raise
+        except ModelError:  # it was reached: the question, the answer or the key is at fault
+            self._answered()
+            raise
+        except asyncio.CancelledError:
+            if self._clock() - asked_at_s >= self._patience_s:
+                self._failed("no answer in time", 0.0, trial)
+            raise
+        finally:
+            if trial:
+                self._on_trial = False
+        self._answered()
+        return answer
 
-
-class OwnModel(WrappedModel):
-    """Wraps a language model of your own, so that its failures become errors of this package.
-
-    If the model raises an exception or returns an answer of the wrong type, a ModelError that names
-    the model is raised.
-    """
-
-    def __init__(self, model: LanguageModel, concurrency: int = 4) -> None:
-        """Wrap `model`; at most `concurrency` calls run at once in each event loop.
-
-        Raises: ConfigError if the model lacks a required attribute.
-        """
-        _require("the language model", model, _MODEL)
-        super().__init__(model, _page_size(model))
-        self._concurrency = concurrency
-        self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
-
-    async def _ask(
+    async def _checked(
         self,
         kind: type[Answer],
         ask: Callable[P, Awaitable[Answer]],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Answer:
-        slots = self._slots.mine(lambda: asyncio.Semaphore(self._concurrency))
+        slots = self._slots.mine(
+            lambda: asyncio.Semaphore(self._concurrency) if self._concurrency else nullcontext()
+        )
         try:
             async with slots:
                 answer = await ask(*args, **kwargs)
@@ -146,6 +185,63 @@ class OwnModel(WrappedModel):
             wrong.calls = 1
             raise wrong
         return answer
+
+    def _admit(self) -> bool:
+        """Return whether this question is the trial question after the pause of an open breaker.
+
+        If the breaker is closed, return False.
+
+        Raises: ModelNotAsked if the question must not be asked.
+        """
+        if not self._pause_s:
+            return False
+        left_s = self._until_s - self._clock()
+        if left_s <= 0.0 and not self._on_trial:
+            self._on_trial = True
+            return True
+        ago_s = self._clock() - self._first_at_s
+        raise ModelNotAsked(
+            f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
+            f"the first {_in_words(ago_s)} ago",
+            f"it is tried again in {_in_words(left_s)}"
+            if left_s > 0.0
+            else "it is being tried again",
+            retry_after_s=max(left_s, 0.0),
+        )
+
+    def _failed(self, why: str, retry_after_s: float, trial: bool) -> None:
+        now_s = self._clock()
+        asked_for_s = min(retry_after_s, _LONGEST_RETRY_AFTER_S)
+        was_open = self._pause_s > 0.0
+        if was_open and not trial:  # it was asked before the others failed
+            self._until_s = max(self._until_s, now_s + asked_for_s)
+            return
+        self._first_at_s = self._first_at_s if self._failures else now_s
+        self._failures += 1
+        self._why = why
+        if not was_open and self._failures < self._limit:
+            return
+        doubled_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
+        self._pause_s = doubled_s if was_open else self._first_pause_s
+        self._until_s = now_s + max(self._pause_s, asked_for_s)
+        logger.log(
+            logging.INFO if was_open else logging.WARNING,
+            "%s failed %d times in a row (%s): not asked for %s",
+            self.name, self._failures, self._why, _in_words(self._until_s - now_s),
+        )  # fmt: skip
+
+    def _answered(self) -> None:
+        if self._pause_s:
+            logger.info("%s answers again after %d failures", self.name, self._failures)
+        self._failures = 0
+        self._pause_s = 0.0
+
+
+def _in_words(seconds: float) -> str:
+    return f"{round(seconds, 1):g} s"
+
+
+# --- your own objects --------------------------------------------------------------------------
 
 
 class OwnEmbedder:
@@ -202,125 +298,3 @@ def _require(what: str, thing: object, names: Sequence[str]) -> None:
     missing = [name for name in names if not hasattr(thing, name)]
     if missing:
         raise ConfigError(what, "", f"has no {', '.join(missing)}", "see the README's example")
-
-
-# --- the circuit breaker ------------------------------------------------------------------------
-
-
-class CircuitBreaker(WrappedModel):
-    """Wraps a model, and stops forwarding questions to it after too many failures in a row.
-
-    While the breaker is open, its methods raise ModelNotAsked without asking the model. The judge,
-    the extractor and the conversation share one breaker.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        *,
-        failures: int = 5,
-        pause_s: float = 30.0,
-        patience_s: float = 15.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Wrap `model` in a breaker that starts closed: it forwards every question to the model.
-
-        `failures`: the number of failed questions in a row that opens the breaker. `pause_s`:
-        length of the first pause in seconds. `patience_s`: a question that is cancelled after this
-        many seconds or more counts as failed. Otherwise a model that takes longer than its callers
-        wait would never count as failed. `clock`: returns seconds that never go back.
-        """
-        super().__init__(model, model.page_size)
-        self._limit = failures
-        self._first_pause_s = pause_s
-        self._patience_s = patience_s
-        self._clock = clock
-        self._failures = 0
-        self._first_at_s = 0.0
-        self._why = ""
-        self._pause_s = 0.0
-        """Length of the current pause in seconds; 0 while the breaker is closed."""
-        self._until_s = 0.0
-        self._on_trial = False
-
-    async def _ask(
-        self,
-        kind: type[Answer],
-        ask: Callable[P, Awaitable[Answer]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Answer:
-        trial = self._admit()
-        asked_at_s = self._clock()
-        try:
-            asked = ask(*args, **kwargs)
-            answer = await telemetry.asking(self.name, _OPERATIONS[kind], asked)
-        except ModelUnavailable as exc:
-            self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
-            raise
-        except ModelError:  # it was reached: the question, the answer or the key is at fault
-            self._answered()
-            raise
-        except asyncio.CancelledError:
-            if self._clock() - asked_at_s >= self._patience_s:
-                self._failed("no answer in time", 0.0, trial)
-            raise
-        finally:
-            if trial:
-                self._on_trial = False
-        self._answered()
-        return answer
-
-    def _admit(self) -> bool:
-        """Return whether this question is the trial question after the pause of an open breaker.
-
-        If the breaker is closed, return False.
-
-        Raises: ModelNotAsked if the question must not be asked.
-        """
-        if not self._pause_s:
-            return False
-        left_s = self._until_s - self._clock()
-        if left_s <= 0.0 and not self._on_trial:
-            self._on_trial = True
-            return True
-        ago_s = self._clock() - self._first_at_s
-        raise ModelNotAsked(
-            f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
-            f"the first {_in_words(ago_s)} ago",
-            f"it is tried again in {_in_words(left_s)}"
-            if left_s > 0.0
-            else "it is being tried again",
-            retry_after_s=max(left_s, 0.0),
-        )
-
-    def _failed(self, why: str, retry_after_s: float, trial: bool) -> None:
-        now_s = self._clock()
-        asked_for_s = min(retry_after_s, _LONGEST_RETRY_AFTER_S)
-        was_open = self._pause_s > 0.0
-        if was_open and not trial:  # it was asked before the others failed
-            self._until_s = max(self._until_s, now_s + asked_for_s)
-            return
-        self._first_at_s = self._first_at_s if self._failures else now_s
-        self._failures += 1
-        self._why = why
-        if not was_open and self._failures < self._limit:
-            return
-        doubled_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
-        self._pause_s = doubled_s if was_open else self._first_pause_s
-        self._until_s = now_s + max(self._pause_s, asked_for_s)
-        logger.log(
-            logging.INFO if was_open else logging.WARNING,
-            "%s failed %d times in a row (%s): not asked for %s",
-            self.name, self._failures, self._why, _in_words(self._until_s - now_s),
-        )  # fmt: skip
-
-    def _answered(self) -> None:
-        if self._pause_s:
-            logger.info("%s answers again after %d failures", self.name, self._failures)
-        self._failures = 0
-        self._pause_s = 0.0
-
-
-def _in_words(seconds: float) -> str:
-    return f"{round(seconds, 1):g} s"

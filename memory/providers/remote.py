@@ -15,7 +15,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -187,13 +187,6 @@ class RawAnswer:
     unusable: ModelAnswerError | None = None
 
 
-@dataclass
-class _Account:
-    """The cost of one question so far, including failed tries."""
-
-    usage: Usage = field(default_factory=Usage)
-
-
 class RemoteModel(ABC):
     """A language model on a server, for judging, extraction and conversation.
 
@@ -278,28 +271,28 @@ class RemoteModel(ABC):
 
         Raises: ModelError, which also holds the cost of all tries.
         """
-        account = _Account()
+        costs: list[Usage] = []
         try:
-            text = await self._tried(prompt, account)
+            text = await self._tried(prompt, costs)
             try:
-                return read(text, account.usage)
+                return read(text, sum(costs, Usage()))
             except ModelAnswerError as exc:
                 if self.holds_to_schemas or not another_try():
                     raise
                 content = prompts.asked_again(prompt.content, exc.problem)
-            text = await self._tried(replace(prompt, content=content), account)
-            return read(text, account.usage)
+            text = await self._tried(replace(prompt, content=content), costs)
+            return read(text, sum(costs, Usage()))
         except ModelError as exc:
-            usage = account.usage
+            usage = sum(costs, Usage())
             exc.calls = usage.calls
             exc.input_tokens = usage.input_tokens
             exc.output_tokens = usage.output_tokens
             raise
 
-    async def _tried(self, prompt: Prompt, account: _Account) -> str:
+    async def _tried(self, prompt: Prompt, costs: list[Usage]) -> str:
         """Send the prompt, with retries; return the answer's text.
 
-        Also add the cost of each try to `account`.
+        Also append the cost of each try to `costs`.
 
         Raises: ModelError.
         """
@@ -307,13 +300,13 @@ class RemoteModel(ABC):
         policy = retry_policy(self._config)
         async for attempt in tenacity.AsyncRetrying(sleep=self.sleep, **policy):
             with attempt:
-                account.usage += Usage(calls=1)
+                costs.append(Usage(calls=1))
                 try:
                     async with slots, asyncio.timeout(self._config.timeout_s):
                         raw = await self.ask_once(prompt)
                 except TimeoutError as exc:
                     raise self.called.broken(exc) from exc
-                account.usage += raw.usage
+                costs.append(raw.usage)
                 if raw.unusable is not None:
                     raise raw.unusable
         return raw.text

@@ -20,7 +20,7 @@ from memory.models import (
     Verdict,
 )
 from memory.offline import OfflineModel
-from memory.providers import CircuitBreaker
+from memory.providers import GuardedModel
 from memory.store import Applied, Conflict, Decided, MemoryStore, Unconditional, WhileUnchanged
 from tests.doubles import PlacedEmbedder, ScriptedModel
 
@@ -170,7 +170,7 @@ def test_a_model_that_is_left_alone_has_answered_nothing(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
     covering_pairs(store, embedder, 6)
-    model = CircuitBreaker(ScriptedModel(*(unavailable() for _ in range(6))), failures=2)
+    model = GuardedModel(ScriptedModel(*(unavailable() for _ in range(6))), failures=2)
     report = asyncio.run(MemoryDeduplicator(store, model, concurrency=1).deduplicate_all())
     assert (report.retired, len(list(store.memories()))) == (0, 12)
     assert "503 overloaded" in report.failure

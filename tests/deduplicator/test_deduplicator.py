@@ -31,7 +31,7 @@ from memory.models import (
     Verdict,
 )
 from memory.offline import OfflineModel
-from memory.providers import CircuitBreaker
+from memory.providers import GuardedModel
 from memory.review import cards_of
 from memory.search import VectorsByUser, similarity
 from memory.store import Applied, Asker, MemoryStore, Unconditional, reopen_pending
@@ -364,7 +364,7 @@ def test_a_question_that_nobody_was_let_ask_counts_as_no_attempt(
 ) -> None:
     now_s = [0.0]
     model = ScriptedModel(ModelUnavailable("503"), APART)
-    breaker = CircuitBreaker(model, failures=1, clock=lambda: now_s[0])
+    breaker = GuardedModel(model, failures=1, clock=lambda: now_s[0])
     deduplicator = MemoryDeduplicator(store, breaker)
     write(deduplicator, make_memory(CAT))
     write(deduplicator, make_memory(DOG))

@@ -13,7 +13,7 @@ from memory.assembly import build_model
 from memory.config import Config, LLMConfig
 from memory.errors import ModelAnswerError, ModelError, ModelUnavailable
 from memory.models import Question, Turn, Verdict
-from memory.providers.guarding import CircuitBreaker
+from memory.providers.guarding import GuardedModel
 from tests.conftest import MakeMemory
 from tests.doubles import START, HangingModel, ScriptedModel
 from tests.gemini_server import GeminiServer, failed
@@ -57,9 +57,9 @@ def refused(call: Awaitable[object]) -> str:
     return str(caught.value)
 
 
-def opened(model: ScriptedModel, question: Question, seconds: Seconds) -> CircuitBreaker:
+def opened(model: ScriptedModel, question: Question, seconds: Seconds) -> GuardedModel:
     """A breaker that has just seen five failures, ten seconds apart."""
-    breaker = CircuitBreaker(model, clock=seconds)
+    breaker = GuardedModel(model, clock=seconds)
     for _ in range(5):
         seconds.now += 10
         assert refused(breaker.judge(question)) == "Gemini answered 503"
@@ -81,7 +81,7 @@ def test_after_five_failures_in_a_row_the_model_is_not_asked_and_the_reason_says
 
 def test_an_answer_in_between_starts_the_count_anew(question: Question, seconds: Seconds) -> None:
     model = ScriptedModel(*down(4), SAME, *down(4), SAME)
-    breaker = CircuitBreaker(model, clock=seconds)
+    breaker = GuardedModel(model, clock=seconds)
     for expected in [*down(4), SAME, *down(4), SAME]:
         if isinstance(expected, Verdict):
             assert asyncio.run(breaker.judge(question)) == expected
@@ -94,7 +94,7 @@ def test_an_unusable_answer_is_an_answer(
     error: ModelError, question: Question, seconds: Seconds
 ) -> None:
     model = ScriptedModel(*down(4), error, *down(4), *[error] * 9)
-    breaker = CircuitBreaker(model, clock=seconds)
+    breaker = GuardedModel(model, clock=seconds)
     for _ in range(18):
         with pytest.raises(ModelError):
             asyncio.run(breaker.judge(question))
@@ -112,7 +112,7 @@ def test_judge_extractor_and_conversation_share_it(question: Question, seconds: 
 def test_a_failing_extractor_opens_it_for_all(question: Question, seconds: Seconds) -> None:
     model = ScriptedModel()
     model.extractions = list(down(5))
-    breaker = CircuitBreaker(model, clock=seconds)
+    breaker = GuardedModel(model, clock=seconds)
     for _ in range(5):
         refused(breaker.extract(TURNS))
     assert refused(breaker.judge(question)).startswith("the model is not asked")
@@ -201,7 +201,7 @@ def test_questions_asked_before_it_opened_neither_lengthen_the_pause_nor_count(
     question: Question, seconds: Seconds
 ) -> None:
     model = HangingModel(*down(9))
-    breaker = CircuitBreaker(model, clock=seconds)
+    breaker = GuardedModel(model, clock=seconds)
 
     async def together() -> None:
         tried = [asyncio.create_task(breaker.judge(question)) for _ in range(9)]
@@ -216,7 +216,7 @@ def test_questions_asked_before_it_opened_neither_lengthen_the_pause_nor_count(
     assert told.endswith("it is tried again in 30 s")
 
 
-def given_up(breaker: CircuitBreaker, question: Question, after: Callable[[], None]) -> None:
+def given_up(breaker: GuardedModel, question: Question, after: Callable[[], None]) -> None:
     """Ask, and give up while the model hangs, once `after` has happened."""
 
     async def ask() -> None:
@@ -234,7 +234,7 @@ def test_a_model_that_hangs_longer_than_anybody_waits_has_failed(
     question: Question, seconds: Seconds
 ) -> None:
     model = HangingModel()
-    breaker = CircuitBreaker(model, patience_s=15.0, clock=seconds)
+    breaker = GuardedModel(model, patience_s=15.0, clock=seconds)
 
     def wait() -> None:
         seconds.now += 15
@@ -247,7 +247,7 @@ def test_a_model_that_hangs_longer_than_anybody_waits_has_failed(
 def test_giving_up_at_once_says_nothing_about_the_model(
     question: Question, seconds: Seconds
 ) -> None:
-    breaker = CircuitBreaker(HangingModel(), patience_s=15.0, clock=seconds)
+    breaker = GuardedModel(HangingModel(), patience_s=15.0, clock=seconds)
     for _ in range(9):
         given_up(breaker, question, lambda: None)
     model = HangingModel(*down(5), SAME)
@@ -282,7 +282,7 @@ def test_it_has_the_name_of_the_model_and_closes_it(seconds: Seconds) -> None:
             self.closed += 1
 
     model = Closing()
-    breaker = CircuitBreaker(model, clock=seconds)
+    breaker = GuardedModel(model, clock=seconds)
     asyncio.run(breaker.aclose())
     assert (breaker.name, model.closed) == ("scripted", 1)
 

@@ -14,7 +14,7 @@ from memory.errors import ModelAnswerError
 from memory.models import MergeReading, ProposedMerge, Rereading
 from memory.offline import OfflineModel
 from memory.providers.gemini import GeminiModel
-from memory.providers.guarding import CircuitBreaker
+from memory.providers.guarding import GuardedModel
 from tests.conftest import MakeMemory
 from tests.gemini_server import GeminiServer
 
@@ -38,7 +38,7 @@ def reread(server: GeminiServer, *merges: ProposedMerge) -> Rereading:
     async def run() -> Rereading:
         model = GeminiModel(SecretStr("key"), LLMConfig(base_url=server.url, max_attempts=1))
         try:
-            return await CircuitBreaker(model).reread(merges)
+            return await GuardedModel(model).reread(merges)
         finally:
             await model.aclose()
 

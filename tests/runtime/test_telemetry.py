@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.models import Extraction, MergeGroup, Usage, Verdict
-from memory.providers import CircuitBreaker
+from memory.providers import GuardedModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
@@ -95,7 +95,7 @@ def test_decisions_calls_tokens_times_and_what_waits_can_be_watched(
     failure = ModelUnavailable("the model is down: " + OLDER)
     failure.calls, failure.input_tokens, failure.output_tokens = 2, 5, 1
     model = ScriptedModel(failure, merged)
-    deduplicator = MemoryDeduplicator(store, CircuitBreaker(model))
+    deduplicator = MemoryDeduplicator(store, GuardedModel(model))
     asyncio.run(deduplicator.check_and_merge_all(alike))
     after = watch.points()
     assert total(after["memory_dedup.pending"]) == 1
@@ -126,7 +126,7 @@ def test_no_text_no_user_and_no_id_is_in_what_can_be_watched(
     watch: Watch, store: MemoryStore, alike: list[Any]
 ) -> None:
     model = ScriptedModel(ModelUnavailable("the model is down: " + OLDER))
-    asyncio.run(MemoryDeduplicator(store, CircuitBreaker(model)).check_and_merge_all(alike))
+    asyncio.run(MemoryDeduplicator(store, GuardedModel(model)).check_and_merge_all(alike))
     seen = watch.everything()
     assert "ModelUnavailable" in seen
     assert not [word for word in ("secret", "Mia", "mem_", "is down") if word in seen]
@@ -150,7 +150,7 @@ def test_work_that_is_given_up_is_a_span_with_an_error(watch: Watch, model: Scri
     async def give_up() -> None:
         model.extract = hang  # type: ignore[method-assign]
         async with asyncio.timeout(0.01):
-            await CircuitBreaker(model).extract(())
+            await GuardedModel(model).extract(())
 
     with pytest.raises(TimeoutError):
         asyncio.run(give_up())
