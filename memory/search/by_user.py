@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memory.ledger import Change, Ledger, Reader
+from memory.ledger import Ledger, Reader
 from memory.models import SCOPE_FIELDS, Scope
 from memory.protocols import Query
-from memory.search.hybrid import Best, WordScores
 from memory.search.live import BOUNDED_FROM, LiveVectors, best_of, bytes_of
 
 EVERYBODY = Scope(())
@@ -70,35 +69,41 @@ class VectorsByUser:
             self._nobodys = EVERYBODY if most else _NOBODY
         return self._nobodys
 
-    def nearest(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]] | None:
-        """Return, for each query, the ids of the `query.k` nearest memories, nearest first.
+    def current(self, owner: Scope, queries: Sequence[Query]) -> LiveVectors | None:
+        """Return an owner's vectors as of the latest commit; None if they exceed the limit.
 
-        `owner` is what the method `owner` returns for the scope of each of the queries. Return None
-        if the owner's vectors exceed the limit.
-
-        Raises: IndexFault, LedgerError.
-        """
-        self._keep_fields(queries)
-        vectors = self._current(owner, len(queries[0].vector))
-        if vectors is None:
-            return None
-        with vectors.lock:
-            return vectors.nearest(queries)
-
-    def best(self, query: Query, words: WordScores) -> Best | None:
-        """Return the `query.k` memories that answer a query best by vector and by words.
-
-        `words` holds the memories' BM25 scores for the words of the query. Return None if the
-        user's vectors exceed the limit of RAM.
+        They are loaded if necessary. `owner` is what the method `owner` returns for the scope of
+        each of the queries.
 
         Raises: IndexFault, LedgerError.
         """
-        self._keep_fields([query])
-        vectors = self._current(self.owner(query.scope), len(query.vector))
-        if vectors is None:
-            return None
-        with vectors.lock:
-            return vectors.best(query, words)
+        fields = {name for query in queries for name, _ in query.scope.values} - {*SCOPE_FIELDS}
+        while True:
+            with self._lock:
+                if fresh := fields.difference(self._fields):
+                    self._fields = (*self._fields, *sorted(fresh))
+                    self._drop_all()
+                is_known = owner in self.loaded or owner in self._too_large
+                loading = None if is_known else self._loading.setdefault(owner, threading.Lock())
+            with loading or contextlib.nullcontext(), contextlib.ExitStack() as stack:
+                with self._lock:
+                    if owner in self._too_large:
+                        return None
+                    # Opened under the lock: no later query sees an earlier state.
+                    reader = stack.enter_context(self._ledger.reading())
+                    revision = reader.revision()
+                    if self.loaded and revision != self._revision:
+                        self._catch_up(reader)
+                    self._revision = revision
+                    if owner in self.loaded:
+                        self.loaded.move_to_end(owner)
+                        if self._used > self._limit:
+                            self._make_room(0)
+                        return self.loaded[owner]
+                if loading and (
+                    vectors := self._load(reader, owner, len(queries[0].vector), revision)
+                ):
+                    return vectors
 
     def has_too_large(self) -> bool:
         """Return whether any user's vectors, or those of memories without a user, exceed the limit.
@@ -114,37 +119,6 @@ class VectorsByUser:
         with self._lock:
             self._drop_all()
             self._too_large.clear()
-
-    def _keep_fields(self, queries: Sequence[Query]) -> None:
-        """Drop all vectors if a query's scope has a metadata key that was not loaded yet."""
-        named = {name for query in queries for name, _ in query.scope.values}
-        if fresh := named.difference(SCOPE_FIELDS, self._fields):
-            with self._lock:
-                self._fields = (*self._fields, *sorted(fresh))
-                self._drop_all()
-
-    def _current(self, owner: Scope, dim: int) -> LiveVectors | None:
-        """Return an owner's vectors as of the latest commit; None if they exceed the limit.
-
-        `dim` is the dimension of the vectors.
-        """
-        while True:
-            with self._lock:
-                is_known = owner in self.loaded or owner in self._too_large
-                loading = None if is_known else self._loading.setdefault(owner, threading.Lock())
-            with loading or contextlib.nullcontext(), contextlib.ExitStack() as stack:
-                with self._lock:
-                    if owner in self._too_large:
-                        return None
-                    # Opened under the lock: no later question sees an earlier state.
-                    reader = stack.enter_context(self._ledger.reading())
-                    revision = self._catch_up(reader)
-                    if owner in self.loaded:
-                        self.loaded.move_to_end(owner)
-                        self._make_room(0)
-                        return self.loaded[owner]
-                if loading and (vectors := self._load(reader, owner, dim, revision)):
-                    return vectors
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """Load an owner's vectors, and return them.
@@ -171,40 +145,36 @@ class VectorsByUser:
             self._loading.pop(owner, None)
         return vectors
 
-    def _catch_up(self, reader: Reader) -> int:
-        """Bring the loaded vectors up to date with the ledger; return the ledger's revision."""
-        revision = reader.revision()
+    def _catch_up(self, reader: Reader) -> None:
+        """Apply the ledger's changes after `_revision` to the loaded vectors that they concern.
+
+        If that fails, all loaded vectors are dropped, because some may lack changes.
+        """
         try:
-            if self.loaded and revision != self._revision:
-                self._take_in(reader)
-        except BaseException:  # half of what has changed is worse than nothing
+            changes = reader.followers.changes(self._revision, fields=self._fields)
+            by_id = {change.id: change for change in changes}
+            # A memory that has another user now, or none, is still among its last owner's vectors.
+            of_owner = {
+                owner: [by_id[name] for name in held]
+                for owner, vectors in self.loaded.items()
+                if (held := vectors.held(by_id.keys()))
+            }
+            for change in changes:
+                for owner in (EVERYBODY, Scope((("user", change.values["user"]),))):
+                    if owner in self.loaded:
+                        of_owner.setdefault(owner, []).append(change)
+            theirs = [change for of_one in of_owner.values() for change in of_one if change.live]
+            known = reader.vectors.of(change.text_key for change in theirs)
+            for owner, of_one in of_owner.items():
+                self._used -= self.loaded[owner].nbytes
+                self.loaded[owner].apply(of_one, known)
+                self._used += self.loaded[owner].nbytes
+                if self.loaded[owner].nbytes > self._limit:
+                    self._used -= self.loaded.pop(owner).nbytes
+                    self._too_large.add(owner)
+        except BaseException:  # Ctrl-C too
             self._drop_all()
             raise
-        self._revision = revision
-        return revision
-
-    def _take_in(self, reader: Reader) -> None:
-        """Apply the ledger's changes after `_revision` to the loaded vectors that they concern."""
-        changes = reader.followers.changes(self._revision, fields=self._fields)
-        by_id = {one.id: one for one in changes}
-        of: dict[Scope, list[Change]] = {EVERYBODY: changes}
-        for one in changes:
-            of.setdefault(Scope((("user", one.values["user"]),)), []).append(one)
-        # What is somebody else's now, or was forgotten with its user, is still with its last owner.
-        holders = {name for name, one in self.loaded.items() if one.held(by_id.keys())}
-        touched = holders.union(owner for owner in of if owner in self.loaded)
-        keys = {one.text_key for owner in touched for one in of.get(owner, ()) if one.live}
-        known = reader.vectors.of(keys)
-        for owner in touched:
-            vectors = self.loaded[owner]
-            with vectors.lock:
-                left = [by_id[name] for name in vectors.held(by_id.keys())]
-                self._used -= vectors.nbytes
-                vectors.apply([*left, *of.get(owner, ())], known)
-                self._used += vectors.nbytes
-            if vectors.nbytes > self._limit:
-                self._used -= self.loaded.pop(owner).nbytes
-                self._too_large.add(owner)
 
     def _make_room(self, expected: int) -> None:
         """Drop the owners searched longest ago until `expected` more bytes fit into the limit.
@@ -227,21 +197,20 @@ def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> 
 
     Raises: LedgerError, IndexFault.
     """
-    fields = sorted({name for one in queries for name, _ in one.scope.values} - {*SCOPE_FIELDS})
+    fields = sorted({name for query in queries for name, _ in query.scope.values} - {*SCOPE_FIELDS})
     best: list[list[tuple[float, int, str]]] = [[] for _ in queries]
     with ledger.reading() as reader:
-        for number, rows in enumerate(reader.followers.live(owner, fields)):
+        for part, rows in enumerate(reader.followers.live(owner, fields)):
             known = reader.vectors.of([row.text_key for row in rows])
             rows = [row for row in rows if row.text_key in known]
             if not rows:
                 continue
             matrix = np.stack([known[row.text_key] for row in rows])
-            for position, query in enumerate(queries):
+            for n, query in enumerate(queries):
                 inside = np.flatnonzero([query.scope.holds(row.values) for row in rows])
                 scores = matrix[inside] @ query.vector
-                best[position] += [
-                    (-float(scores[n]), number, rows[inside[n]].id)
-                    for n in best_of(scores, query.k)
+                near = [
+                    (-float(scores[m]), part, rows[inside[m]].id) for m in best_of(scores, query.k)
                 ]
-                best[position] = sorted(best[position], key=lambda one: one[:2])[: query.k]
-    return [[name for _, _, name in some] for some in best]
+                best[n] = sorted([*best[n], *near], key=lambda scored: scored[:2])[: query.k]
+    return [[memory_id for _, _, memory_id in scored] for scored in best]

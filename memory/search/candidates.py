@@ -9,8 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from memory.models import Vectors
-from memory.search.pairs import Floats, Pairs, chosen, in_order, joined, scores_of, slack, unit_rows
-from memory.search.products import Blocks, Ints, OnShare, Places, Products, by_strips, together
+from memory.search.products import (
+    Blocks,
+    Floats,
+    Ints,
+    OnShare,
+    Pairs,
+    Positions,
+    Products,
+    by_strips,
+    chosen,
+    in_order,
+    joined,
+    scores_of,
+    slack,
+    unit_rows,
+)
 
 Cosine = float | Floats
 """A cosine as a threshold: one value for all rows, or one value for each row (n,).
@@ -33,20 +47,6 @@ class CandidatePairs(NamedTuple):
     counts: Ints
 
 
-def nearest_pairs(
-    vectors: Vectors, k: int, threshold: Cosine, blocks: Blocks | None = None
-) -> Pairs:
-    """Return the pairs of each row with its `k` nearest other rows, sorted by (i, j).
-
-    The result is exact. Only pairs with a cosine of at least `threshold` count. A pair is returned
-    if either row is among the other's `k` nearest, so there are at most n * k pairs. Of equally
-    near rows, those with the lower position count as nearer. `blocks` are the sizes in which
-    products are computed; None means sizes that fit. The search is slow if all rows are equal,
-    because each pair is then compared a second time in float64.
-    """
-    return candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
-
-
 def candidate_pairs(
     vectors: Vectors,
     upper: Cosine,
@@ -62,14 +62,16 @@ def candidate_pairs(
     """Return all pairs of similar rows: every pair from `upper` on, and below it the nearest pairs.
 
     All thresholds are cosines, and the result is exact. Besides the pairs at or above `upper`, each
-    row gets its `k` nearest pairs that are at or above `min_cosine`. For each threshold in `bands`,
-    the pairs at or above it are counted but not returned. If rows have `weights` (n,), a pair
+    row gets its `k` nearest pairs that are at or above `min_cosine`; of equally near rows, those
+    with the lower position count as nearer. For each threshold in `bands`, the pairs at or above it
+    are counted but not returned. If rows have `weights` (n,), a pair
     counts as the product of the weights of its two rows. If `across` is given, a pair must consist
     of one of the first `across` rows and one of the other rows.
 
     `blocks` are the sizes in which products are computed; None means sizes that fit. `threads` is
     the number of threads; None means one for each core. `on_share` is called with the share of the
-    work done, from 0 to 1. About three copies of the vectors are needed in memory.
+    work done, from 0 to 1. About three copies of the vectors are needed in memory. The search is
+    slow if all rows are equal, because each pair is then compared a second time in float64.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -95,7 +97,7 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
         best.take(pairs)
-    return in_order(best.pairs())
+    return best.pairs()
 
 
 def _placed(pairs: Pairs, order: Ints) -> Pairs:
@@ -168,9 +170,9 @@ class _Best:
         return changed, scores[kept[:, -1]]
 
     def pairs(self) -> Pairs:
-        """Return the pairs of each row with its nearest rows, each pair once and with `i < j`."""
-        rows, place = np.nonzero(self._others >= 0)
-        others, scores = self._others[rows, place], self._scores[rows, place]
+        """Return the pairs of each row with its nearest rows, each once, sorted by (i, j)."""
+        rows, rank = np.nonzero(self._others >= 0)
+        others, scores = self._others[rows, rank], self._scores[rows, rank]
         i, j = np.minimum(rows, others), np.maximum(rows, others)
         once = np.unique(i * len(self._others) + j, return_index=True)[1]
         return Pairs(i[once], j[once], scores[once])
@@ -219,8 +221,8 @@ class _Search:
             for _ in by_strips(self._seed, self._products, threads):
                 pass
         counts = np.zeros(len(self._bands), np.int64)
-        for some in by_strips(self._strip, self._products, threads, on_share):
-            counts += some
+        for of_strip in by_strips(self._strip, self._products, threads, on_share):
+            counts += of_strip
         upper = joined(self._found)
         for n, band in enumerate(self._bands):
             if self._is_kept(band):
@@ -268,31 +270,25 @@ class _Search:
         """
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
-        kept: list[Places] = []
+        likely: list[Positions] = []
         for column in self._products.columns(row):
             products = self._products.tile(row, column)
             for n, band in bands:
                 counts[n] += self._count(band, products, row, column)
-            kept.append(self._noticed(products, row, column))
-            if sum(len(i) for i, _ in kept) > _AT_ONCE:
-                self._look_at(*together(kept))
-                kept.clear()
-        self._look_at(*together(kept))
+            # the pairs that may reach the upper threshold or be among a row's nearest
+            hits = products >= self._products.of_rows(self._floors, row)
+            hits |= products >= self._products.of_columns(self._floors, column)
+            likely.append(self._products.positions(row, column, hits))
+            if sum(len(i) for i, _ in likely) > _AT_ONCE:
+                self._compare(likely)
+                likely.clear()
+        if likely:
+            self._compare(likely)
         return counts
 
-    def _noticed(self, products: Vectors, row: int, column: int) -> Places:
-        """Return a tile's pairs that may reach the upper threshold or be among a row's nearest.
-
-        `products` are the tile's products, and `row` and `column` its first row and column.
-        """
-        rows = self._products.of_rows(self._floors, row)
-        columns = self._products.of_columns(self._floors, column)
-        hits = products >= rows
-        hits |= products >= columns
-        return self._products.places(row, column, hits)
-
-    def _look_at(self, i: Ints, j: Ints) -> None:
+    def _compare(self, likely: Sequence[Positions]) -> None:
         """Compute the exact cosines of these pairs, and keep those that are to be returned."""
+        i, j = (np.concatenate(rows) for rows in zip(*likely, strict=True))
         pairs = Pairs(i, j, scores_of(self._vectors, i, j))
         upper = pairs.similarity >= self._upper.of(i, j)
         near = ~upper & (pairs.similarity >= self._lower.of(i, j))
@@ -315,10 +311,10 @@ class _Search:
         surely = products >= level + self._slack
         weight = int(np.count_nonzero(surely))
         if self._is_weighted:
-            weight = self._weight(*self._products.places(row, column, surely))
+            weight = self._weight(*self._products.positions(row, column, surely))
         if many == np.count_nonzero(surely):
             return weight
-        i, j = self._products.places(row, column, maybe & ~surely)
+        i, j = self._products.positions(row, column, maybe & ~surely)
         hit = scores_of(self._vectors, i, j) >= band.of(i, j)
         return weight + self._weight(i[hit], j[hit])
 

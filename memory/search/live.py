@@ -13,9 +13,8 @@ from memory.errors import IndexFault
 from memory.ledger import Change, LiveRow, Reader, ScopeValues
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query
-from memory.search.hybrid import Best, Spread, WordScores
-from memory.search.pairs import slack
-from memory.search.products import Ints, chunks, multiplied
+from memory.search.products import Ints, chunks, multiplied, slack
+from memory.search.ranking import Best, Spread, WordScores
 
 _PRODUCTS = 4_000_000
 """The maximum number of dot products held in RAM if many queries are answered together."""
@@ -38,13 +37,15 @@ class LiveVectors:
     """The vectors of all live memories of one owner, as a matrix that is changed in place.
 
     The owner is a scope: that of one user, or the empty scope, which holds everybody's memories.
-    The class is not thread-safe: after `load`, threads that share an object must hold its `lock`.
+    It is safe to share between threads after `load`.
     """
 
     def __init__(self, owner: Scope, bounded_from: int = BOUNDED_FROM) -> None:
         self.owner = owner
         self._bounded_from = bounded_from
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
+        self.nbytes = 0
+        """The size in RAM."""
         self._ids: list[str] = []
         self._row_of: dict[str, int] = {}
         self._matrix: Vectors = np.empty((0, 0), np.float32)
@@ -68,10 +69,6 @@ class LiveVectors:
         A list may be shorter than `_values`; the missing flags are computed when needed.
         """
 
-    @property
-    def nbytes(self) -> int:
-        return bytes_of(*self._matrix.shape)
-
     def load(self, reader: Reader, fields: Sequence[str], count: int, dim: int) -> None:
         """Read the vectors of all live memories of the owner from the ledger.
 
@@ -84,6 +81,7 @@ class LiveVectors:
         room = count + count // 16 + 1
         self._matrix = np.empty((room, dim), np.float32)  # `resize` would write zeros first
         self._numbers, self._kinds = np.empty(room, np.int64), np.empty(room, np.int32)
+        self.nbytes = bytes_of(room, dim)
         for rows in reader.followers.live(self.owner, fields):
             keys += [row.text_key for row in rows]
             self._append(rows)
@@ -106,26 +104,28 @@ class LiveVectors:
         Raises: IndexFault if a vector has another dimension than those in the matrix.
         """
         by_id = {change.id: change for change in changes}
-        for memory_id in by_id:
-            self._remove(memory_id)
-        fresh = [
-            change
-            for change in by_id.values()
-            if change.live and change.text_key in vectors and self.owner.holds(change.values)
-        ]
-        if not fresh:
-            return
-        start = len(self._ids)
-        if not start:
-            self._matrix = np.empty((0, len(vectors[fresh[0].text_key])), np.float32)
-        self._append(fresh)
-        try:
-            self._matrix[start : len(self._ids)] = [vectors[change.text_key] for change in fresh]
-            if self._axes.size:
-                new = self._matrix[start : len(self._ids)]
-                self._short[start : len(self._ids)] = _shortened(new, self._axes)
-        except ValueError as exc:
-            raise _mixed() from exc
+        with self._lock:
+            for memory_id in by_id:
+                if memory_id in self._row_of:
+                    self._remove(memory_id)
+            fresh = [
+                change
+                for change in by_id.values()
+                if change.live and change.text_key in vectors and self.owner.holds(change.values)
+            ]
+            if not fresh:
+                return
+            start = len(self._ids)
+            if not start:
+                self._matrix = np.empty((0, len(vectors[fresh[0].text_key])), np.float32)
+            self._append(fresh)
+            new = slice(start, len(self._ids))
+            try:
+                self._matrix[new] = [vectors[change.text_key] for change in fresh]
+                if self._axes.size:
+                    self._short[new] = _shortened(self._matrix[new], self._axes)
+            except ValueError as exc:
+                raise _mixed() from exc
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
         """Return, for each query, the ids of the `query.k` nearest memories, nearest first.
@@ -137,25 +137,26 @@ class LiveVectors:
         for position, query in enumerate(queries):
             by_scope.setdefault(query.scope, []).append(position)
         found: list[list[str]] = [[] for _ in queries]
-        matrix = self._matrix[: len(self._ids)]
-        at_once = max(1, _PRODUCTS // max(1, len(matrix)))
-        for scope, positions in by_scope.items():
-            rows = self._rows(scope)
-            if len(positions) == 1 and len(rows) >= self._bounded_from:
-                query = queries[positions[0]]
-                rows = self._likely(query, rows)
-                best = best_of(multiplied(matrix[rows], query.vector), query.k)
-                found[positions[0]] = [self._ids[row] for row in rows[best]]
-                continue
-            for start in range(0, len(positions) if len(rows) else 0, at_once):
-                batch = positions[start : start + at_once]
-                vectors = np.stack([queries[position].vector for position in batch])
-                products = (
-                    vectors @ matrix.T if len(batch) > 1 else [multiplied(matrix, vectors[0])]
-                )
-                for position, scores in zip(batch, products, strict=True):
-                    best = best_of(scores[rows], queries[position].k)
-                    found[position] = [self._ids[row] for row in rows[best]]
+        with self._lock:
+            matrix = self._matrix[: len(self._ids)]
+            at_once = max(1, _PRODUCTS // max(1, len(matrix)))
+            for scope, positions in by_scope.items():
+                rows = self._rows(scope)
+                if len(positions) == 1 and len(rows) >= self._bounded_from:
+                    rows = self._likely(queries[positions[0]], rows)
+                    scores = multiplied(matrix[rows], queries[positions[0]].vector)
+                    best = best_of(scores, queries[positions[0]].k)
+                    found[positions[0]] = [self._ids[row] for row in rows[best]]
+                    continue
+                for start in range(0, len(positions) if len(rows) else 0, at_once):
+                    batch = positions[start : start + at_once]
+                    vectors = np.stack([queries[position].vector for position in batch])
+                    products = (
+                        vectors @ matrix.T if len(batch) > 1 else [multiplied(matrix, vectors[0])]
+                    )
+                    for position, scores in zip(batch, products, strict=True):
+                        best = best_of(scores[rows], queries[position].k)
+                        found[position] = [self._ids[row] for row in rows[best]]
         return found
 
     def _likely(self, query: Query, rows: Ints) -> Ints:
@@ -199,14 +200,15 @@ class LiveVectors:
         They are ranked by the sum of two standard scores (in standard deviations from the mean): of
         the cosine, and of the BM25 score in `words`.
         """
-        rows = self._rows(query.scope)
-        if not len(rows):
-            return Best([], Spread(0.0, 0.0))
-        cosines = multiplied(self._matrix[: len(self._ids)], query.vector)
-        cosines = cosines if len(rows) == len(cosines) else cosines[rows]
-        spread = Spread.of(cosines)
-        best = best_of(spread.standard(cosines) + words.of(self._numbers[rows]), query.k)
-        return Best([self._ids[row] for row in rows[best]], spread)
+        with self._lock:
+            rows = self._rows(query.scope)
+            if not len(rows):
+                return Best([], Spread(0.0, 0.0))
+            cosines = multiplied(self._matrix[: len(self._ids)], query.vector)
+            cosines = cosines if len(rows) == len(cosines) else cosines[rows]
+            spread = Spread.of(cosines)
+            best = best_of(spread.standard(cosines) + words.of(self._numbers[rows]), query.k)
+            return Best([self._ids[row] for row in rows[best]], spread)
 
     def _rows(self, scope: Scope) -> Ints:
         """Return the positions of the rows whose memories are in a scope, in ascending order."""
@@ -219,7 +221,8 @@ class LiveVectors:
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
         """Add rows without vectors, which the caller must write into the matrix afterwards."""
         start, end = len(self._ids), len(self._ids) + len(rows)
-        self._reserve(end)
+        if end > len(self._matrix):
+            self._make_room(end + end // 8 + 8)
         self._ids += [row.id for row in rows]
         self._row_of.update(zip(self._ids[start:], range(start, end), strict=True))
         self._numbers[start:end] = [row.number for row in rows]
@@ -232,10 +235,8 @@ class LiveVectors:
         self._kinds[start:end] = [kinds[id(row.values)] for row in rows]
 
     def _remove(self, memory_id: str) -> None:
-        """Remove a memory's row if there is one; the last row moves into its position."""
-        row = self._row_of.pop(memory_id, None)
-        if row is None:
-            return
+        """Remove a memory's row; the last row moves into its position."""
+        row = self._row_of.pop(memory_id)
         last_id = self._ids.pop()
         for column in (self._matrix, self._numbers, self._kinds, self._short):
             if len(column):
@@ -244,18 +245,17 @@ class LiveVectors:
             self._ids[row] = last_id
             self._row_of[last_id] = row
 
-    def _reserve(self, count: int) -> None:
-        """Make room for `count` rows.
+    def _make_room(self, rows: int) -> None:
+        """Enlarge the arrays to this number of rows.
 
         No view of the arrays may be in use, because they are resized in place.
         """
-        if count > len(self._matrix):
-            room = count + count // 8 + 8
-            self._matrix.resize((room, self._matrix.shape[1]), refcheck=False)
-            self._numbers.resize(room, refcheck=False)
-            self._kinds.resize(room, refcheck=False)
-            if self._axes.size:
-                self._short.resize((room, self._short.shape[1]), refcheck=False)
+        self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)
+        self._numbers.resize(rows, refcheck=False)
+        self._kinds.resize(rows, refcheck=False)
+        if self._axes.size:
+            self._short.resize((rows, self._short.shape[1]), refcheck=False)
+        self.nbytes = bytes_of(*self._matrix.shape)
 
 
 def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Dot products of all pairs of rows of a matrix, tile by tile and on all cores, with numpy."""
+"""Cosines and dot products of vectors: of given pairs, and of all rows of a matrix in tiles."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from memory.models import Vectors
+from memory.models import Vector, Vectors
 
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 F = TypeVar("F", np.float32, np.float64)
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 OnShare = Callable[[float], None]
 """A progress callback: called repeatedly with the share of the work done, from 0 to 1."""
-Places = tuple[Ints, Ints]
+Positions = tuple[Ints, Ints]
 """The rows and the columns of some entries of a matrix, as two arrays (m,)."""
 
 
@@ -29,6 +30,84 @@ _ALONE = {1: 8_192, 2: 480_000}
 
 The key is the number of dimensions of the right factor: 1 for a vector, 2 for a matrix.
 """
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows of a matrix, `i < j`, and their cosines, rounded to 6 decimals.
+
+    All three are arrays of shape (m,).
+    """
+
+    i: Ints
+    j: Ints
+    similarity: Floats
+
+
+def similarity(a: Vector, b: Vector) -> float:
+    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals."""
+    return float(similarities(a[None, :], b[None, :])[0])
+
+
+def similarities(a: Vectors, b: Vectors) -> Floats:
+    """Return the cosine of each row of `a` with the same row of `b`.
+
+    The matrices have shape (n, dim), the result (n,). The cosines are computed in float64 and
+    rounded to 6 decimals.
+    """
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
+    products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
+    return np.round(products, 6)
+
+
+def joined(parts: Iterable[Pairs]) -> Pairs:
+    """Return one `Pairs` that contains the pairs of all `parts`, in the order of the parts."""
+    columns = list(zip(*parts, strict=True)) or [(), (), ()]
+    i, j, scores = columns
+    return Pairs(
+        np.concatenate([np.empty(0, np.int64), *i]),
+        np.concatenate([np.empty(0, np.int64), *j]),
+        np.concatenate([np.empty(0), *scores]),
+    )
+
+
+def chosen(pairs: Pairs, which: npt.NDArray[np.bool_]) -> Pairs:
+    """Return the pairs for which the mask `which`, shape (m,), is true."""
+    return Pairs(pairs.i[which], pairs.j[which], pairs.similarity[which])
+
+
+def in_order(pairs: Pairs) -> Pairs:
+    """Return the pairs sorted by (i, j)."""
+    order = np.lexsort((pairs.j, pairs.i))
+    return Pairs(pairs.i[order], pairs.j[order], pairs.similarity[order])
+
+
+def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
+    """Return the cosines of m pairs of rows of `vectors`, as an array (m,).
+
+    The pairs are given by the positions of their rows, `i` and `j`, as arrays (m,). Few pairs are
+    computed at a time, so that they fit into the processor's cache.
+    """
+    parts = [similarities(vectors[i[part]], vectors[j[part]]) for part in chunks(len(i))]
+    return np.concatenate([np.empty(0), *parts])
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Return the rows scaled to length 1; the same array if all rows have that length already."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+    if np.abs(lengths - 1).max(initial=0) < 1e-6:
+        return vectors
+    unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
+    return unit
+
+
+def slack(dim: int) -> float:
+    """Return the maximum difference between a float32 product of unit vectors and their cosine.
+
+    `dim` is the dimension of the vectors. The cosine is the one that is computed in float64 and
+    rounded to 6 decimals.
+    """
+    return (dim + 8) * 2.0**-24 + 5e-6
 
 
 class Blocks(NamedTuple):
@@ -104,8 +183,8 @@ class Products:
         across = self._across or 0
         inside = row + tile <= across <= column if across else row != column
         if not inside or column + tile > self._size:
-            places = np.arange(len(self._columns) * columns)
-            i, j = self.of_rows(places, row), self.of_columns(places, column)
+            numbers = np.arange(len(self._columns) * columns)
+            i, j = self.of_rows(numbers, row), self.of_columns(numbers, column)
             outside = (i >= j) | (j >= self._size)
             if across:
                 outside = outside | (i >= across) | (j < across)
@@ -133,7 +212,7 @@ class Products:
         """
         return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
 
-    def places(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Places:
+    def positions(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Positions:
         """Return the positions, in the whole matrix, of the true entries of `hits`.
 
         `hits` is a mask over the tile whose first row and column are `row` and `column`, with the
@@ -179,15 +258,6 @@ def by_strips(
             if on_share is not None:
                 on_share(done / sum(tiles))
             yield answer
-
-
-def together(parts: Iterable[Places]) -> Places:
-    """Return the positions in all parts as one pair of arrays, in the order of the parts."""
-    kept = list(parts)
-    none = np.empty(0, np.int64)
-    return np.concatenate([none, *(i for i, _ in kept)]), np.concatenate(
-        [none, *(j for _, j in kept)]
-    )
 
 
 def chunks(size: int, step: int = 512) -> Iterator[slice]:

@@ -13,7 +13,7 @@ from memory.models import Scope
 from memory.protocols import Query, VectorIndex
 from memory.search.by_user import VectorsByUser, nearest_in_parts
 from memory.search.follower import Follower
-from memory.search.hybrid import Best, WordScores
+from memory.search.ranking import Best, WordScores
 
 logger = logging.getLogger(__name__)
 
@@ -71,14 +71,16 @@ class SearchRouter:
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
-        self._open_where_named()
+        if self._at_once:
+            self._open_early()
         owners: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
             owners.setdefault(self._by_user.owner(query.scope), []).append(position)
         found: list[list[str]] = [[] for _ in queries]
         for owner, positions in owners.items():
-            some = [queries[n] for n in positions]
-            answers = self._by_user.nearest(owner, some) or self._beyond(owner, some)
+            theirs = [queries[position] for position in positions]
+            vectors = self._by_user.current(owner, theirs)
+            answers = vectors.nearest(theirs) if vectors else self._beyond(owner, theirs)
             for position, names in zip(positions, answers, strict=True):
                 found[position] = names
         return found
@@ -91,8 +93,10 @@ class SearchRouter:
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
-        self._open_where_named()
-        return self._by_user.best(query, words)
+        if self._at_once:
+            self._open_early()
+        vectors = self._by_user.current(self._by_user.owner(query.scope), [query])
+        return vectors.best(query, words) if vectors else None
 
     def scrub(self) -> None:
         """Open the index, if there is one, and remove all vectors of forgotten memories from it.
@@ -141,10 +145,9 @@ class SearchRouter:
         self._by_user.forget_all()
         self._give_up()
 
-    def _open_where_named(self) -> None:
-        if self._at_once:
-            self._at_once = False
-            self._approximately([])
+    def _open_early(self) -> None:
+        self._at_once = False
+        self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
         """Answer queries for an owner whose vectors exceed the limit of RAM.

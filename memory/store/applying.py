@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
-from typing import NamedTuple
 
-import numpy as np
-
-from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Reader, Row, Writer, with_verdicts
+from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Reader, Writer, with_verdicts
 from memory.models import (
     JUDGES,
     PERSON,
@@ -20,13 +17,11 @@ from memory.models import (
     Memory,
     Scale,
     Scope,
-    SearchResult,
     Survivor,
-    Vector,
 )
-from memory.search import similarities
+from memory.search import Probe, ranked
 from memory.store.embedding_cache import EmbeddingCache
-from memory.text import has_cjk, text_key
+from memory.text import text_key
 
 
 @dataclass(frozen=True)
@@ -530,45 +525,3 @@ def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> 
     writer.memories.rewrite(kept)
     retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]
     writer.memories.retire(retired)
-
-
-class Probe(NamedTuple):
-    """A text and its vector, with which stored memories are compared."""
-
-    text: str
-    vector: Vector
-
-
-def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
-    """Return the memories of these rows with their similarity to `probe`, most similar first.
-
-    `scale` turns cosines into similarities. Of equally similar memories, the newest comes first.
-    Rows without a vector are left out.
-    """
-    candidates = list(rows)
-    known = reader.vectors.of(row.text_key for row in candidates) if candidates else {}
-    return ranked_by(known, probe, candidates, scale)
-
-
-def ranked_by(
-    known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
-) -> list[SearchResult]:
-    """Return the memories of these rows with their similarity to `probe`, most similar first.
-
-    `known` holds their vectors by text key; rows whose vector is not in it are left out. `scale`
-    turns cosines into similarities. Of equally similar memories, the newest comes first.
-    """
-    candidates = [row for row in rows if row.text_key in known]
-    if not candidates:
-        return []
-    others = np.stack([known[row.text_key] for row in candidates])
-    cosines = similarities(others, np.broadcast_to(probe.vector, others.shape))
-    strict = has_cjk(probe.text)
-    either = np.array([strict or has_cjk(row.memory.content) for row in candidates])
-    scores = scale.similarities(cosines, either)
-    found = [
-        SearchResult(row.memory, score, cosine)
-        for row, score, cosine in zip(candidates, scores.tolist(), cosines.tolist(), strict=True)
-    ]
-    newest_first = np.array([-row.memory.timestamp.timestamp() for row in candidates])
-    return [found[n] for n in np.lexsort((newest_first, -scores)).tolist()]

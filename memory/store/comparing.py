@@ -10,8 +10,7 @@ import numpy as np
 
 from memory.ledger import Reader
 from memory.models import Embedded, Extracted, Judge, Memory, Scope
-from memory.search import similarities
-from memory.store.applying import Probe, ranked
+from memory.search import Probe, ranked, similarities
 from memory.store.store import MemoryStore
 from memory.text import clean, text_key
 

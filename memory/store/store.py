@@ -40,19 +40,26 @@ from memory.models import (
 )
 from memory.protocols import Clock, Embedder, Query, VectorIndex
 from memory.runtime import telemetry
-from memory.search import SearchRouter
-from memory.store import recalling, undoing
+from memory.search import (
+    SHORTLIST,
+    SPARE,
+    Probe,
+    SearchRouter,
+    best_of_shortlist,
+    ranked,
+    ranked_by,
+    results,
+    word_scores,
+)
+from memory.store import undoing
 from memory.store.applying import (
     Applied,
     Applier,
     Condition,
     Conflict,
     Decided,
-    Probe,
     Unconditional,
     WhileUnchanged,
-    ranked,
-    ranked_by,
 )
 from memory.store.asking import NOBODY, Asker
 from memory.store.batch_size import AdaptiveBatchSize
@@ -484,16 +491,14 @@ class MemoryStore:
     def _by_both(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-            words = recalling.word_scores(reader, probe.text, scope)
-        best = self.index.best(Query(probe.vector, scope, k + recalling.SPARE), words)
-        near: Sequence[str] = ()
+            words = word_scores(reader, probe.text, scope)
+        best = self.index.best(Query(probe.vector, scope, k + SPARE), words)
         if best is None:
-            shown = max(k, recalling.SHORTLIST)
-            [near] = self.index.nearest([Query(probe.vector, scope, shown)])
+            [near] = self.index.nearest([Query(probe.vector, scope, max(k, SHORTLIST))])
+            with self.ledger.reading() as reader:
+                best = best_of_shortlist(reader, probe, near, words, scope, k)
         with self.ledger.reading() as reader:
-            if best is None:
-                best = recalling.best_of_shortlist(reader, probe, near, words, scope, k)
-            return recalling.results(reader, probe, best, words, k)
+            return results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
         """Return, for each memory, the memory with a free id, or AlreadyStored if it is stored.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -21,7 +22,7 @@ from memory.ledger import DecisionRecord
 from memory.models import LOWER, Memory, Question, Scope, Verdict
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, read_bounded, side_by_side
-from memory.search import nearest_pairs, similarity
+from memory.search import candidate_pairs, similarity
 from memory.store import MemoryStore
 from memory.text import identity, text_key
 from memory.upkeep.calibration import (
@@ -180,7 +181,7 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
     for texts in scopes.values():
         matrix = snapshot.vectors.of(list(texts))
         memories = list(texts.values())  # oldest first, so that i is the older
-        near = nearest_pairs(matrix, nearest, EDGES[0])
+        near = candidate_pairs(matrix, math.inf, nearest, EDGES[0]).nearest
         for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True):
             found.append(AlikePair(memories[i], memories[j], float(cosine)))
     return found, len(snapshot.rows)

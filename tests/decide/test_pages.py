@@ -15,7 +15,7 @@ from memory.decide.pages import (
     pages,
 )
 from memory.models import Vectors
-from memory.search import nearest_pairs
+from memory.search import candidate_pairs
 
 
 def vectors(seed: int, count: int) -> Vectors:
@@ -29,7 +29,7 @@ def vectors(seed: int, count: int) -> Vectors:
 
 def graph(seed: int, count: int, size: int = 90, unread: int | None = None) -> PageGraph:
     """The last `unread` are; by default all."""
-    found = nearest_pairs(vectors(seed, count), NEIGHBOURS, -1.0)
+    found = candidate_pairs(vectors(seed, count), np.inf, NEIGHBOURS, -1.0).nearest
     flags = np.arange(count) >= (0 if unread is None else count - unread)
     return PageGraph(np.full(count, size), found, flags)
 
@@ -90,6 +90,8 @@ def test_nothing_new_is_no_page() -> None:
 
 def test_one_that_nobody_is_near_gets_company() -> None:
     alone = PageGraph(
-        np.full(3, 90), nearest_pairs(vectors(1, 3), 0, -1.0), np.array([0, 0, 1], bool)
+        np.full(3, 90),
+        candidate_pairs(vectors(1, 3), np.inf, 0, -1.0).nearest,
+        np.array([0, 0, 1], bool),
     )
     assert pages(alone) == [[2, 0]]

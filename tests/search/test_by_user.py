@@ -35,8 +35,8 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 
 
 def ids(found: VectorsByUser, query: Query) -> list[str] | None:
-    answers = found.nearest(found.owner(query.scope), [query])
-    return None if answers is None else answers[0]
+    vectors = found.current(found.owner(query.scope), [query])
+    return None if vectors is None else vectors.nearest([query])[0]
 
 
 def of(user: str) -> Scope:

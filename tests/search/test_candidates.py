@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.models import Vectors
-from memory.search.candidates import candidate_pairs, nearest_pairs
-from memory.search.pairs import Floats, Pairs
-from memory.search.products import Blocks, Ints
+from memory.search.candidates import candidate_pairs
+from memory.search.products import Blocks, Floats, Ints, Pairs
 
 Triple = tuple[int, int, float]
 blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1, 2, 2)])
@@ -76,7 +75,7 @@ def test_nearest_pairs_are_those_of_sorting_each_row(
 ) -> None:
     """Also among copies, where whoever comes first is nearest, and for fewer rows than k."""
     vectors = clumps(seed, n, dim, copies)
-    found = nearest_pairs(vectors, k, threshold, blocks)
+    found = candidate_pairs(vectors, np.inf, k, threshold, blocks=blocks).nearest
     assert triples(found) == nearest_by_sorting(vectors, np.inf, k, threshold)
     assert len(found.i) <= n * k
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from memory.decide import cohesive, connected
 from memory.models import Vectors
 from memory.search.candidates import candidate_pairs
-from memory.search.pairs import Pairs, similarity
-from memory.search.products import Blocks
+from memory.search.products import Blocks, Pairs, similarity
 
 
 def clustered(seed: int, n: int, dim: int = 8) -> Vectors:
