@@ -6,9 +6,9 @@ from .jobs import audit_store as audit_store
 from .jobs import checked_across as checked_across
 from .jobs import compare as compare
 from .jobs import free_undo_file as free_undo_file
-from .jobs import import_deduplicated as import_deduplicated
+from .jobs import import_brought as import_brought
 from .jobs import import_memories as import_memories
-from .jobs import import_raw as import_raw
+from .jobs import open_to_audit as open_to_audit
 from .jobs import undo_write_back as undo_write_back
 from .jobs import write_back as write_back
 from .sources import Brought as Brought

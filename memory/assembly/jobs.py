@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory.assembly.sources import (
     Brought,
@@ -60,11 +60,6 @@ from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore, utc_now
 
-if TYPE_CHECKING:
-    from memory.ledger import Counts
-
-NO_USAGE = Usage()
-
 
 @dataclass(frozen=True)
 class AuditReport:
@@ -82,7 +77,6 @@ class ImportReport:
     """The result of an import."""
 
     read: int
-    """Number of memories that were read."""
     actions: Mapping[str, int]
     """Number of decisions by action, such as add, replace or merge."""
     memories_before: int
@@ -102,9 +96,8 @@ class ImportReport:
     left_out: tuple[InputError, ...]
     """One error for each memory that could not be read."""
     notes: tuple[str, ...]
-    model: str = ""
-    usage: Usage = NO_USAGE
-    """Cost of the model's calls."""
+    model: str
+    usage: Usage
 
 
 async def audit(
@@ -129,40 +122,35 @@ async def audit(
     """
     config = configured(config, settings)
     chosen = GroupFilter(groups, "certain", user)
-    if source is None:
-        return AuditReport((await _planned(config, chosen, model, on_progress)).report)
-    brought = await in_thread(read_source, source, config)
-    left_out, notes = brought.left_out, brought.notes
-    with TemporaryDirectory(prefix="memory-audit-") as folder:
-        elsewhere = config.at(folder)
-        await in_thread(_store_all, elsewhere, brought.memories)
-        del brought  # the plan takes as much memory again
-        planned = await _planned(elsewhere, chosen, model, on_progress)
-    return AuditReport(planned.report, left_out, notes)
+    with ExitStack() as opened:
+        store, brought = await in_thread(opened.enter_context, open_to_audit(source, config))
+        try:
+            planned = await audit_store(store, config, chosen, on_progress, model)
+        finally:
+            await in_thread(opened.close)
+    return AuditReport(planned.report, brought.left_out, brought.notes)
 
 
-def _store_all(config: Config, memories: Sequence[Memory]) -> None:
-    with open_store(config) as store:
-        store.add_batch(memories)
+@contextmanager
+def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[MemoryStore, Brought]]:
+    """Yield the store to audit, opened for reading, and the problems with reading the source.
 
+    It is the configured store, or a temporary store with the memories of the source, if one is
+    given.
 
-async def _planned(
-    config: Config,
-    chosen: GroupFilter,
-    model: LanguageModel | None,
-    on_progress: Progress | None,
-) -> Audit:
-    """Plan a clean-up of the existing store, which is opened for reading and closed afterwards.
-
-    `chosen`: selects the groups that the report lists. `model`: your own model (default: the
-    configured one). `on_progress` is called with the number of texts compared and the number of all
-    texts.
+    Raises: InputError; LedgerError (LedgerMissing if there is no store).
     """
-    store = await in_thread(read_store, config)
-    try:
-        return await audit_store(store, config, chosen, on_progress, model)
-    finally:
-        await in_thread(store.close)
+    if source is None:
+        with read_store(config) as store:
+            yield store, Brought([])
+        return
+    brought = read_source(source, config)
+    with TemporaryDirectory(prefix="memory-audit-") as folder:
+        with open_store(config.at(folder)) as store:
+            store.add_batch(brought.memories)
+        brought = replace(brought, memories=[])  # the plan takes as much memory again
+        with read_store(config.at(folder)) as store:
+            yield store, brought
 
 
 async def audit_store(
@@ -206,69 +194,42 @@ async def import_memories(
         brought = await in_thread(read_source, source, config)
     else:
         brought = Brought(list(source))
-    store = await in_thread(open_store, config)
-    try:
-        if raw:
-            return await in_thread(import_raw, store, brought, on_progress)
-        return await import_deduplicated(store, brought, config, on_progress, model)
-    finally:
-        await in_thread(store.close)
+    return await import_brought(brought, config, raw=raw, model=model, on_progress=on_progress)
 
 
-def import_raw(store: MemoryStore, brought: Brought, on_progress: Progress | None) -> ImportReport:
-    """Store memories unchanged, in batches, without looking for near-copies.
-
-    `brought`: the memories that were read from the source. `on_progress` is called with the number
-    of memories that are done and the number of all memories.
-    """
-    memories, before = brought.memories, store.counts()
-    added = done = 0
-    for some in store.pace.parts(memories):
-        added += store.add_batch(some)
-        done += len(some)
-        if on_progress is not None:
-            on_progress(done, len(memories))
-    actions = Counter({"add": added, "already there": len(memories) - added}) + Counter()
-    return _imported(store, brought, actions, before)
-
-
-async def import_deduplicated(
-    store: MemoryStore,
+async def import_brought(
     brought: Brought,
     config: Config,
-    on_progress: Progress | None = None,
+    *,
+    raw: bool,
     model: LanguageModel | None = None,
+    on_progress: Progress | None = None,
 ) -> ImportReport:
-    """Import memories into an open store through the deduplicator.
+    """Import memories that were read from a source; see `import_memories`.
 
-    The decisions are recorded under the identifier of a new run. `brought`: the memories that were
-    read from the source. `model`: your own model (default: the configured one). `on_progress` is
-    called with the number of memories that are done and the number of all memories.
+    The decisions of the deduplicator are recorded under the identifier of a new run.
     """
-    before = store.counts()
-    async with aclosing(build_model(config, model)) as language:
-        deduplicator = build_deduplicator(store, config, language)
-        outcomes = await deduplicator.check_and_merge_all(
-            brought.memories, run=new_run(), on_progress=on_progress
-        )
-    actions = Counter(outcome.action.value for outcome in outcomes)
-    usage = sum((outcome.usage for outcome in outcomes), NO_USAGE)
-    return _imported(store, brought, actions, before, language.name, usage)
-
-
-def _imported(
-    store: MemoryStore,
-    brought: Brought,
-    actions: Counter[str],
-    before: Counts,
-    model: str = "",
-    usage: Usage = NO_USAGE,
-) -> ImportReport:
-    if brought.collection_id is not None and brought.reading is not None:  # for a write-back
-        note_reading(store.ledger, brought.collection_id, brought.reading)
-    after = store.counts()
-    with store.ledger.reading() as reader:
-        missing = len(reader.vectors.missing_texts())
+    store = await in_thread(open_store, config)
+    try:
+        before = store.counts()
+        name, usage = "", Usage()
+        if raw:
+            actions = await _add_unchanged(store, brought.memories, on_progress)
+        else:
+            async with aclosing(build_model(config, model)) as language:
+                deduplicator = build_deduplicator(store, config, language)
+                outcomes = await deduplicator.check_and_merge_all(
+                    brought.memories, run=new_run(), on_progress=on_progress
+                )
+            actions = Counter(outcome.action.value for outcome in outcomes)
+            name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
+        if brought.collection_id is not None and brought.reading is not None:  # for a write-back
+            note_reading(store.ledger, brought.collection_id, brought.reading)
+        after = store.counts()
+        with store.ledger.reading() as reader:
+            missing = len(reader.vectors.missing_texts())
+    finally:
+        await in_thread(store.close)
     return ImportReport(
         read=len(brought.memories),
         actions=dict(actions.most_common()),
@@ -278,9 +239,22 @@ def _imported(
         without_vector=missing,
         left_out=brought.left_out,
         notes=brought.notes,
-        model=model,
+        model=name,
         usage=usage,
     )
+
+
+async def _add_unchanged(
+    store: MemoryStore, memories: Sequence[Memory], on_progress: Progress | None
+) -> Counter[str]:
+    """Store memories in batches, without looking for near-copies; return the number by action."""
+    added = done = 0
+    for batch in store.pace.parts(memories):
+        added += await in_thread(store.add_batch, batch)
+        done += len(batch)
+        if on_progress is not None:
+            on_progress(done, len(memories))
+    return Counter({"add": added, "already there": len(memories) - added}) + Counter()
 
 
 # --- writing back -------------------------------------------------------------------------------

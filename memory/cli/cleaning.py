@@ -8,15 +8,14 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from memory import assembly
-from memory.cli.importing import brought_from, with_source
+from memory.cli.importing import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
     MaxCalls,
@@ -78,28 +77,17 @@ def audit(
     from memory.decide import GroupFilter
 
     check_report(report)
-    chosen = GroupFilter(_GROUPS if groups is None and not as_json else groups, sort, user)
-    if source.stores == 0:
-        show_audit(context.obj, chosen, as_json=as_json, report=report)
-        return
     if source.stores > 1:
         raise WrongArgument("audit", "needs one store at a time", "give one --from option")
-    brought = brought_from(source, context.obj)
-    with TemporaryDirectory(prefix="memory-audit-") as folder:
-        elsewhere = context.obj.at(folder)
-        with assembly.open_store(elsewhere) as store, progress("reading"):
-            store.add_batch(brought.memories)
-        left_out = len(brought.left_out)
-        del brought  # the plan takes as much memory again
-        show_audit(elsewhere, chosen, as_json=as_json, report=report)
-    if left_out:
-        err().print(f"{left_out:,} left out; the reasons are above")
-        raise typer.Exit(EXIT_PROBLEM)
+    chosen = GroupFilter(_GROUPS if groups is None and not as_json else groups, sort, user)
+    other = source if source.stores else None
+    show_audit(context.obj, chosen, other, as_json=as_json, report=report)
 
 
 def show_audit(
     config: Config,
     chosen: GroupFilter | None = None,
+    source: Source | None = None,
     *,
     as_json: bool = False,
     report: Path | None = None,
@@ -107,18 +95,24 @@ def show_audit(
     """Print what a deduplication would do; if there is no ledger, say so on stderr.
 
     `chosen`: selects and sorts the groups to show; None means the 50 least certain groups.
-    `as_json`: whether to print the whole result as JSON. `report`: path of a file for a report with
-    all groups; None means no file.
+    `source`: another program's store to look at; None means the configured store. `as_json`:
+    whether to print the whole result as JSON. `report`: path of a file for a report with all
+    groups; None means no file.
+
+    Raises: typer.Exit if some memories of the source could not be read.
     """
     from memory.cli.views import view
     from memory.decide import GroupFilter
 
-    try:
-        store = assembly.read_store(config)
-    except LedgerMissing as exc:
-        err().print(f"{exc}")
-        return
-    with store:
+    with ExitStack() as opened:
+        try:
+            with progress("reading"):
+                auditing = assembly.open_to_audit(source, config)
+                store, brought = opened.enter_context(auditing)
+        except LedgerMissing as exc:
+            err().print(f"{exc}")
+            return
+        say_left_out(brought)
         warn_of_missing_vectors(store)
         with progress("looking") as tell:
             chosen = chosen or GroupFilter(_GROUPS)
@@ -135,6 +129,9 @@ def show_audit(
         sys.stdout.write(found.report.model_dump_json(indent=2) + "\n")
     elif report is None:
         show(view(found.report, groups=True), paged=True)
+    if brought.left_out:
+        err().print(f"{len(brought.left_out):,} left out; the reasons are above")
+        raise typer.Exit(EXIT_PROBLEM)
 
 
 # --- the batch ------------------------------------------------------------------------------------

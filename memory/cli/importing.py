@@ -177,18 +177,6 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def brought_from(source: Source, config: Config) -> Brought:
-    """Read the memories of another store or of a file, and return them.
-
-    Also print why some of the memories cannot be imported, if any.
-
-    Raises: InputError.
-    """
-    brought = assembly.read_source(source, config)
-    say_left_out(brought)
-    return brought
-
-
 def say_left_out(brought: Brought) -> None:
     """Print the notes about a source that was read, and an error for each memory left out."""
     for note in brought.notes:
@@ -219,13 +207,11 @@ def import_(
     """
     from memory.cli.views import cost
 
-    brought = _brought(context.obj, file, source)
+    brought = _read(context.obj, file, source)
+    say_left_out(brought)
     config: Config = context.obj.with_calls_per_run(max_calls)
-    with assembly.open_store(config) as store, progress("importing") as tell:
-        if raw:
-            done = assembly.import_raw(store, brought, tell)
-        else:
-            done = asyncio.run(assembly.import_deduplicated(store, brought, config, tell))
+    with progress("importing") as tell:
+        done = asyncio.run(assembly.import_brought(brought, config, raw=raw, on_progress=tell))
     if done.usage.calls:
         price = config.llm.price
         money = None if price is None else price.of(done.usage)
@@ -242,7 +228,7 @@ def import_(
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _brought(config: Config, file: Path | None, source: Source) -> Brought:
+def _read(config: Config, file: Path | None, source: Source) -> Brought:
     """Return the memories to import, read from a file, from standard input or from another store.
 
     `file`: the path of a file; `-` means standard input. `source`: the other store.
@@ -252,11 +238,11 @@ def _brought(config: Config, file: Path | None, source: Source) -> Brought:
     if (file is not None) + source.stores != 1:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:
-        return brought_from(source, config)
+        return assembly.read_source(source, config)
     if source.reading.model_copy(update={"assume_utc": False}) != type(source.reading)():
         raise WrongArgument("import", "the key options and --no-user are for --from stores")
     if str(file) != "-":
-        return brought_from(replace(source, file=file), config)
+        return assembly.read_source(replace(source, file=file), config)
     with TemporaryDirectory(prefix="memory-import-") as folder:
         spooled = Path(folder) / "stdin"
         with spooled.open("wb") as out:
@@ -268,5 +254,4 @@ def _brought(config: Config, file: Path | None, source: Source) -> Brought:
             raise
     for problem in brought.left_out:
         problem.source = "standard input"
-    say_left_out(brought)
     return brought
