@@ -41,9 +41,7 @@ from memory.interchange import (
     TakenBack,
     UndoFile,
     WriteBackPlan,
-    WriteBackRun,
     choose_namespaces,
-    finish_write_back,
     note_reading,
     note_run,
     noted_reading,
@@ -309,8 +307,8 @@ class PlannedWriteBack:
         begun = self._begun
         if not self.plan.changes:
             if begun is not None:  # a run killed after its last row has only settings to restore
-                finish_write_back(self.theirs, begun.header)
-                self._note_run(begun.path, finished=True)
+                with self.theirs.writing(begun.header):
+                    self._note_run(begun.path, finished=True)
             return WriteBackReport(self.plan, notes=self.notes)
         undo_file = undo_file or free_undo_file(self.theirs.name)
         if undo_file.exists():
@@ -325,7 +323,9 @@ class PlannedWriteBack:
         for file in reversed(files):
             self._note_run(file, finished=True)
         changed = done.left_alone[len(self.plan.left_alone) :]
-        return WriteBackReport(self.plan, done.updated, done.deleted, changed, files, self.notes)
+        return WriteBackReport(
+            self.plan, len(done.updates), len(done.deletions), changed, files, self.notes
+        )
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
         """Record in the ledger that a write-back with this undo file has begun, or has finished.
@@ -334,7 +334,7 @@ class PlannedWriteBack:
         wrote.
         """
         with open_existing_ledger(self._config) as ledger:
-            note_run(ledger, self._collection_id, WriteBackRun(undo_file.absolute(), finished))
+            note_run(ledger, self._collection_id, undo_file.absolute(), finished=finished)
 
 
 def compare(
@@ -361,8 +361,8 @@ def compare(
             )
         reading, notes = _with_namespaces(found.rows, reading, theirs)
         runs = noted_runs(store.ledger, found.collection_id)
-        files = [read_undo_file(run.undo_file) for run in runs]
-        begun = files[-1] if runs and not runs[-1].finished else None
+        files = [read_undo_file(file) for file in runs]
+        begun = files[-1] if runs and not runs[files[-1].path] else None
         own_work = own_work_in(theirs, files, found.collection_id)
         plan = plan_write_back(found.rows, reading, store.ledger, across, own_work)
     now = (begun and begun.header.at) or utc_now()

@@ -167,12 +167,7 @@ def _show_plan(plan: WriteBackPlan) -> None:
 
 
 def _update_lines(one: Update) -> str:
-    lines = [f"update {one.row.id}"]
-    if one.text != one.said:
-        lines += [f"  from {_short(one.said)}", f"  to   {_short(one.text)}"]
-    if one.expires_as is not None:
-        lines.append(f"  expires as {one.expires_as.id}")
-    return "\n".join(lines)
+    return f"update {one.row.id}\n  from {_short(one.said)}\n  to   {_short(one.text)}"
 
 
 def _say_staying(staying: Sequence[Staying]) -> None:

@@ -35,7 +35,6 @@ from .selection import vector_folder as vector_folder
 from .selection import with_history as with_history
 from .undo_file import Kind as Kind
 from .undo_file import UndoFile as UndoFile
-from .undo_file import WriteBackRun as WriteBackRun
 from .undo_file import note_reading as note_reading
 from .undo_file import note_run as note_run
 from .undo_file import noted_reading as noted_reading
@@ -43,7 +42,6 @@ from .undo_file import noted_runs as noted_runs
 from .undo_file import read_undo_file as read_undo_file
 from .undo_file import write_lines as write_lines
 from .write_back import TakenBack as TakenBack
-from .write_back import finish_write_back as finish_write_back
 from .write_back import own_work_in as own_work_in
 from .write_back import undo_write_back as undo_write_back
 from .write_back import with_vectors as with_vectors

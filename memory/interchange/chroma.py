@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from memory.errors import IndexFault, InputError
 from memory.interchange.collection import Embed, ExternalStore, OpenCollection
-from memory.interchange.databases import copied
 from memory.interchange.foreign import ForeignRow
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 from memory.search import (
@@ -56,26 +55,15 @@ class ChromaStore(ExternalStore):
     @property
     def address(self) -> str:
         if isinstance(self.place, Path):
-            return str(self.place.absolute())
+            return super().address
         return f"http{'s' if self.place.ssl else ''}://{self.place.host}:{self.place.port}"
 
-    @contextmanager
-    def looking(self) -> Iterator[OpenCollection]:
-        """Open the collection for reading.
-
-        If it is in a folder, a copy of the folder is opened, since Chroma may write to its files.
-        """
-        folder = self.place
-        if isinstance(folder, ChromaServer) or not (folder / "chroma.sqlite3").is_file():
-            with self.opened() as rows:
-                yield rows
-            return
-        segments = {path.parent for path in folder.glob("*/*.bin")}
-        with (
-            copied(folder, [*folder.glob("chroma.sqlite3*"), *segments]) as copy,
-            self.opened(copy) as rows,
-        ):
-            yield rows
+    @property
+    def files(self) -> list[Path]:
+        if isinstance(self.place, ChromaServer) or not (self.place / "chroma.sqlite3").is_file():
+            return []
+        segments = {path.parent for path in self.place.glob("*/*.bin")}
+        return [*self.place.glob("chroma.sqlite3*"), *segments]
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
@@ -170,10 +158,10 @@ class ChromaRows(OpenCollection):
             for row in zip(page["ids"], page["documents"], page["metadatas"], strict=True):
                 yield ForeignRow(row[0], row[1], dict(row[2] or {}))
 
-    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
+    def stored(self, ids: Sequence[str]) -> dict[str, Stored]:
         parts = ["documents", "metadatas", "embeddings"]
         with chroma_faults():
-            page = self.collection.get(ids=list(names), include=parts)
+            page = self.collection.get(ids=list(ids), include=parts)
         columns = (page["ids"], page["documents"], page["metadatas"], page["embeddings"])
         return {
             name: Stored(name, document, dict(metadata or {}), {"": np.asarray(vector, np.float32)})
@@ -183,15 +171,11 @@ class ChromaRows(OpenCollection):
     def own_embedder(self) -> Embed | None:
         return own_embedding(self.collection)
 
-    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
-        """Write rows to the collection: update the rows that exist already, and add the new ones.
-
-        `there` has the existing rows as the store holds them now, by id. Rows with a document and
-        rows without a document are written in separate calls of Chroma.
-        """
+    def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
+        # A call of Chroma takes either rows with a document or rows without one.
         for exists, in_document in product((True, False), repeat=2):
             wanted = (exists, in_document)
-            batch = [row for row in rows if (row.id in there, row.document is not None) == wanted]
+            batch = [row for row in rows if (row.id in present, row.document is not None) == wanted]
             if not batch:
                 continue
             with chroma_faults():
@@ -199,12 +183,12 @@ class ChromaRows(OpenCollection):
                     ids=[row.id for row in batch],
                     embeddings=np.stack([row.vectors[""] for row in batch]),
                     documents=[row.document or "" for row in batch] if in_document else None,
-                    metadatas=[_metadata(row, there.get(row.id)) for row in batch],
+                    metadatas=[row.metadata or None for row in batch],
                 )
 
-    def delete(self, names: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str]) -> None:
         with chroma_faults():
-            self.collection.delete(ids=list(names))
+            self.collection.delete(ids=list(ids))
 
 
 def _lock_of(folder: Path) -> Path:
@@ -227,17 +211,7 @@ def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaColl
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]
     if name not in names:
-        there = ", ".join(sorted(names)) or "none"
-        raise InputError(shown, f"has no collection {name!r}", f"there are: {there}")
+        present = ", ".join(sorted(names)) or "none"
+        raise InputError(shown, f"has no collection {name!r}", f"there are: {present}")
     with chroma_faults():
         return client.get_collection(name, embedding_function=None)
-
-
-def _metadata(row: Stored, there: Stored | None) -> dict[str, Any] | None:
-    """Return the metadata to pass to Chroma when `row` is written; None if there is none to pass.
-
-    `there` is the row as Chroma holds it now, or None if the row is new. If a key is in `there` but
-    not in `row`, its value is None in the result, which makes Chroma remove the key.
-    """
-    gone = {} if there is None else dict.fromkeys(there.metadata.keys() - row.metadata.keys())
-    return {**row.metadata, **gone} or None

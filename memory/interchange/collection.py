@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import md5
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from memory.interchange.databases import (
+    Postgres,
+    Sqlite,
+    connected,
+    copied,
+    sqlite_file,
+    without_password,
+)
 from memory.interchange.foreign import (
-    EXPIRY,
     MILLISECONDS_FROM,
     UPDATED,
     ForeignRow,
     Reading,
     text_key_of,
     text_of,
-    with_changes,
 )
 from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
@@ -44,8 +51,7 @@ class Found:
 class ExternalStore(ABC):
     """A collection in another program's store, not opened yet.
 
-    `place` is the folder, file, server or URL of the store; `name` is the collection's name in it;
-    `kind` says which program's store it is.
+    `place` is the folder, file, server or URL of the store; `name` is the collection's name in it.
     """
 
     place: Any
@@ -53,28 +59,38 @@ class ExternalStore(ABC):
     kind: ClassVar[Kind]
 
     @property
-    @abstractmethod
     def address(self) -> str:
         """The place as text for messages and undo files: an absolute path, or a URL.
 
         A password in a PostgreSQL URL is removed.
         """
+        return str(self.place.absolute() if isinstance(self.place, Path) else self.place)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files and folders that are copied before the store is read; empty for a server.
+
+        Opening a store may change its files, so that only a copy may be opened to read it.
+        """
+        return []
 
     @abstractmethod
-    def looking(self) -> AbstractContextManager[OpenCollection]:
-        """Open the collection for reading only.
+    def opened(self, copy: Path | None = None) -> AbstractContextManager[OpenCollection]:
+        """Open the collection itself or, if `copy` is given, the copy of `files` in this folder.
 
-        A store that could be changed by opening it is copied, and the copy is opened.
+        Raises: InputError if the collection cannot be opened; the error names the original place.
         """
 
-    @abstractmethod
-    def opened(self) -> AbstractContextManager[OpenCollection]:
-        """Open the collection itself, not a copy.
-
-        A write-back does this first, to read the rows that it is going to change.
-
-        Raises: InputError if the collection cannot be opened, or is known to be read-only.
-        """
+    @contextmanager
+    def looking(self) -> Iterator[OpenCollection]:
+        """Open the collection, or a copy of it, for reading only."""
+        files = self.files
+        if not files:
+            with self.opened() as rows:
+                yield rows
+            return
+        with copied(self.place, files) as copy, self.opened(copy) as rows:
+            yield rows
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[OpenCollection]:  # noqa: ARG002
         """Open the collection for writing, in a way that keeps it usable if this process is killed.
@@ -92,10 +108,7 @@ class ExternalStore(ABC):
             return Found(rows.collection_id, list(rows.all()))
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return a row in the form in which an import reads it, without vectors.
-
-        `stored` is the row as its store keeps it.
-        """
+        """Return a stored row in the form in which an import reads it, without vectors."""
         return ForeignRow(stored.id, stored.document, stored.metadata)
 
 
@@ -116,15 +129,18 @@ class OpenCollection(ABC):
 
     @property
     def sync_threshold(self) -> int | None:
-        """The number of writes after which the store rewrites its index files.
-
-        None if it is unknown, or if the store has no such setting. Only Chroma has one.
-        """
+        """Chroma's setting of this name; None if it is unknown, and for all other stores."""
         return None
 
     @abstractmethod
     def all(self) -> Iterable[ForeignRow]:
         """Return every row, in the form in which an import reads it, without vectors."""
+
+    def check_rights(self) -> None:  # noqa: B027 - most stores tell it only at a write
+        """Check that the collection may be written, if the store tells this before a write.
+
+        Raises: InputError if a right is missing.
+        """
 
     def step(self) -> AbstractContextManager[None]:
         """Return a context manager that makes all reads and writes inside it one transaction.
@@ -134,34 +150,22 @@ class OpenCollection(ABC):
         return nullcontext()
 
     @abstractmethod
-    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
-        """Return the rows with the ids `names`, by id; ids that do not exist are left out."""
+    def stored(self, ids: Sequence[str]) -> dict[str, Stored]:
+        """Return the rows with these ids, by id; ids that do not exist are left out."""
 
-    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored`, changed so that an import reads it as `row`.
-
-        The vectors stay the same.
-        """
-        return stored.saying(row.document, row.metadata)
-
-    def rewritten(
+    def changed(
         self,
         stored: Stored,
-        text: str | None,
-        lender: Stored | None,
-        reading: Reading,
-        now: datetime,
+        document: str | None,
+        changes: Mapping[str, Any],
+        now: datetime,  # noqa: ARG002 - only LangGraph keeps a time outside of the metadata
     ) -> Stored:
-        """Return a copy of `stored` with another text, another time of expiry, or both.
+        """Return a copy of `stored` that an import reads with other values.
 
-        `text`: the new text; None keeps the old text. `lender`: the row from which the time of
-        expiry is copied; None keeps the old time. `reading`: says which metadata key holds the
-        text. `now`: becomes the time of the last update if the text is new. The copy keeps the
-        vectors of the old text.
+        `document`: the row's document. `changes`: new values of metadata keys that the row has.
+        `now`: becomes the time of the last update. The vectors stay those of the old text.
         """
-        lends = None if lender is None else self.external.as_read(lender)
-        row = rewritten(self.external.as_read(stored), text, lends, reading, now)
-        return self.with_read(stored, row)
+        return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Return the text from which each vector of a row was made, by the vector's name.
@@ -176,60 +180,113 @@ class OpenCollection(ABC):
         return None
 
     @abstractmethod
-    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
+    def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
         """Write rows to the collection: update the rows that exist already, and add the new ones.
 
-        `there` has the existing rows as the store holds them now, by id.
+        `present` has the existing rows as the store holds them now, by id. Of such a row, the
+        values in `Stored.beside` are not written.
         """
 
     @abstractmethod
-    def delete(self, names: Sequence[str]) -> None:
-        """Delete the rows with the ids `names`."""
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete the rows with these ids."""
 
 
-def parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+# --- collections in the tables of a database ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DatabaseStore(ExternalStore):
+    """A collection in tables of a database; `place` is a SQLite file or a PostgreSQL URL."""
+
+    place: Path | str
+
+    @property
+    def address(self) -> str:
+        return without_password(self.place) if isinstance(self.place, str) else super().address
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.place] if isinstance(self.place, Path) and self.place.is_file() else []
+
+    @abstractmethod
+    def rows_in(self, db: Sqlite | Postgres) -> OpenTables:
+        """Return the collection in an open database.
+
+        Raises: InputError if the database does not have it.
+        """
+
+    @contextmanager
+    def opened(self, copy: Path | None = None) -> Iterator[OpenTables]:
+        with self._database(copy) as db, db.transaction(writing=False):
+            yield self.rows_in(db)
+
+    @contextmanager
+    def writing(self, header: UndoHeader) -> Iterator[OpenTables]:  # noqa: ARG002
+        """Open the tables for writing; each `step()` is a transaction that locks rows it reads."""
+        with self._database() as db:
+            yield replace(self.rows_in(db), lock=db.lock)
+
+    def _database(self, copy: Path | None = None) -> AbstractContextManager[Sqlite | Postgres]:
+        if isinstance(self.place, Path):
+            return sqlite_file(self.place, copy)
+        return connected(self.place)
+
+
+@dataclass(frozen=True)
+class OpenTables(OpenCollection):
+    """A collection in tables of an open database; `lock` is appended to a SELECT to lock rows."""
+
+    db: Sqlite | Postgres
+    lock: str = ""
+
+    @property
+    @abstractmethod
+    def tables(self) -> list[str]:
+        """The names of the tables in SQL."""
+
+    def check_rights(self) -> None:
+        self.db.check_rights(self.tables)
+
+    def step(self) -> AbstractContextManager[None]:
+        return self.db.transaction(writing=True)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the items in order, in batches of at most 100, which any store takes in one call."""
     return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
 
 
-def all_stored(rows: OpenCollection, names: Sequence[str]) -> dict[str, Stored]:
-    """Return the rows of an open collection with the ids `names`, by id.
+def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
+    """Return the rows with these ids, by id, read in batches; unknown ids are left out."""
+    return {name: row for batch in batches(ids) for name, row in rows.stored(batch).items()}
 
-    Ids that do not exist are left out. There may be any number of ids: they are read in batches.
+
+def changes_for(
+    row: ForeignRow, text: str, reading: Reading, now: datetime
+) -> tuple[str | None, dict[str, Any]]:
+    """Return the document of `row` and its changed metadata, if it gets the text `text`.
+
+    `reading` says which metadata key holds the text. Metadata keys for the time of the last update
+    are set to `now`. No key is added.
     """
-    return {name: one for batch in parts(names) for name, one in rows.stored(batch).items()}
-
-
-# --- what an update changes -----------------------------------------------------------------------
-
-
-def rewritten(
-    row: ForeignRow, text: str | None, lender: ForeignRow | None, reading: Reading, now: datetime
-) -> ForeignRow:
-    """Return a copy of `row` with another text, another time of expiry, or both.
-
-    `text`: the new text; None keeps the old text. `lender`: the row from which the time of expiry
-    is copied; None keeps the old time. `reading`: says which metadata key holds the text. If the
-    text is new, metadata keys for the time of the last update are set to `now`; a key that the row
-    does not have is not added.
-    """
-    changes: dict[str, Any] = {}
-    if lender is not None:
-        changes = {name: lender.metadata.get(name) for name in EXPIRY}
-    if text is None:
-        return replace(row, metadata=with_changes(row.metadata, changes))
+    changes = {
+        name: _same_kind(row.metadata[name], now)
+        for name in UPDATED
+        if row.metadata.get(name) not in (None, "")
+    }
     key = text_key_of(row, reading)
     if key is None:
-        row = replace(row, document=text)
-    else:
-        changes[key] = text
-    made = {"hash": md5(text.encode(), usedforsecurity=False).hexdigest(), "text_lemmatized": text}
+        return text, changes
+    changes[key] = text
     if key == "data":  # mem0 derives these from the text
-        changes |= {name: value for name, value in made.items() if name in row.metadata}
-    for name in UPDATED:
-        if row.metadata.get(name) not in (None, ""):
-            changes[name] = _same_kind(row.metadata[name], now)
-    return replace(row, metadata=with_changes(row.metadata, changes))
+        digest = md5(text.encode(), usedforsecurity=False).hexdigest()
+        derived = {"hash": digest, "text_lemmatized": text}
+        changes |= {name: value for name, value in derived.items() if name in row.metadata}
+    return row.document, changes
 
 
 def _same_kind(value: object, now: datetime) -> object:

@@ -11,7 +11,8 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -145,18 +146,20 @@ def _make_writable(copy: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Sqlite:
-    """An open SQLite file of another program, with the methods that a LangGraph store needs.
+class Database(ABC):
+    """An open database of another program.
 
-    `Postgres` has the same methods. `file` is the path that errors show; `connection` may be to a
-    copy of that file.
+    `name` is its path, or its URL without a password, so messages and files may show it.
     """
 
-    file: Path
-    connection: sqlite3.Connection
+    name: Path | str
+    connection: Any
     lock: ClassVar = ""
-    """SQL to append to a SELECT to lock its rows; empty, as a transaction locks the whole file."""
+    """SQL to append to a SELECT to lock its rows."""
+    keeping_ids: ClassVar = ""
+    """SQL with which an INSERT may set an id that the database would otherwise generate."""
 
+    @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Run an SQL statement and return its rows, each as a dict by column name.
 
@@ -164,9 +167,70 @@ class Sqlite:
 
         Raises: InputError if the statement fails.
         """
-        with _sqlite_faults(self.file):
-            found = self.connection.execute(statement.replace("%s", "?"), values)
-            return [dict(row) for row in found]
+
+    def insert(self, table: str, columns: Mapping[str, Any]) -> None:
+        """Add a row with these values, by column name."""
+        names, marks = ", ".join(map(quoted, columns)), ", ".join(["%s"] * len(columns))
+        self.run(
+            f"INSERT INTO {table} ({names}){self.keeping_ids} VALUES ({marks})",  # noqa: S608 - quoted
+            list(columns.values()),
+        )
+
+    def update(
+        self,
+        table: str,
+        wanted: Mapping[str, Any],
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+    ) -> None:
+        """Write the values of `after` that differ from those of `before` into the `wanted` rows."""
+        new = {name: value for name, value in after.items() if before.get(name) != value}
+        if new:
+            sets = ", ".join(f"{quoted(name)} = %s" for name in new)
+            where, values = condition(wanted)
+            self.run(f"UPDATE {table} SET {sets} WHERE {where}", [*new.values(), *values])  # noqa: S608 - quoted
+
+    def delete(self, table: str, wanted: Mapping[str, Any]) -> None:
+        where, values = condition(wanted)
+        self.run(f"DELETE FROM {table} WHERE {where}", values)  # noqa: S608 - quoted
+
+
+def condition(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """Return an SQL condition, and the values of its parameters.
+
+    Each column in `wanted` must have the given value or, if a list is given, one of its values.
+    """
+    conditions, parameters = ["TRUE"], []
+    for column, value in wanted.items():
+        several = value if isinstance(value, list) else [value]
+        conditions.append(f"{quoted(column)} IN ({', '.join(['%s'] * len(several))})")
+        parameters += several
+    return " AND ".join(conditions), parameters
+
+
+def numbers(stored: bytes | str) -> Vector:
+    """Return a stored vector: little-endian float32 numbers, or pgvector's text form."""
+    if isinstance(stored, bytes):
+        return np.frombuffer(stored, dtype="<f4").astype(np.float32)
+    return np.array(stored.strip("[]").split(","), dtype=np.float32)
+
+
+def quoted(name: str) -> str:
+    """Return a name of a table or column as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Sqlite(Database):
+    """An open SQLite file, or a copy of it; `name` is the original's path, which errors show."""
+
+    name: Path
+    connection: sqlite3.Connection
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with _sqlite_faults(self.name):
+            rows = self.connection.execute(statement.replace("%s", "?"), values)
+            return [dict(row) for row in rows]
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
         """Return a context manager for a transaction, which is rolled back after an error.
@@ -178,35 +242,32 @@ class Sqlite:
     def has(self, table: str) -> bool:
         return bool(self.run("SELECT 1 FROM sqlite_master WHERE name = %s", [table]))
 
-    def check_rights(self, tables: Sequence[str]) -> None:  # noqa: ARG002
-        """Check that this process may write to the file and its folder; `tables` is not used.
-
-        Without this check, SQLite would report a missing right only at the first write.
+    def check_rights(self, tables: Sequence[str]) -> None:  # noqa: ARG002 - SQLite has no roles
+        """Check the rights on the file and its folder; SQLite would only notice at the first write.
 
         Raises: InputError if a right is missing.
         """
-        if not (os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK)):
-            raise _may_not_write(self.file)
+        if not (os.access(self.name, os.W_OK) and os.access(self.name.absolute().parent, os.W_OK)):
+            raise _may_not_write(self.name)
 
-    def identity(self, table: str) -> str:  # noqa: ARG002
-        """Return the file's path, by which later runs recognise the store; `table` is not used."""
-        return str(self.file.resolve())
+    def identity(self, table: str) -> str:  # noqa: ARG002 - the file is the store
+        """Return an id by which later runs recognise a table."""
+        return str(self.name.resolve())
 
     def as_written(self, value: str, kind: str) -> str:
         """Return the text that a column will contain after `value` was written to it.
 
-        `kind` is the column's type: `jsonb`, or a type of date and time. A date and time is given
-        in ISO 8601.
+        `kind` is the column's type in SQL. A date and time is given in ISO 8601.
         """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
     def vector(self, vector: Vector) -> bytes:
-        """Return a vector as LangGraph stores it in SQLite: little-endian float32 numbers."""
+        """Return a vector in the form in which LangGraph stores it; `numbers` reads it."""
         return np.asarray(vector, dtype="<f4").tobytes()
 
 
 @contextmanager
-def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
+def _transaction(database: Database, *begin: str) -> Iterator[None]:
     """Run the SQL statements `begin`, then the block; commit, or roll back if the block raises."""
     try:
         for statement in begin:
@@ -222,41 +283,30 @@ def _transaction(database: Sqlite | Postgres, *begin: str) -> Iterator[None]:
 def sqlite_copy(file: Path) -> Iterator[Sqlite]:
     """Open a temporary copy of a SQLite file; errors show the path of the original.
 
-    Raises: InputError if there is no such file, or it cannot be copied or opened.
+    Raises: InputError if the file cannot be copied or opened.
     """
-    _must_be_there(file)
-    with copied(file, [file]) as copy, _connected(copy / file.name, file) as opened:
+    with copied(file, [file]) as copy, sqlite_file(file, copy) as opened:
         yield opened
 
 
 @contextmanager
-def sqlite_file(file: Path) -> Iterator[Sqlite]:
-    """Open a SQLite file for reading and writing.
+def sqlite_file(file: Path, copy: Path | None = None) -> Iterator[Sqlite]:
+    """Open a SQLite file, or its copy in the folder `copy`, for reading and writing.
 
     Raises: InputError if there is no such file, or it cannot be opened.
     """
-    _must_be_there(file)
-    with _connected(file, file) as opened:
-        yield opened
-
-
-def _must_be_there(file: Path) -> None:
     if not file.is_file():
         problem = "is a folder" if file.is_dir() else "is not there"
         raise InputError(file, problem, "give the SQLite file, or postgresql://...")
-
-
-@contextmanager
-def _connected(file: Path, named: Path) -> Iterator[Sqlite]:
-    """Open the SQLite file `file`; errors show the path `named` instead of it."""
-    with _sqlite_faults(named):
+    opened = (copy or file.parent) / file.name
+    with _sqlite_faults(file):
         connection = sqlite3.connect(
-            f"{file.absolute().as_uri()}?mode=rw",
+            f"{opened.absolute().as_uri()}?mode=rw",
             uri=True, isolation_level=None, timeout=_PATIENCE_S,
         )  # fmt: skip
     connection.row_factory = sqlite3.Row
     with closing(connection):
-        yield Sqlite(named, connection)
+        yield Sqlite(file, connection)
 
 
 @contextmanager
@@ -306,25 +356,15 @@ def without_password(url: str) -> str:
 
 
 @dataclass(frozen=True)
-class Postgres:
-    """An open PostgreSQL connection; `connection` is psycopg's object for it.
+class Postgres(Database):
+    """An open PostgreSQL connection; `connection` is psycopg's object for it."""
 
-    `address` is the database's URL without a password, so messages and files may show it.
-    """
-
-    address: str
-    connection: Any
+    name: str
     lock: ClassVar = " FOR UPDATE"
-    """SQL to append to a SELECT to lock its rows."""
+    keeping_ids: ClassVar = " OVERRIDING SYSTEM VALUE"
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Run an SQL statement and return its rows, each as a dict by column name.
-
-        Each `%s` in the statement stands for the next one of `values`.
-
-        Raises: InputError if the statement fails.
-        """
-        with _postgres_faults(self.address):
+        with _postgres_faults(self.name):
             cursor = self.connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
@@ -333,7 +373,7 @@ class Postgres:
 
         Each `%s` in the query stands for the next one of `values`. Use it inside a transaction.
         """
-        with _postgres_faults(self.address), self.connection.cursor(name="pages") as cursor:
+        with _postgres_faults(self.name), self.connection.cursor(name="pages") as cursor:
             cursor.execute(statement, values)
             while page := cursor.fetchmany(_PAGE):
                 yield page
@@ -353,42 +393,33 @@ class Postgres:
         )
 
     def check_rights(self, tables: Sequence[str]) -> None:
-        """Check that the connection's role may read and write all of `tables` (names in SQL).
-
-        Raises: InputError if the role lacks a right.
-        """
         query = (
             "SELECT bool_and(has_table_privilege(name, needed)) AS may"
             " FROM unnest(%s::text[]) name, unnest(%s::text[]) needed"
         )
-        [found] = self.run(query, [list(tables), _RIGHTS])
-        if not found["may"]:
+        [row] = self.run(query, [list(tables), _RIGHTS])
+        if not row["may"]:
             remedy = f"grant this role {', '.join(_RIGHTS)} on {' and '.join(tables)}"
-            raise InputError(self.address, "cannot be written", remedy)
+            raise InputError(self.name, "cannot be written", remedy)
 
     def has(self, table: str) -> bool:
-        [found] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [table])
-        return bool(found["there"])
+        [row] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [table])
+        return bool(row["there"])
 
     def identity(self, table: str) -> str:
-        """Return an id by which later runs recognise a table, even under another server address."""
-        [found] = self.run(
+        """Return an id by which later runs recognise a table, even under another address."""
+        [row] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
             " to_regclass(%s)::oid::text AS store FROM pg_control_system()",
             [table],
         )
-        return "/".join(map(str, found.values()))
+        return "/".join(map(str, row.values()))
 
     def as_written(self, value: object, kind: str) -> str:
-        """Return the text that the database prints for a column after `value` was written to it.
-
-        `kind` is the column's type in SQL.
-        """
-        [found] = self.run(f"SELECT (%s::{kind})::text AS written", [value])
-        return str(found["written"])
+        [row] = self.run(f"SELECT (%s::{kind})::text AS written", [value])
+        return str(row["written"])
 
     def vector(self, vector: Vector) -> str:
-        """Return a vector in pgvector's text form, such as `[0.5,1.0]`."""
         return f"[{','.join(map(str, np.asarray(vector, dtype=np.float32)))}]"
 
 
@@ -441,8 +472,3 @@ def _postgres_faults(address: str) -> Iterator[None]:
 def first_line(exc: Exception) -> str:
     """Return the first line of an error's message, or its type if it has none."""
     return next(iter(str(exc).strip().splitlines()), type(exc).__name__)
-
-
-def quoted(name: str) -> str:
-    """Return a name of a table or column as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -63,21 +63,6 @@ class ForeignRow:
         Ids, links and the separate expiry are not compared.
         """
         return (self.document, self.metadata) == (other.document, other.metadata)
-
-
-def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys whose values differ between two mappings, with their values in `after`.
-
-    A key that `after` does not have gets the value None.
-    """
-    keys = before.keys() | after.keys()
-    return {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
-
-
-def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` with `changes` applied; a change to None removes the key."""
-    changed = {**values, **changes}
-    return {key: one for key, one in changed.items() if one is not None or key not in changes}
 
 
 class Reading(Frozen):

@@ -7,29 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from memory.errors import InputError
-from memory.interchange.collection import ExternalStore, OpenCollection
-from memory.interchange.databases import (
-    Postgres,
-    Sqlite,
-    connected,
-    is_postgres,
-    quoted,
-    sqlite_copy,
-    sqlite_file,
-    without_password,
-)
-from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, changed_keys, with_changes
-from memory.interchange.undo_file import Kind, Stored, UndoHeader
-from memory.models import Vector
+from memory.interchange.collection import DatabaseStore, OpenTables
+from memory.interchange.databases import Postgres, Sqlite, condition, is_postgres, numbers
+from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading
+from memory.interchange.undo_file import Kind, Stored
 
 _ITEMS, _VECTORS = "store", "store_vectors"
 _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
@@ -37,62 +24,27 @@ _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
 
 LangGraph changes the other columns, such as the expiry, also when an item is read.
 """
-_EXPIRY = ("expires_at", "ttl_minutes")
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
-"""The columns of a vector that identify its item and its field, and hold its numbers.
-
-All other columns of a vector are kept in `Stored.beside`.
-"""
-_VECTOR = "vector of "
-"""A prefix of keys in `Stored.beside`; the name of a field that has a vector follows.
-
-The value of such a key has the columns of that vector that are not in `_OWN_NAMES`.
-"""
+"""The columns of a vector that identify its item and its field, and hold its numbers."""
 Spot = tuple[str, str]
 """An item's namespace and its key; the two together identify the item."""
-Tables = Sqlite | Postgres
 
 
 @dataclass(frozen=True)
-class LangGraphStore(ExternalStore):
+class LangGraphStore(DatabaseStore):
     """A LangGraph store, not opened yet.
 
     `place` is the file of a SqliteStore, or the URL of a PostgresStore's database.
     """
 
-    place: Path | str
     name: str = "langgraph"
     kind: ClassVar[Kind] = "langgraph"
-
-    @property
-    def address(self) -> str:
-        if isinstance(self.place, Path):
-            return str(self.place.absolute())
-        return without_password(self.place)
 
     def as_read(self, stored: Stored) -> ForeignRow:
         return as_row(_decoded(stored.metadata))
 
-    @contextmanager
-    def looking(self) -> Iterator[OpenCollection]:
-        opened = sqlite_copy(self.place) if isinstance(self.place, Path) else self._tables()
-        with opened as tables, tables.transaction(writing=False):
-            yield _Items(self, tables)
-
-    @contextmanager
-    def opened(self) -> Iterator[OpenCollection]:
-        with self._tables() as tables, tables.transaction(writing=False):
-            tables.check_rights([_ITEMS, *([_VECTORS] if tables.has(_VECTORS) else [])])
-            yield _Items(self, tables)
-
-    @contextmanager
-    def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:  # noqa: ARG002
-        """Open the store for writing; each `step()` is a transaction that locks rows it reads."""
-        with self._tables() as tables:
-            yield _Items(self, tables, lock=tables.lock)
-
-    def _tables(self) -> AbstractContextManager[Tables]:
-        return sqlite_file(self.place) if isinstance(self.place, Path) else connected(self.place)
+    def rows_in(self, db: Sqlite | Postgres) -> OpenTables:
+        return _Items(self, db)
 
 
 def langgraph_at(place: str) -> LangGraphStore:
@@ -104,35 +56,37 @@ def langgraph_at(place: str) -> LangGraphStore:
 
 
 @dataclass(frozen=True)
-class _Items(OpenCollection):
-    """The items of an open LangGraph store; `lock` is appended to a SELECT to lock its rows."""
+class _Items(OpenTables):
+    """The items of an open LangGraph store.
 
-    tables: Tables
-    lock: str = ""
+    In a `Stored`, `metadata` has the columns in `_WRITTEN`. `beside` has the other columns of the
+    item under the key `""`, and those of each of its vectors under the name of the vector's field.
+    """
 
     @property
     def collection_id(self) -> str:
-        return f"langgraph:{self.tables.identity(_ITEMS)}"
+        return f"langgraph:{self.db.identity(_ITEMS)}"
+
+    @property
+    def tables(self) -> list[str]:
+        return [_ITEMS, *([_VECTORS] if self.db.has(_VECTORS) else [])]
 
     def all(self) -> Iterator[ForeignRow]:
-        order = "rowid" if isinstance(self.tables, Sqlite) else "created_at, prefix, key"
-        return map(as_row, self.tables.run(f"SELECT * FROM {_ITEMS} ORDER BY {order}"))  # noqa: S608 - ours
+        order = "rowid" if isinstance(self.db, Sqlite) else "created_at, prefix, key"
+        return map(as_row, self.db.run(f"SELECT * FROM {_ITEMS} ORDER BY {order}"))  # noqa: S608 - ours
 
-    def step(self) -> AbstractContextManager[None]:
-        return self.tables.transaction(writing=True)
-
-    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
-        spots = {name: _spots(name) for name in names}
-        wanted = [spot for several in spots.values() for spot in several]
+    def stored(self, ids: Sequence[str]) -> dict[str, Stored]:
+        spots = {name: _spots(name) for name in ids}
+        wanted = [spot for possible in spots.values() for spot in possible]
         items = {_spot(row): row for row in self._rows_at(_ITEMS, wanted, self.lock)}
         vectors: dict[Spot, list[dict[str, Any]]] = {}
-        if self.tables.has(_VECTORS):
+        if _VECTORS in self.tables:
             for row in self._rows_at(_VECTORS, items):
                 vectors.setdefault(_spot(row), []).append(row)
-        found = {name: [spot for spot in there if spot in items] for name, there in spots.items()}
+        known = {name: [spot for spot in there if spot in items] for name, there in spots.items()}
         return {
             name: _stored(name, items[there[0]], vectors.get(there[0], []))
-            for name, there in found.items()
+            for name, there in known.items()
             if len(there) == 1  # a name that fits two items is ambiguous
         }
 
@@ -143,44 +97,26 @@ class _Items(OpenCollection):
         for prefix, key in spots:
             keys.setdefault(prefix, []).append(key)
         for prefix, inside in sorted(keys.items()):
-            marks = ", ".join(["%s"] * len(inside))
-            select = f"SELECT * FROM {table} WHERE prefix = %s AND key IN ({marks}){lock}"  # noqa: S608 - ours
-            yield from self.tables.run(select, [prefix, *inside])
+            where, values = condition({"prefix": prefix, "key": inside})
+            yield from self.db.run(f"SELECT * FROM {table} WHERE {where}{lock}", values)  # noqa: S608 - ours
 
-    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored`, with its value changed so that an import reads it as `row`.
+    def changed(
+        self, stored: Stored, document: str | None, changes: Mapping[str, Any], now: datetime
+    ) -> Stored:
+        """Return a copy of `stored` with changed keys in the item's value, updated at `now`.
 
         If the database holds the value as bytes, it stays bytes; if as text, it stays text.
         """
-        before = self.external.as_read(stored)
-        if row.says_the_same(before):
-            return stored
         old = _decoded(stored.metadata)["value"]
-        value = with_changes(json.loads(old), changed_keys(before.metadata, row.metadata))
-        if row.document != before.document:
-            value["content"] = value["content"] | {"content": row.document}
-        new = self.tables.as_written(json.dumps(value, ensure_ascii=False), "jsonb")
-        written = _encoded({"value": new.encode() if isinstance(old, bytes) else new})
-        return stored.saying(None, stored.metadata | written)
-
-    def rewritten(
-        self,
-        stored: Stored,
-        text: str | None,
-        lender: Stored | None,
-        reading: Reading,
-        now: datetime,
-    ) -> Stored:
-        after = super().rewritten(stored, text, lender, reading, now)
-        beside = dict(stored.beside)
-        if lender is not None:
-            beside |= {name: lender.beside[name] for name in _EXPIRY if name in lender.beside}
-        if after.says_the_same(stored):
-            return replace(after, beside=beside)
-        at = {"updated_at": self.tables.as_written(now.isoformat(), "timestamptz")}
-        for field in changed_keys(self.texts(stored, reading), self.texts(after, reading)):
-            beside[_VECTOR + field] = beside[_VECTOR + field] | at
-        return replace(after, metadata=after.metadata | at, beside=beside)
+        value = json.loads(old) | changes
+        if document is not None:
+            value["content"] = value["content"] | {"content": document}
+        new = self.db.as_written(json.dumps(value, ensure_ascii=False), "jsonb")
+        written = {
+            "value": new.encode() if isinstance(old, bytes) else new,
+            "updated_at": self.db.as_written(now.isoformat(), "timestamptz"),
+        }
+        return replace(stored, metadata=stored.metadata | _encoded(written))
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
         """Return the texts from which an item's vectors were made, by the name of the field.
@@ -189,60 +125,37 @@ class _Items(OpenCollection):
         which LangGraph's own function follows. Fields without a text are left out. `reading` is not
         used.
         """
-        if not stored.vectors:
-            return {}
         value = json.loads(_decoded(stored.metadata)["value"])
-        found = {field: _text_at(value, field) for field in stored.vectors}
-        return {field: text for field, text in found.items() if text is not None}
+        texts = {field: _text_at(value, field) for field in stored.vectors}
+        return {field: text for field, text in texts.items() if text is not None}
 
-    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:
+    def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
         for row in rows:
-            now = self._records(there[row.id]) if row.id in there else {}
-            for field, columns in self._records(row).items():
-                table = _VECTORS if field else _ITEMS
-                if field not in now:
-                    self._add(table, columns)
-                elif changes := changed_keys(now[field], now[field] | columns):
-                    keys = {"field_name": field} if field else {}
-                    self._change(table, _place(columns) | keys, changes)
+            item, before = _decoded(row.metadata), present.get(row.id)
+            spot = {"prefix": item["prefix"], "key": item["key"]}
+            if before is None:
+                self.db.insert(_ITEMS, item | _decoded(row.beside[""]))
+            else:
+                self.db.update(_ITEMS, spot, _decoded(before.metadata), item)
+            for field, vector in row.vectors.items():
+                named = spot | {"field_name": field}
+                new = {"embedding": self.db.vector(vector)}
+                if before is None or field not in before.vectors:
+                    self.db.insert(_VECTORS, named | new | _decoded(row.beside[field]))
+                else:
+                    old = {"embedding": self.db.vector(before.vectors[field])}
+                    self.db.update(_VECTORS, named, old, new)
 
-    def _records(self, row: Stored) -> dict[str, dict[str, Any]]:
-        """Return the database columns of an item and of each of its vectors.
-
-        The item's columns are under the key `""`. The columns of a vector are under the name of the
-        field from which it was made.
-        """
-        others = {name: one for name, one in row.beside.items() if not name.startswith(_VECTOR)}
-        item = _decoded(row.metadata) | _decoded(others)
-        records = {"": item}
-        for field, vector in row.vectors.items():
-            own = {"field_name": field, "embedding": self.tables.vector(vector)}
-            records[field] = _place(item) | own | _decoded(row.beside[_VECTOR + field])
-        return records
-
-    def _change(self, table: str, keys: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
-        sets = ", ".join(f"{quoted(name)} = %s" for name in columns)
-        where = " AND ".join(f"{name} = %s" for name in keys)
-        self.tables.run(
-            f"UPDATE {table} SET {sets} WHERE {where}",  # noqa: S608 - quoted
-            [*columns.values(), *keys.values()],
-        )
-
-    def _add(self, table: str, columns: Mapping[str, Any]) -> None:
-        names, marks = ", ".join(map(quoted, columns)), ", ".join(["%s"] * len(columns))
-        statement = f"INSERT INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - quoted
-        self.tables.run(statement, list(columns.values()))
-
-    def delete(self, names: Sequence[str]) -> None:
-        """Delete the items with the ids `names`, and their vectors.
+    def delete(self, ids: Sequence[str]) -> None:
+        """Delete the items with these ids, and their vectors.
 
         The vectors are deleted explicitly, since SQLite by default would keep them.
         """
-        tables = [*([_VECTORS] if self.tables.has(_VECTORS) else []), _ITEMS]
-        for one in self.stored(names).values():
+        tables = self.tables[::-1]
+        for row in self.stored(ids).values():
+            prefix, key = _spot(row.metadata)
             for table in tables:
-                delete = f"DELETE FROM {table} WHERE prefix = %s AND key = %s"  # noqa: S608 - ours
-                self.tables.run(delete, list(_spot(one.metadata)))
+                self.db.delete(table, {"prefix": prefix, "key": key})
 
 
 def _spots(name: str) -> list[Spot]:
@@ -259,30 +172,23 @@ def _spot(columns: Mapping[str, Any]) -> Spot:
     return str(columns["prefix"]), str(columns["key"])
 
 
-def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {"prefix": columns["prefix"], "key": columns["key"]}
-
-
 def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) -> Stored:
     """Return the row with the id `name`, made from database columns.
 
     `item` has the columns of the row's item; `vectors` has the columns of each of its vectors.
     """
     written = {column: value for column, value in item.items() if column in _WRITTEN}
-    beside = {column: value for column, value in item.items() if column not in _WRITTEN}
-    numbers: dict[str, Vector] = {}
-    of_vectors: dict[str, Any] = {}
+    beside = {"": {column: value for column, value in item.items() if column not in _WRITTEN}}
     for row in vectors:
-        numbers[row["field_name"]] = _numbers(row["embedding"])
         others = {column: value for column, value in row.items() if column not in _OWN_NAMES}
-        of_vectors[_VECTOR + row["field_name"]] = _encoded(others)
-    return Stored(name, None, _encoded(written), numbers, _encoded(beside) | of_vectors)
-
-
-def _numbers(stored: bytes | str) -> Vector:
-    if isinstance(stored, bytes):
-        return np.frombuffer(stored, dtype="<f4").astype(np.float32)
-    return np.array(stored.strip("[]").split(","), dtype=np.float32)
+        beside[row["field_name"]] = others
+    return Stored(
+        name,
+        None,
+        _encoded(written),
+        {row["field_name"]: numbers(row["embedding"]) for row in vectors},
+        {field: _encoded(columns) for field, columns in beside.items()},
+    )
 
 
 def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,13 +196,14 @@ def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
     Bytes become `{"hex": ...}`, and values of other types that JSON does not have become text.
     """
-    return {name: _as_json(value) for name, value in columns.items()}
-
-
-def _as_json(value: object) -> object:
-    if isinstance(value, bytes):
-        return {"hex": value.hex()}
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+    return {
+        name: {"hex": value.hex()}
+        if isinstance(value, bytes)
+        else value
+        if value is None or isinstance(value, str | int | float)
+        else str(value)
+        for name, value in columns.items()
+    }
 
 
 def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,12 +228,12 @@ def _text_at(value: Any, field: str) -> str | None:
         remedy = "pip install '.[langgraph]'"
         problem = "is not installed, and it knows which text a vector is of"
         raise InputError("langgraph", problem, remedy) from exc
-    found = get_text_at_path(value, field)
-    if len(found) == 1:
-        return str(found[0])
+    texts = get_text_at_path(value, field)
+    if len(texts) == 1:
+        return str(texts[0])
     path, _, number = field.rpartition(".")
-    several = get_text_at_path(value, path) if number.isdecimal() else []
-    return str(several[int(number)]) if several and int(number) < len(several) else None
+    texts = get_text_at_path(value, path) if number.isdecimal() else []
+    return str(texts[int(number)]) if texts and int(number) < len(texts) else None
 
 
 def as_row(item: Mapping[str, Any]) -> ForeignRow:
@@ -360,8 +267,8 @@ def _inner_text(fields: dict[str, Any]) -> str | None:
     if any(isinstance(fields.get(outer), str) for outer in TEXT_KEYS):
         return None
     inner = fields.get("content")
-    found = inner.get("content") if isinstance(inner, dict) else None
-    return found if isinstance(found, str) else None
+    text = inner.get("content") if isinstance(inner, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _utc(item: Mapping[str, Any]) -> str:

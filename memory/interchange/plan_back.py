@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from memory.coverage import covers
-from memory.interchange.collection import rewritten
+from memory.interchange.collection import changes_for
 from memory.interchange.foreign import EXPIRY, ForeignRow, Reading, as_memory, moment
 from memory.interchange.selection import in_namespaces
 from memory.ledger import Ledger, Reader
@@ -54,17 +54,9 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Update(RowChange):
-    """A planned change of a row's text, of its expiry, or of both."""
+    """A planned change of a row's text to `text`."""
 
     text: str
-    """The text after the change; it equals `said` if only the expiry changes."""
-    expires_as: ForeignRow | None = None
-    """The row whose time of expiry is copied to the changed row; None if none is copied."""
-
-    @property
-    def new_text(self) -> str | None:
-        """The new text; None if only the expiry changes."""
-        return None if self.text == self.said else self.text
 
 
 @dataclass(frozen=True)
@@ -122,35 +114,33 @@ class WriteBackPlan:
         """All updates, then all deletions."""
         return (*self.updates, *self.deletions)
 
-    @property
-    def looked_at(self) -> dict[str, ForeignRow]:
-        """The rows, by id, that the plan changes, and the rows whose time of expiry it copies."""
-        lenders = (one.expires_as for one in self.updates if one.expires_as)
-        return {row.id: row for row in (*(one.row for one in self.changes), *lenders)}
-
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
         """Return a copy of this plan that does not change the rows with the ids `ids`.
 
         These rows are moved to `left_alone`, with the reason `why`. A row that one of them was to
         replace is not deleted either.
         """
-        gone = set(ids)
-        named = [LeftAlone(one.row.id, why) for one in self.changes if one.row.id in gone]
-        resting = [
-            LeftAlone(one.row.id, f"{one.kept.id} would stand for it: {why}")
-            for one in self.deletions
-            if one.kept.id in gone and one.row.id not in gone
+        skipped = set(ids)
+        named = [
+            LeftAlone(change.row.id, why) for change in self.changes if change.row.id in skipped
         ]
-        return WriteBackPlan(
-            tuple(one for one in self.updates if one.row.id not in gone),
-            tuple(one for one in self.deletions if not {one.row.id, one.kept.id} & gone),
-            (*self.left_alone, *named, *resting),
-            self.unknown,
-            self.staying,
+        dependent = [
+            LeftAlone(deletion.row.id, f"{deletion.kept.id} would stand for it: {why}")
+            for deletion in self.deletions
+            if deletion.kept.id in skipped and deletion.row.id not in skipped
+        ]
+        rest = {change.row.id for change in self.changes} - {
+            left.id for left in (*named, *dependent)
+        }
+        return replace(
+            self,
+            updates=tuple(update for update in self.updates if update.row.id in rest),
+            deletions=tuple(deletion for deletion in self.deletions if deletion.row.id in rest),
+            left_alone=(*self.left_alone, *named, *dependent),
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Known:
     """A row that is as an import or a write-back left it, and the live memory for it."""
 
@@ -208,37 +198,22 @@ def _plan_of(
     deletions: list[Deletion] = []
     staying: list[Staying] = []
     for group in groups.values():
-        kept = _kept(group)
-        for part in _seen_together(group, across):
-            if any(one is kept for one in part):
-                updates += _updates(kept, part)
-                deletions += [_deletion(one, kept) for one in part if one is not kept]
-                continue
-            for one, stand_in in _stand_ins(part):
+        best = max(reversed(group), key=_worth)
+        parts = _seen_together(group, across)
+        kept = max(reversed(next(part for part in parts if best in part)), key=_lasting)
+        if kept.memory.content != kept.alive.content:
+            updates.append(Update(kept.row, kept.memory.content, kept.alive.content))
+        for part in parts:
+            stand_ins = ((row, kept) for row in part) if kept in part else _stand_ins(part)
+            for row, stand_in in stand_ins:
                 if stand_in is None:
-                    staying.append(Staying(one.row, kept.row, _apart(one, kept)))
-                else:
-                    deletions.append(_deletion(one, stand_in))
+                    staying.append(Staying(row.row, kept.row, _apart(row, kept)))
+                elif stand_in is not row:
+                    deletions.append(Deletion(row.row, row.memory.content, stand_in.row))
     return WriteBackPlan(tuple(updates), tuple(deletions), changed, unknown, tuple(staying))
 
 
-def _updates(kept: _Known, part: Sequence[_Known]) -> Iterator[Update]:
-    """Yield the update that the row `kept` needs; yield nothing if it needs none.
-
-    `part` has the row `kept` and the rows that it replaces. After the update, `kept` has the live
-    memory's text, and the latest time of expiry of all rows in `part`.
-    """
-    text, lender = kept.alive.content, max(part, key=_expiry)
-    lends = _expiry(lender) > _expiry(kept)
-    if lends or kept.memory.content != text:
-        yield Update(kept.row, kept.memory.content, text, lender.row if lends else None)
-
-
-def _deletion(one: _Known, kept: _Known) -> Deletion:
-    return Deletion(one.row, one.memory.content, kept.row)
-
-
-def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable[list[_Known]]:
+def _seen_together(group: Sequence[_Known], across: Collection[str]) -> list[list[_Known]]:
     """Split a group of rows into parts, so that a query finds all rows of a part or none of them.
 
     Rows of a part have the same values of the metadata keys by which queries filter. The keys in
@@ -248,7 +223,7 @@ def _seen_together(group: Sequence[_Known], across: Collection[str]) -> Iterable
     for one in group:
         apart = tuple(item for item in one.seen.items() if item[0] not in across)
         parts.setdefault(apart, []).append(one)
-    return parts.values()
+    return list(parts.values())
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
@@ -259,7 +234,7 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
     gets the merged text; a second row with this text would be an exact copy.
     """
     staying: list[_Known] = []
-    for one in sorted(part, key=_worth, reverse=True):
+    for one in sorted(part, key=_lasting, reverse=True):
         stand_in = next((other for other in staying if _states_all(other, one)), None)
         if stand_in is None:
             staying.append(one)
@@ -362,15 +337,6 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
-def _kept(group: Sequence[_Known]) -> _Known:
-    """Return the row of a group that is to stay.
-
-    The first choice is a row that has the live memory's text. The second choice is a row from which
-    the import made the live memory. The third choice is the newest row.
-    """
-    return max(reversed(group), key=_worth)
-
-
 def _worth(one: _Known) -> tuple[bool, bool, datetime]:
     """Return a sort key for rows; the row with the greatest key is the one to keep.
 
@@ -379,6 +345,11 @@ def _worth(one: _Known) -> tuple[bool, bool, datetime]:
     """
     same = one.memory.content == one.alive.content
     return same, one.arrived_as == one.alive.id, one.memory.timestamp
+
+
+def _lasting(one: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
+    """Return a sort key for rows that may replace each other: the row that expires last is kept."""
+    return _expiry(one), _worth(one)
 
 
 def _expiry(one: _Known) -> datetime:
@@ -448,8 +419,8 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     """
     lines = []
     for one in plan.updates:
-        becomes = rewritten(one.row, one.new_text, one.expires_as, _BY_USER, now)
-        lines.append(_update_line(one, one.text, becomes.metadata))
+        _, changes = changes_for(one.row, one.text, _BY_USER, now)
+        lines.append(_update_line(one, one.text, {**one.row.metadata, **changes}))
     for gone in plan.deletions:
         reason = f"{gone.kept.id} stands for it"
         lines.append(json.dumps({"delete": gone.row.id, "because": reason}, ensure_ascii=False))

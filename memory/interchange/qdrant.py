@@ -10,7 +10,8 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,8 +19,8 @@ import numpy as np
 
 from memory.errors import InputError
 from memory.interchange.collection import ExternalStore, OpenCollection
-from memory.interchange.databases import copied, first_line
-from memory.interchange.foreign import ForeignRow, changed_keys, with_changes
+from memory.interchange.databases import first_line
+from memory.interchange.foreign import ForeignRow
 from memory.interchange.undo_file import Kind, Stored, Vectors
 
 _PAGE = 1_000
@@ -51,8 +52,10 @@ class QdrantStore(ExternalStore):
     kind: ClassVar[Kind] = "qdrant"
 
     @property
-    def address(self) -> str:
-        return self.place if isinstance(self.place, str) else str(self.place.absolute())
+    def files(self) -> list[Path]:
+        if isinstance(self.place, str):
+            return []
+        return [self.place / "meta.json", self.place / "collection"]
 
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored point as a row, in the form in which an import reads it.
@@ -68,29 +71,14 @@ class QdrantStore(ExternalStore):
         return ForeignRow(stored.id, stored.document, nested | others)
 
     @contextmanager
-    def looking(self) -> Iterator[OpenCollection]:
-        """Open the collection for reading.
-
-        If it is in a folder, a copy of the folder is opened, since opening may change the folder.
-        """
-        if isinstance(self.place, str):
-            with self.opened() as rows:
-                yield rows
-            return
-        wanted = [self.place / "meta.json", self.place / "collection"]
-        with copied(self.place, wanted) as copy, self.opened(copy) as rows:
-            yield rows
-
-    @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[OpenCollection]:
-        """Open the collection itself, or a copy of it; `copy` is the path of a copied folder.
+        """Open the collection itself or, if `copy` is given, the copy of `files` in this folder.
 
         A folder is locked while it is open. For a server, the API key is taken from the environment
         variable `QDRANT_API_KEY`, if that is set. Qdrant writes each point as a whole, so no point
         is left half-written if this process is killed.
 
-        Raises: InputError if the collection cannot be opened; the error names the original place,
-        not the copy.
+        Raises: InputError if the collection cannot be opened; the error names the original place.
         """
         place = self.place
         try:
@@ -109,10 +97,10 @@ class QdrantStore(ExternalStore):
             client: Any = QdrantClient(**where)
         try:
             with _qdrant_faults(place):
-                names = sorted(one.name for one in client.get_collections().collections)
+                names = sorted(known.name for known in client.get_collections().collections)
             if self.name not in names:
-                there = ", ".join(names) or "none"
-                raise InputError(place, f"has no collection {self.name!r}", f"there are: {there}")
+                listed = ", ".join(names) or "none"
+                raise InputError(place, f"has no collection {self.name!r}", f"there are: {listed}")
             yield _Points(self, client)
         finally:
             client.close()
@@ -141,37 +129,44 @@ class _Points(OpenCollection):
         offset = None
         while True:
             page, offset = self._call("scroll", limit=_PAGE, offset=offset)
-            for one in page:
-                yield self.external.as_read(Stored(str(one.id), None, one.payload or {}, {}))
+            for point in page:
+                yield self.external.as_read(Stored(str(point.id), None, point.payload or {}))
             if offset is None:
                 return
 
-    def stored(self, names: Sequence[str]) -> dict[str, Stored]:
-        found = self._call("retrieve", [_point_id(name) for name in names], with_vectors=True)
+    def stored(self, ids: Sequence[str]) -> dict[str, Stored]:
+        points = self._call("retrieve", [_point_id(name) for name in ids], with_vectors=True)
         return {
-            str(one.id): Stored(str(one.id), None, dict(one.payload or {}), _vectors_of(one))
-            for one in found
+            str(point.id): Stored(
+                str(point.id), None, dict(point.payload or {}), _vectors_of(point)
+            )
+            for point in points
         }
 
-    def with_read(self, stored: Stored, row: ForeignRow) -> Stored:
-        """Return a copy of `stored`, changed so that an import reads it as `row`.
+    def changed(
+        self,
+        stored: Stored,
+        document: str | None,  # noqa: ARG002 - a point has none
+        changes: Mapping[str, Any],
+        now: datetime,  # noqa: ARG002
+    ) -> Stored:
+        """Return a copy of `stored` with changed payload keys.
 
-        The vectors stay the same. LangChain puts metadata under the payload's key `metadata`; keys
-        that are there stay there.
+        LangChain puts metadata under the payload's key `metadata`; keys that are there stay there.
         """
-        changes = changed_keys(self.external.as_read(stored).metadata, row.metadata)
-        nested, payload = _nested(stored.metadata), stored.metadata
-        inner = {key: changes.pop(key) for key in changes.keys() & (nested.keys() - payload.keys())}
-        if inner:
-            changes["metadata"] = with_changes(nested, inner)
-        return stored.saying(None, with_changes(payload, changes))
+        payload, nested = dict(stored.metadata), dict(_nested(stored.metadata))
+        for key, value in changes.items():
+            (payload if key in payload or key not in nested else nested)[key] = value
+        if nested:
+            payload["metadata"] = nested
+        return replace(stored, metadata=payload)
 
-    def put(self, rows: Sequence[Stored], there: Mapping[str, Stored]) -> None:  # noqa: ARG002
+    def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:  # noqa: ARG002
         if rows:
             self._call("upsert", [_point(row) for row in rows])
 
-    def delete(self, names: Sequence[str]) -> None:
-        self._call("delete", [_point_id(name) for name in names])
+    def delete(self, ids: Sequence[str]) -> None:
+        self._call("delete", [_point_id(name) for name in ids])
 
 
 def _nested(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,22 +180,18 @@ def _qdrant_faults(place: Path | str) -> Iterator[None]:
     """Run the block; turn an error of Qdrant's library into an InputError that names `place`."""
     try:
         yield
-    except InputError:
-        raise
     except Exception as exc:  # files, pickles, HTTP, its own checks: errors of many libraries
-        raise _as_input_error(place, exc) from exc
-
-
-def _as_input_error(place: Path | str, exc: Exception) -> InputError:
-    if getattr(exc, "status_code", None) in (401, 403):
-        problem = "does not admit this key"
-        return InputError(place, problem, "QDRANT_API_KEY names one that may read and write")
-    if _IN_USE in str(exc):
-        return InputError(place, "is in use by another program", "end that one first")
-    if isinstance(exc, PermissionError) or "readonly" in str(exc):
-        return InputError(place, "cannot be written", "grant the right to write it")
-    remedy = "is it complete?" if isinstance(place, Path) else "does a Qdrant server listen there?"
-    return InputError(place, f"Qdrant's library failed: {first_line(exc)}", remedy)
+        on_disk = isinstance(place, Path)
+        remedy = "is it complete?" if on_disk else "does a Qdrant server listen there?"
+        problem = f"Qdrant's library failed: {first_line(exc)}"
+        if getattr(exc, "status_code", None) in (401, 403):
+            problem = "does not admit this key"
+            remedy = "QDRANT_API_KEY names one that may read and write"
+        elif _IN_USE in str(exc):
+            problem, remedy = "is in use by another program", "end that one first"
+        elif isinstance(exc, PermissionError) or "readonly" in str(exc):
+            problem, remedy = "cannot be written", "grant the right to write it"
+        raise InputError(place, problem, remedy) from exc
 
 
 def _point(row: Stored) -> Any:
@@ -232,13 +223,13 @@ def _given(vector: Any) -> Any:
     return SparseVector(**vector) if isinstance(vector, dict) else vector
 
 
-def _vectors_of(found: Any) -> Vectors:
+def _vectors_of(point: Any) -> Vectors:
     """Return a point's vectors by name; a single vector without a name gets the name `""`.
 
     Dense vectors become float32 arrays (dim,); sparse and multiple vectors become JSON values.
     """
-    named = found.vector if isinstance(found.vector, dict) else {"": found.vector}
-    return {slot: _read(vector) for slot, vector in named.items() if vector is not None}
+    named = point.vector if isinstance(point.vector, dict) else {"": point.vector}
+    return {name: _read(vector) for name, vector in named.items() if vector is not None}
 
 
 def _read(vector: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -73,11 +73,10 @@ class Stored:
         default_factory=dict
     )
     beside: dict[str, Any] = field(default_factory=dict)
-    """Other values kept with the row, which the store may change by itself, such as its expiry."""
+    """Other values kept with the row, such as its expiry.
 
-    def saying(self, document: str | None, metadata: dict[str, Any]) -> Stored:
-        """Return a copy of the row with this document and metadata; all else stays the same."""
-        return replace(self, document=document, metadata=metadata)
+    The store may change them by itself. They are only written with a row that was deleted.
+    """
 
     def says_the_same(self, other: Stored) -> bool:
         """Return whether two rows have equal documents and metadata; vectors are not compared."""
@@ -91,12 +90,15 @@ class ChangedRow:
     before: Stored
     after: Stored | None = None
 
+    def is_done(self, present: Stored | None) -> bool:
+        """Return whether the row is as the write-back left it; `present` is the row now."""
+        if self.after is None or present is None:
+            return self.after is present
+        return present.says_the_same(self.after)
+
     @property
     def line(self) -> str:
-        """The row before and after the write-back, as a line of JSON for the undo file.
-
-        Vectors after the write-back are left out.
-        """
+        """The change as a line of JSON for the undo file, without the vectors of `after`."""
         after = None if self.after is None else replace(self.after, vectors={})
         return _ROW.dump_json(ChangedRow(self.before, after), exclude_defaults=True).decode()
 
@@ -142,16 +144,6 @@ class UndoFile:
         """Return whether the file contains all of these changed rows, with equal values."""
         known = {row.before.id: json.loads(row.line) for row in self.rows}
         return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
-
-
-def write_undo_file(file: Path, header: UndoHeader, rows: Sequence[ChangedRow]) -> None:
-    """Write an undo file, from which the changes `rows` can be undone.
-
-    The file is complete and safely on disk when this returns; if it fails, there is no file.
-
-    Raises: InputError if the file exists or cannot be written.
-    """
-    write_lines(file, [header.model_dump_json(), *(row.line for row in rows)])
 
 
 def write_lines(file: Path, lines: Iterable[str]) -> None:
@@ -208,31 +200,22 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
     return None if noted is None else Reading.model_validate_json(noted)
 
 
-@dataclass(frozen=True)
-class WriteBackRun:
-    """A write-back that began: its undo file, and whether it finished."""
+def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
+    """Return the write-backs to a collection: each one's undo file, and whether it finished.
 
-    undo_file: Path
-    finished: bool
-
-
-def noted_runs(ledger: Ledger, collection_id: str) -> list[WriteBackRun]:
-    """Return the write-backs to a collection that are noted in the ledger, the latest note last.
-
-    Write-backs whose undo files no longer exist are left out.
+    The one that was noted last is the last. Those whose undo files no longer exist are left out.
     """
     with ledger.reading() as reader:
-        noted = json.loads(reader.meta(_WRITTEN + collection_id) or "[]")
-    runs = [WriteBackRun(Path(one["undo_file"]), one["finished"]) for one in noted]
-    return [run for run in runs if run.undo_file.is_file()]
+        notes = json.loads(reader.meta(_WRITTEN + collection_id) or "[]")
+    runs = {Path(note["undo_file"]): note["finished"] for note in notes}
+    return {file: finished for file, finished in runs.items() if file.is_file()}
 
 
-def note_run(ledger: Ledger, collection_id: str, run: WriteBackRun) -> None:
-    """Note in the ledger that a write-back began or finished.
-
-    An earlier note about the write-back with the same undo file is replaced.
-    """
-    others = [one for one in noted_runs(ledger, collection_id) if one.undo_file != run.undo_file]
-    noted = [{"undo_file": str(one.undo_file), "finished": one.finished} for one in (*others, run)]
+def note_run(ledger: Ledger, collection_id: str, undo_file: Path, *, finished: bool) -> None:
+    """Note in the ledger that the write-back with this undo file began or finished."""
+    runs = noted_runs(ledger, collection_id)
+    runs.pop(undo_file, None)
+    runs[undo_file] = finished  # as the last one
+    notes = [{"undo_file": str(file), "finished": done} for file, done in runs.items()]
     with ledger.writing() as writer:
-        writer.set_meta(_WRITTEN + collection_id, json.dumps(noted))
+        writer.set_meta(_WRITTEN + collection_id, json.dumps(notes))

@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from memory.interchange.collection import Embed, ExternalStore, OpenCollection, all_stored, parts
-from memory.interchange.foreign import ForeignRow, Reading, changed_keys
-from memory.interchange.plan_back import Deletion, LeftAlone, OwnWork, Update, WriteBackPlan
-from memory.interchange.undo_file import (
-    ChangedRow,
-    Stored,
-    UndoFile,
-    UndoHeader,
-    write_undo_file,
+from memory.interchange.collection import (
+    Embed,
+    ExternalStore,
+    OpenCollection,
+    all_stored,
+    batches,
+    changes_for,
 )
+from memory.interchange.foreign import ForeignRow, Reading
+from memory.interchange.plan_back import LeftAlone, OwnWork, RowChange, Update, WriteBackPlan
+from memory.interchange.undo_file import ChangedRow, Stored, UndoFile, UndoHeader, write_lines
 from memory.models import Vector
 
 logger = logging.getLogger(__name__)
@@ -61,11 +62,15 @@ def with_vectors(
     if not plan.updates:
         return plan, {}
     with theirs.looking() as look:
-        there = all_stored(look, list(plan.looked_at))
-        after = _after(plan.updates, look, there, reading, now)
-        news = {name: _new_texts(look, there[name], one, reading) for name, one in after.items()}
+        present = all_stored(look, [update.row.id for update in plan.updates])
+        after = _after(plan.updates, look, present, reading, now)
+        news = {name: _new_texts(look, present[name], row, reading) for name, row in after.items()}
+        other = [
+            name
+            for name, new in news.items()
+            if not all(isinstance(present[name].vectors[slot], np.ndarray) for slot in new)
+        ]
         texts = list(dict.fromkeys(text for new in news.values() for text in new.values()))
-        other = [name for name, new in news.items() if not _all_dense(there[name], new)]
         made = vectors_as_theirs(look, rows, reading, texts, others)
     plan = plan.without(other, _OTHER_KIND)
     unmade = [name for name, new in news.items() if not made.keys() >= set(new.values())]
@@ -75,22 +80,21 @@ def with_vectors(
 def _after(
     updates: Iterable[Update],
     rows: OpenCollection,
-    there: Mapping[str, Stored],
+    present: Mapping[str, Stored],
     reading: Reading,
     now: datetime,
 ) -> dict[str, Stored]:
     """Return each row, by id, as it will be after its update, but with its old vectors.
 
-    `updates`: the planned updates; `reading`: how the rows were read; `now`: the time of the
-    update. `there` has the rows as the store holds them now, by id. An update of a row that is not
-    in `there` is skipped.
+    `reading` says how the rows were read. `now` becomes the time of the last update. `present` has
+    the rows as the store holds them now, by id; a row that is not in it is left out.
     """
     after = {}
-    for one in updates:
-        stored = there.get(one.row.id)
-        lender = None if one.expires_as is None else there.get(one.expires_as.id)
-        if stored is not None:
-            after[one.row.id] = rows.rewritten(stored, one.new_text, lender, reading, now)
+    for update in updates:
+        if (stored := present.get(update.row.id)) is not None:
+            row = rows.external.as_read(stored)
+            document, changes = changes_for(row, update.text, reading, now)
+            after[stored.id] = rows.changed(stored, document, changes, now)
     return after
 
 
@@ -101,14 +105,10 @@ def _new_texts(
 
     `before` and `after` are the row before and after the update.
     """
-    known = rows.texts(before, reading)
+    old = rows.texts(before, reading)
     return {
-        name: text for name, text in rows.texts(after, reading).items() if known.get(name) != text
+        name: text for name, text in rows.texts(after, reading).items() if old.get(name) != text
     }
-
-
-def _all_dense(stored: Stored, names: Iterable[str]) -> bool:
-    return all(isinstance(stored.vectors[name], np.ndarray) for name in names)
 
 
 def vectors_as_theirs(
@@ -130,8 +130,9 @@ def vectors_as_theirs(
     sample, stored = _sample(look, rows, reading)
     for embed in _embedders(look, others):
         try:
-            if _alike(_made(embed, sample), stored):
-                return dict(zip(texts, _made(embed, list(texts)), strict=True))
+            if _alike(np.asarray(embed(sample), dtype=np.float32), stored):
+                vectors = np.asarray(embed(list(texts)), dtype=np.float32)
+                return dict(zip(texts, vectors, strict=True))
         except Exception as exc:  # somebody else's code may raise anything; the next one is tried
             logger.warning("an embedder could not be used: %s", exc)
     return {}
@@ -152,18 +153,14 @@ def _sample(
 ) -> tuple[list[str], Any]:
     """Return a few of the collection's texts, and their stored vectors as an array (n, dim)."""
     step = max(1, len(rows) // _SAMPLE)
-    there = look.stored([row.id for row in rows[::step][:_SAMPLE]])
+    sample = look.stored([row.id for row in rows[::step][:_SAMPLE]])
     pairs = [
-        (text, one.vectors[name])
-        for one in there.values()
-        for name, text in look.texts(one, reading).items()
-        if text and isinstance(one.vectors.get(name), np.ndarray)
+        (text, stored.vectors[name])
+        for stored in sample.values()
+        for name, text in look.texts(stored, reading).items()
+        if text and isinstance(stored.vectors.get(name), np.ndarray)
     ]
     return [text for text, _ in pairs], np.asarray([vector for _, vector in pairs], np.float32)
-
-
-def _made(embed: Embed, texts: list[str]) -> Any:
-    return np.asarray(embed(texts), dtype=np.float32)
 
 
 def _alike(made: Any, stored: Any) -> bool:
@@ -180,15 +177,6 @@ def _alike(made: Any, stored: Any) -> bool:
 # --- writing it back ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class WriteBackDone:
-    """The result of a write-back: how many rows were changed, and which rows were left alone."""
-
-    updated: int
-    deleted: int
-    left_alone: tuple[LeftAlone, ...]
-
-
 def write_back(
     theirs: ExternalStore,
     plan: WriteBackPlan,
@@ -198,8 +186,10 @@ def write_back(
     made: Mapping[str, Vector],
     on_progress: Tell = lambda _done, _whole: None,
     begun: UndoFile | None = None,
-) -> WriteBackDone:
+) -> WriteBackPlan:
     """Save the planned changes to an undo file, then make them in the collection `theirs`.
+
+    Return the plan without the changes that were not made; its `left_alone` has these rows.
 
     `reading`: how the rows were read. `undo_file`: path of the new undo file. `now`: becomes the
     time of the last update in rows that get a new text. `made`: a vector for each new text, by
@@ -214,14 +204,16 @@ def write_back(
     collection cannot be read or written.
     """
     with theirs.opened() as rows:
-        there = all_stored(rows, list(plan.looked_at))
-        moved = [
-            name for name, row in plan.looked_at.items() if not _is_unchanged(rows, there, row)
-        ]
-        plan = plan.without(moved, _MOVED)
+        rows.check_rights()
+        present = all_stored(rows, [change.row.id for change in plan.changes])
+        plan = plan.without(_moved(plan.changes, rows, present), _MOVED)
         if not plan.changes:
-            return WriteBackDone(0, 0, plan.left_alone)
-        changed = _changed(plan, rows, there, reading, now, made)
+            return plan
+        changed = {one.row.id: ChangedRow(present[one.row.id]) for one in plan.deletions}
+        for name, after in _after(plan.updates, rows, present, reading, now).items():
+            new = _new_texts(rows, present[name], after, reading)
+            vectors = after.vectors | {slot: made[text] for slot, text in new.items()}
+            changed[name] = ChangedRow(present[name], replace(after, vectors=vectors))
         header = UndoHeader(
             kind=theirs.kind,
             place=theirs.address,
@@ -232,31 +224,9 @@ def write_back(
             at=now,
         )
     if begun is None or not begun.holds(changed.values()):
-        write_undo_file(undo_file, header, list(changed.values()))
+        write_lines(undo_file, [header.model_dump_json(), *(row.line for row in changed.values())])
     with theirs.writing(header) as rows:
         return _carry_out(rows, plan, changed, on_progress)
-
-
-def _changed(
-    plan: WriteBackPlan,
-    rows: OpenCollection,
-    there: Mapping[str, Stored],
-    reading: Reading,
-    now: datetime,
-    made: Mapping[str, Vector],
-) -> dict[str, ChangedRow]:
-    """Return the planned changes by row id: each row as it is now, and as it will be.
-
-    `there` has the rows as the store holds them now, by id. `made` has the vectors of new texts, by
-    text. `reading` says how the rows were read. `now` becomes the time of the last update in rows
-    that get a new text.
-    """
-    changed = {one.row.id: ChangedRow(there[one.row.id]) for one in plan.deletions}
-    for name, after in _after(plan.updates, rows, there, reading, now).items():
-        new = _new_texts(rows, there[name], after, reading)
-        vectors = after.vectors | {slot: made[text] for slot, text in new.items()}
-        changed[name] = ChangedRow(there[name], replace(after, vectors=vectors))
-    return changed
 
 
 def _carry_out(
@@ -264,87 +234,74 @@ def _carry_out(
     plan: WriteBackPlan,
     changed: Mapping[str, ChangedRow],
     on_progress: Tell,
-) -> WriteBackDone:
+) -> WriteBackPlan:
     """Update and delete rows as planned, but skip rows that have changed after the plan was made.
 
-    `changed` has the planned changes by row id. `on_progress` is called with the number of rows
-    that are done, and the number of all rows to change.
+    Return the plan without the skipped changes. `changed` has the planned changes by row id.
+    `on_progress` is called with the number of rows done, and the number of all rows to change.
     """
     whole, done = len(plan.changes), 0
     on_progress(done, whole)
-    for updates in parts(plan.updates):
+    for updates in batches(plan.updates):
         with rows.step():
-            there = rows.stored([one.row.id for one in updates])
-            moved = [one.row.id for one in updates if not _is_unchanged(rows, there, one.row)]
-            plan = plan.without(moved, _MOVED)
-            wanted = [changed[one.row.id] for one in updates if one.row.id not in moved]
-            rows.put([_updated(one, there[one.before.id]) for one in wanted], there)
+            present = rows.stored([update.row.id for update in updates])
+            moved = _moved(updates, rows, present)
+            after = [changed[update.row.id].after for update in updates]
+            rows.put([row for row in after if row is not None and row.id not in moved], present)
+        plan = plan.without(moved, _MOVED)
         done += len(updates)
         on_progress(done, whole)
-    for deletions in parts(plan.deletions):
+    for deletions in batches(plan.deletions):
         with rows.step():
-            there = all_stored(
-                rows, list({row.id for one in deletions for row in (one.row, one.kept)})
-            )
-            moved = [one.row.id for one in deletions if not _still_fits(one, rows, there, changed)]
-            plan = plan.without(moved, _MOVED)
-            gone = [one.row.id for one in deletions if one.row.id not in moved]
+            ids = {row.id for deletion in deletions for row in (deletion.row, deletion.kept)}
+            present = all_stored(rows, list(ids))
+            moved = _moved(deletions, rows, present) | {
+                deletion.row.id
+                for deletion in deletions
+                if not _is_kept(deletion.kept, rows, present, changed)
+            }
+            gone = [deletion.row.id for deletion in deletions if deletion.row.id not in moved]
             if gone:
                 rows.delete(gone)
+        plan = plan.without(moved, _MOVED)
         done += len(deletions)
         on_progress(done, whole)
-    return WriteBackDone(len(plan.updates), len(plan.deletions), plan.left_alone)
+    return plan
 
 
-def _updated(one: ChangedRow, there: Stored) -> Stored:
-    """Return the row in the form in which an update writes it.
-
-    `there` is the row as the store holds it now. The store may change some values by itself, such
-    as an expiry. They are taken from `there`, unless the update sets them.
-    """
-    assert one.after is not None
-    new = changed_keys(one.before.beside, one.after.beside)
-    return replace(one.after, beside=there.beside | new)
-
-
-def _still_fits(
-    one: Deletion,
+def _is_kept(
+    row: ForeignRow,
     rows: OpenCollection,
-    there: Mapping[str, Stored],
+    present: Mapping[str, Stored],
     changed: Mapping[str, ChangedRow],
 ) -> bool:
-    """Return whether a row may still be deleted.
+    """Return whether a row that replaces another one is as planned.
 
-    The row itself must not have changed since it was read. The row that replaces it must be as
-    planned: it has its new text if an update was planned, otherwise it is unchanged. `there` has
-    the rows as the store holds them now, by id; `changed` has the planned changes by row id.
+    It has its new text if an update was planned, otherwise it is unchanged. `present` has the rows
+    as the store holds them now, by id; `changed` has the planned changes by row id.
     """
-    if not _is_unchanged(rows, there, one.row):
+    stored, planned = present.get(row.id), changed.get(row.id)
+    if stored is None:
         return False
-    survivor = changed.get(one.kept.id)
-    if survivor is None:
-        return _is_unchanged(rows, there, one.kept)
-    kept, final = there.get(one.kept.id), survivor.after
-    return kept is not None and final is not None and kept.says_the_same(final)
+    if planned is None:
+        return rows.external.as_read(stored).says_the_same(row)
+    return planned.after is not None and stored.says_the_same(planned.after)
 
 
-def _is_unchanged(rows: OpenCollection, there: Mapping[str, Stored], row: ForeignRow) -> bool:
-    """Return whether a row has not changed since it was read.
+def _moved(
+    changes: Iterable[RowChange], rows: OpenCollection, present: Mapping[str, Stored]
+) -> set[str]:
+    """Return the ids of the planned rows that have changed or gone since they were read.
 
-    `there` has the rows as the store holds them now, by id.
+    `present` has the rows as the store holds them now, by id.
     """
-    stored = there.get(row.id)
-    return stored is not None and rows.external.as_read(stored).says_the_same(row)
-
-
-def finish_write_back(theirs: ExternalStore, header: UndoHeader) -> None:
-    """Restore the collection's settings after a write-back was killed while it ran.
-
-    A write-back changes such settings for the time that it runs. `header` is the first line of its
-    undo file, which has the old settings. No row is changed.
-    """
-    with theirs.writing(header):
-        pass
+    unchanged = {
+        change.row.id
+        for change in changes
+        if change.row.id in present
+        and rows.external.as_read(present[change.row.id]).says_the_same(change.row)
+    }
+    return {change.row.id for change in changes} - unchanged
 
 
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
@@ -394,51 +351,17 @@ def undo_write_back(
     restored = already = 0
     left: list[LeftAlone] = []
     with theirs.writing(header) as collection:
-        for batch in parts(rows):
+        for batch in batches(rows):
             with collection.step():
-                there = collection.stored([row.before.id for row in batch])
-                todo = [row for row in batch if not _is_old(there.get(row.before.id), row)]
-                fit = [row for row in todo if _is_written(there.get(row.before.id), row)]
-                collection.put([_restored(row, there.get(row.before.id)) for row in fit], there)
-            left += [LeftAlone(row.before.id, _MOVED) for row in todo if row not in fit]
+                present = collection.stored([row.before.id for row in batch])
+                states = [(row, present.get(row.before.id)) for row in batch]
+                todo = [
+                    (row, now) for row, now in states if not (now and now.says_the_same(row.before))
+                ]
+                fit = [row.before for row, now in todo if row.is_done(now)]
+                collection.put(fit, present)
+            left += [LeftAlone(row.before.id, _MOVED) for row, now in todo if not row.is_done(now)]
             restored += len(fit)
             already += len(batch) - len(todo)
             on_progress(restored + already, len(rows))
     return TakenBack(restored, already, tuple(left))
-
-
-def _is_old(there: Stored | None, row: ChangedRow) -> bool:
-    """Return whether a row in the store is as it was before the write-back.
-
-    `there` is the row as the store holds it now; None if the store does not hold it. If the
-    write-back changed the row's expiry, the row must not have the new expiry any more.
-    """
-    if there is None or not there.says_the_same(row.before):
-        return False
-    new = {} if row.after is None else changed_keys(row.before.beside, row.after.beside)
-    return not new or there.beside | new != there.beside
-
-
-def _is_written(there: Stored | None, row: ChangedRow) -> bool:
-    """Return whether a row in the store is as the write-back left it.
-
-    `there` is the row as the store holds it now; None if the store does not hold it.
-    """
-    if row.after is None or there is None:
-        return row.after is None and there is None
-    return there.says_the_same(row.after)
-
-
-def _restored(row: ChangedRow, there: Stored | None) -> Stored:
-    """Return the row in the form in which it is written to undo the write-back.
-
-    This is the row as it was before the write-back, with one exception. The store may change some
-    values by itself, such as an expiry. If such a value changed after the write-back, it is taken
-    from `there`, the row as the store holds it now.
-    """
-    if there is None or row.after is None:
-        return row.before
-    after = row.after.beside
-    kept = {key for key, value in after.items() if there.beside.get(key) != value}
-    old = {key: value for key, value in row.before.beside.items() if key not in kept}
-    return replace(row.before, beside=there.beside | old)

@@ -15,8 +15,6 @@ from memory.interchange.plan_back import WriteBackPlan, plan_write_back
 from memory.interchange.undo_file import note_reading, read_undo_file
 from memory.interchange.write_back import (
     TakenBack,
-    WriteBackDone,
-    finish_write_back,
     own_work_in,
     undo_write_back,
     with_vectors,
@@ -77,7 +75,7 @@ def planned(
 
 def carried_out(
     theirs: ExternalStore, plan: WriteBackPlan, undo: Path, reading: Reading = AS_IT_IS
-) -> WriteBackDone:
+) -> WriteBackPlan:
     rows = theirs.found().rows
     plan, made = with_vectors(theirs, plan, rows, reading, NOW, [word_vectors])
     return write_back(theirs, plan, reading, undo, NOW, made)
@@ -100,7 +98,8 @@ def run_again(
     second = undo.with_name("second.jsonl")
     begun = read_undo_file(undo)
     write_back(theirs, plan, reading, second, NOW, made, begun=begun)
-    finish_write_back(theirs, begun.header)
+    with theirs.writing(begun.header):
+        """Its settings are restored, and no row is changed."""
     assert not second.exists()
     assert planned_again(store, theirs, undo, reading).changes == ()
     return plan
