@@ -36,7 +36,6 @@ from memory.coverage import (
     marked,
     parse,
     parse_by_dictionary,
-    shared,
     verify,
     verify_by_words,
 )
@@ -364,7 +363,6 @@ def together(a: str, b: str) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each function that reads two texts: its name, and a call of it without arguments."""
     yield "compare", partial(compare, a, b)
     yield "compare", partial(compare, b, a)
-    yield "shared", partial(shared, a, b)
     yield "verify", partial(verify, a, [b])
     yield "verify", partial(verify, f"{a} {b}", [a, b])
     yield "verify_by_words", partial(verify_by_words, f"{a} {b}", [a, b])

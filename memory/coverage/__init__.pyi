@@ -5,7 +5,6 @@ from .covers import difference as difference
 from .covers import differing as differing
 from .covers import differs as differs
 from .covers import marked as marked
-from .covers import shared as shared
 from .parse import parse as parse
 from .parse import parse_by_dictionary as parse_by_dictionary
 from .verification import Belief as Belief

@@ -176,14 +176,13 @@ def _is_of_some(longer: Side, shorter: Side) -> bool:
     if _RESTRICTED(longer.text) and not _RESTRICTED(shorter.text):
         return True
     words = longer.parse.words
-    if len(words) < _SUBJECT_AND_VERB or not longer.added[0] or words[0].is_number:
+    if len(words) < 3 or not longer.added[0] or words[0].is_number:
         return False
     opens = longer.text.lower().removeprefix("a ").startswith(words[0].surface.lower())
     plural = words[1].surface.islower() and plain_form(words[1].surface).word != words[1].surface
     return opens and words[1].joined and plural
 
 
-_SUBJECT_AND_VERB = 3
 _OWNER_OF_OWNER = re.compile(
     r"\b(my|your|his|her|its|our|their|\w+['’]s)\s+(?:[\w-]+\s+){0,2}?[\w-]+(?:['’]s|s['’])"
     r"((?:\s+[\w-]+){1,3})",
@@ -359,7 +358,8 @@ def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: 
     word = words[position]
     before = words[position - 1] if position and not more[position - 1] else None
     after = words[position + 1] if position + 1 < len(words) and not more[position + 1] else None
-    if before is not None and word.joined and not _adverb(word):
+    is_adverb = is_manner(word) or word.key in _ADVERBS or is_time(word.key)
+    if before is not None and word.joined and not is_adverb:
         return True
     if after is not None and after.joined:
         counts = position == 0 and word.is_number  # two dogs, which German writes with capitals
@@ -372,7 +372,3 @@ _ADVERBS = frozenset(
     "together there here home back away soon twice outside inside upstairs "
     "downstairs abroad ago already bereits".split()
 ) | {f"{preposition} no {noun}" for (preposition, noun), denies in NO_IDIOMS.items() if not denies}
-
-
-def _adverb(word: Word) -> bool:
-    return is_manner(word) or word.key in _ADVERBS or is_time(word.key)

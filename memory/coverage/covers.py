@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from memory.coverage.additions import changed_by_additions, only_narrows
 from memory.coverage.order import Extra, Side, is_written_apart, moved
-from memory.coverage.parse import Parse, Word, parse, parse_by_dictionary
+from memory.coverage.parse import Parse, Word, parse_by_dictionary
 from memory.text import (
     JAPANESE,
     NOT,
@@ -92,23 +92,21 @@ def compare(a: str, b: str) -> Comparison:
 def _compare_documents(a: str, b: str) -> Comparison:
     """Compare two texts of which at least one is a document, with more than `LONGEST` characters.
 
-    Neither text covers the other unless both are equal.
+    Neither text covers the other unless both are equal. At most three words of each text are
+    returned, each cut to 40 characters.
     """
     first, second = identity(a), identity(b)
     if first == second:
         return _SAME
     words = first.split(), second.split()
     only_a, only_b = (
-        [word[:_WORD_SHOWN] for word in dict.fromkeys(own) if word not in other][:_WORDS_SHOWN]
+        [word[:40] for word in dict.fromkeys(own) if word not in other][:3]
         for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
     )
     return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT), (_DOCUMENT,))
 
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
-_WORD_SHOWN = 40
-"""The number of characters to which each word of a document is cut when a difference is shown."""
-_WORDS_SHOWN = 3
 
 
 def _compare_sides(
@@ -152,17 +150,6 @@ def covers(a: str, b: str) -> bool:
     if the texts are equal.
     """
     return compare(a, b).a_covers_b
-
-
-def shared(a: str, b: str) -> tuple[int, int]:
-    """Return two counts of stated words: those in both texts, and those in the text with fewer.
-
-    Repeated words count once. Stated words are those with a meaning of their own, such as nouns,
-    verbs, numbers and negations. Only the first `LONGEST` characters of each text are read.
-    """
-    a, b = a[:LONGEST], b[:LONGEST]
-    left, right = set(parse(a).stated), set(parse(b).stated)
-    return len(left & right), min(len(left), len(right))
 
 
 def _surfaces(words: Sequence[Word], extra: Extra) -> tuple[str, ...]:

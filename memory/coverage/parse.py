@@ -52,7 +52,6 @@ class Word(NamedTuple):
     """The number of the clause of the text that the word is in, counted from 0."""
     is_number: bool
     past: bool
-    """Whether the word is a past form."""
 
 
 class Parse(NamedTuple):
@@ -61,13 +60,11 @@ class Parse(NamedTuple):
     tokens: Sequence[Token]
     """All tokens, function words included, after equal wordings were rewritten to one form."""
     words: Sequence[Word]
-    """The words that have a meaning of their own, in order."""
     stated: Sequence[str]
     """The attribute `stated` of each of `words`, in order."""
     counts: Counter[str]
     """How often each string of `stated` occurs."""
     negations: int
-    """The number of negations."""
     turning: Set[tuple[str, bool]]
     """Words that change the whole statement (might, had), each with whether it is a past form."""
     persons: Sequence[str]
@@ -121,7 +118,7 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
         negations=sum([word.key == NOT for word in words]),
         turning={(token.key, token.past) for token in found if token.kind is Kind.TURNING},
         persons=[token.key for token in found if token.kind is Kind.PERSON],
-        shades=[] if keys.isdisjoint(_SHADING) else _shades(found),
+        shades=_shades(found),
         asks=text.endswith(("?", "？")),
         language=language,
         passive=bool(found) and found[0] is PASSIVE,
@@ -145,9 +142,6 @@ def _by_tables(token: Token, grammar: Grammar) -> Token:
     if key is None:
         return token
     return token._replace(key=key, kind=Kind.GOVERNING if key else Kind.FILLER)
-
-
-_SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:

@@ -168,15 +168,12 @@ def _little(found: list[Token]) -> list[Token]:
 
 def _in_active_voice(found: list[Token]) -> list[Token]:
     """Rewrite "The ball is thrown by Mia" as "Mia throws the ball", in the tense of "be"."""
-    for be, token in enumerate(found):
-        if token.key in _FORMS_OF_BE:
-            verb = _end(found, be + 1, lambda after: after.kind is Kind.FILLER)
-            if verb < len(found) and found[verb].participle:
-                return _turned_active(found, be, verb)
-    return found
-
-
-def _turned_active(found: list[Token], be: int, verb: int) -> list[Token]:
+    for be in (n for n, token in enumerate(found) if token.key in _FORMS_OF_BE):
+        verb = _end(found, be + 1, lambda after: after.kind is Kind.FILLER)
+        if verb < len(found) and found[verb].participle:
+            break
+    else:
+        return found
     by = _end(found, verb + 1, lambda token: token.key != "by")
     if by == len(found):  # was engaged is not is engaged; was hired is not hired
         return found
@@ -278,21 +275,18 @@ def _material_first(found: list[Token]) -> list[Token]:
     return found
 
 
-_MADE = frozenset({"make", "use", "design"})
-_NOUN_LIKE = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
-
-
 def _purpose_first(found: list[Token]) -> list[Token]:
     """Rewrite "a rope (used) for climbing" as "a climbing rope".
 
     "A coat for Leo" stays unchanged.
     """
+    nouns = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
     for position in range(2, len(found) - 1):
         if found[position].key == "for":
-            made = found[position - 1].key in _MADE and found[position - 1].past
+            made = found[position - 1].key in ("make", "use", "design") and found[position - 1].past
             thing = position - 1 - made
             end = _end(found, position + 1, lambda word: _is_content(word) and not is_name(word))
-            goes_on = end < len(found) and found[end].kind in _NOUN_LIKE
+            goes_on = end < len(found) and found[end].kind in nouns
             if end > position + 1 and _is_thing(found, thing) and not goes_on:
                 start = _start_of_noun(found, thing)
                 found[start:end] = [*found[position + 1 : end], *found[start : thing + 1]]

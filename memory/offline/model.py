@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
-from memory.coverage import Belief, compare, covers, shared, verify_by_words
+from memory.coverage import LONGEST, Belief, compare, covers, parse, verify_by_words
 from memory.models import (
     Candidate,
     Extraction,
@@ -180,11 +180,11 @@ def combine(newer: str, older: str) -> str | None:
 def _may_conflict(a: str, b: str) -> bool:
     """Return whether two sentences may contradict each other.
 
-    True if they share at least half of the stated words of the shorter sentence, and neither states
-    everything that the other states.
+    True if they share at least half of the stated words of the sentence with fewer, and neither
+    states everything that the other states. Stated words are those with a meaning of their own.
     """
-    in_common, fewest = shared(a, b)
-    return 2 * in_common >= fewest and covering(a, b) is None
+    left, right = (set(parse(one[:LONGEST]).stated) for one in (a, b))
+    return 2 * len(left & right) >= min(len(left), len(right)) and covering(a, b) is None
 
 
 def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
