@@ -19,9 +19,6 @@ from .languages import grammar_of as grammar_of
 from .languages import language_of as language_of
 from .numbers import CURRENCIES as CURRENCIES
 from .numbers import with_numbers_joined as with_numbers_joined
-from .search_words import search_terms as search_terms
-from .search_words import telling_words as telling_words
-from .search_words import wordings as wordings
 from .signs import in_capitals as in_capitals
 from .signs import is_code as is_code
 from .signs import is_other_list as is_other_list
@@ -32,8 +29,11 @@ from .tokens import Kind as Kind
 from .tokens import Token as Token
 from .tokens import han_value as han_value
 from .tokens import is_name as is_name
+from .tokens import search_terms as search_terms
+from .tokens import telling_words as telling_words
 from .tokens import tokens as tokens
 from .tokens import word_token as word_token
+from .tokens import wordings as wordings
 from .vocabulary import AUXILIARIES as AUXILIARIES
 from .vocabulary import BE as BE
 from .vocabulary import CAUSAL_NOUNS as CAUSAL_NOUNS

@@ -7,9 +7,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from pydantic import (
-    JsonValue,
-)
+from pydantic import JsonValue
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -64,7 +62,10 @@ def normalise(text: str) -> str:
     the end stays, because a question is not a statement. A mark is put before superscript digits
     and fractions, because NFKC alone would turn 10² into 102.
     """
-    folded = " ".join(_folded(_compatible(text)).split())
+    text = _compatible(text)
+    pieces = _CODE.split(text) if _DIGIT.search(text) else [text]  # every second one is a code
+    pieces[::2] = map(str.casefold, pieces[::2])
+    folded = " ".join("".join(pieces).split())
     return folded.rstrip(_FINAL_PUNCTUATION) or folded
 
 
@@ -144,15 +145,6 @@ def nfkc(text: str) -> str:
         return text  # one call would hold the interpreter
     expanded = unicodedata.normalize("NFKC", text)
     return text if len(expanded) > longest else expanded
-
-
-def _folded(text: str) -> str:
-    """Return the text in lower case, except for codes such as aB3x."""
-    if not _DIGIT.search(text):
-        return text.casefold()
-    pieces = _CODE.split(text)
-    pieces[::2] = map(str.casefold, pieces[::2])
-    return "".join(pieces)
 
 
 @lru_cache(maxsize=4_096)

@@ -79,16 +79,12 @@ def _without_ending(word: str) -> PlainForm:
         return PlainForm(word[:-3] + "y", past=True)
     if word.endswith("ed") and not word.endswith("eed") and _VOWEL.search(word[:-2]):
         return PlainForm(_restored(word[:-2]), past=True)
-    return PlainForm(_singular(word))
-
-
-def _singular(word: str) -> str:
-    """Return the word without the -s of a plural or of the third person."""
     if not word.endswith("s") or word.endswith(("ss", "us", "is")):
-        return word
+        return PlainForm(word)
     if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    return word[: -2 if word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")) else -1]
+        return PlainForm(word[:-3] + "y")
+    two_letters = word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes"))
+    return PlainForm(word[: -2 if two_letters else -1])
 
 
 def _restored(stem: str) -> str:

@@ -1,7 +1,8 @@
 """Split a text of any script into tokens (words, numbers, signs, punctuation), each with its kind.
 
 Scripts with spaces are split into words. Hiragana is split into endings and particles. A run of Han
-characters is one word in Japanese, and one token per character in Chinese.
+characters is one word in Japanese, and one token per character in Chinese. The last part selects
+the tokens by which search finds a text.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
+from memory.text.cleaning import normalise
 from memory.text.language import is_japanese, plain_form
 from memory.text.signs import decoded, unified
 from memory.text.vocabulary import (
@@ -124,7 +127,8 @@ def _alphabetic(piece: str) -> Token:
     if piece[0].isalpha():
         return word_token(piece)
     if piece[-1].isdigit():
-        return Token(_digits(piece), Kind.NUMBER, piece)
+        plain = re.sub(r",(?=\d{3}(?!\d))", "", piece).replace("−", "-")  # 1,000 is 1000
+        return Token(plain, Kind.NUMBER, piece)
     if piece in _SIGNS:
         return Token(UNITS.get(piece, piece), Kind.CONTENT, piece)
     return _STOP if piece in _STOPS else Token(piece, Kind.CONTENT, piece)
@@ -133,11 +137,6 @@ def _alphabetic(piece: str) -> Token:
 _SIGNS = frozenset("$€£¥%°§&+^")
 _STOPS = frozenset(',;:.!?()[]"“”、。！？\n—–')
 _STOP = Token("", Kind.STOP, "")
-
-
-def _digits(number: str) -> str:
-    """Return a number without its thousands separators (commas), and with "-" as its minus sign."""
-    return re.sub(r",(?=\d{3}(?!\d))", "", number).replace("−", "-")
 
 
 # --- words ------------------------------------------------------------------------------------
@@ -149,7 +148,7 @@ def word_token(word: str) -> Token:
         short = len(word) <= _SHORT  # IT is not it
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
         return Token(unit or (word if short else word.lower()), Kind.CONTENT, word)
-    if code := decoded(word) or _short_or_single(word):
+    if code := _short_or_single(word) if len(word) <= 2 else decoded(word):
         return Token(code, Kind.CONTENT, code)
     low = word.lower().replace(".", "").replace("’", "'")
     if low in NEGATIONS or low.endswith("n't") or CONTRACTED.get(low) == NOT:
@@ -365,3 +364,75 @@ def _role(particle: str) -> str:
     also = "も" if particle.endswith("も") and len(particle) > 1 else ""
     is_long = particle.startswith(_LONG_ROLES)
     return (particle[:2] if is_long else _ROLE.get(particle[0], particle[0])) + also
+
+
+# --- the tokens by which search finds a text ------------------------------------------------------
+
+_TELLING = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.TURNING})
+_WORDS = re.compile(r"[^\W\d_]+").findall
+_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]+")
+
+
+def search_terms(text: str) -> list[str]:
+    """Return the terms under which keyword search finds a text, each as often as it occurs.
+
+    The terms are the content words in dictionary form, the numbers, each Han character, and each
+    pair of neighbouring Han characters. The ledger stores the terms, so any change of this function
+    needs a schema migration that computes them again.
+    """
+    found = [token.key.lower() for token in tokens(text) if token.kind in _TELLING]
+    if text.isascii():
+        return found
+    found = [term for term in found if not _HAN.search(term)]
+    for run in _HAN.findall(normalise(text)):
+        found += [*run, *map("".join, pairwise(run))]
+    return found
+
+
+_REPORTING = frozenset(
+    "say mention state note tell share reveal explain add express describe talk discuss report "
+    "claim emphasize acknowledge recently currently remember".split()
+)
+"""Words that report who said something.
+
+Many extracted memories begin with such a word: "Mia mentioned that".
+"""
+
+
+def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
+    """Return the content words and numbers of a text in dictionary form, without repetitions.
+
+    They are in the order of the text.
+
+    `user`: the name of the user, or None if unknown. The words of the name and reporting verbs such
+    as "say" are left out, because most of the user's memories have them.
+    """
+    known = _REPORTING | {token.key for name in _WORDS(user or "") for token in tokens(name)}
+    words = (token.key for token in tokens(text) if token.kind in _TELLING)
+    return tuple(dict.fromkeys(word for word in words if word not in known))
+
+
+_SELF = frozenset(
+    # English, German, French, Spanish
+    "i me my mine myself "
+    "ich mich mir mein meine meinen meinem meiner meines "
+    "je j moi mon ma mes mien mienne "
+    "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero".split()
+)
+"""Words of the first person.
+
+The last words are Spanish verbs in the first person, because Spanish often omits the pronoun.
+"""
+_SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
+
+
+def wordings(question: str, user: str | None) -> tuple[str, ...]:
+    """Return the queries for a question: the question itself, and a form with the user's name.
+
+    Memories name the user, but a question says "I". Therefore the second form of "Where do I live?"
+    is "Mia where do I live?". It is only added if the question has a word of the first person. If
+    the word has another meaning in the question, the second form does no harm. `user`: the name, or
+    None if it is unknown; then only the question is returned.
+    """
+    asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_WORDS(question.lower()))
+    return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)

@@ -1,4 +1,4 @@
-"""The words by which a text is found, and the wordings of a question."""
+"""Test the words by which a text is found, and the wordings of a question."""
 
 from __future__ import annotations
 
