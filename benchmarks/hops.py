@@ -70,24 +70,20 @@ def counted() -> Iterator[Cost]:
         cost.hops += 1
         return await to_thread(*args, **kwargs)
 
-    def began(connection: Connection) -> None:
-        if connection.get_execution_options().get("ledger_writes"):
+    def stated(_connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement == "BEGIN IMMEDIATE":
             cost.writes += 1
-        else:
+        elif statement == "BEGIN":
             cost.reads += 1
+        else:
+            cost.statements += 1
 
-    def stated(*_: Any) -> None:
-        cost.statements += 1
-
-    sa.event.listen(Engine, "begin", began)
     sa.event.listen(Engine, "before_cursor_execute", stated)
     try:
         with patch("asyncio.to_thread", hop):
             yield cost
     finally:
-        sa.event.remove(Engine, "begin", began)
         sa.event.remove(Engine, "before_cursor_execute", stated)
-    cost.statements -= cost.transactions  # the BEGIN of each is a statement too
 
 
 @contextmanager

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -26,42 +25,25 @@ RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir 
 class Database(ABC):
     """An open database. It is safe to share between threads."""
 
-    _reads: Mapping[str, Any] = {}
-    """SQLAlchemy's execution options for a connection that reads."""
-    _writes: Mapping[str, Any] = {}
-    """SQLAlchemy's execution options for a connection that writes."""
+    engine: Engine
+    name: str
+    """The path or the URL, without its password, as shown to people."""
 
-    def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
-        """Call `open_database` instead. `name`: the path or URL that is shown to people."""
-        self.engine = engine
-        self.name = name
-        self.read_only = read_only
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Connection]:
+    @abstractmethod
+    def reading(self) -> contextlib.AbstractContextManager[Connection]:
         """Yield a connection in a transaction that sees one committed state and writes nothing.
 
         Raises: LedgerError.
         """
-        with self._mapped(), self.engine.connect() as opened:
-            connection = opened.execution_options(**self._reads) if self._reads else opened
-            with connection.begin():
-                yield connection
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Connection]:
+    @abstractmethod
+    def writing(self) -> contextlib.AbstractContextManager[Connection]:
         """Yield a connection in a writing transaction, after earlier writers have finished.
 
         The transaction is committed after the block; an exception rolls it back.
 
         Raises: LedgerError, also if the ledger's files were moved or replaced since it was opened.
         """
-        with self._mapped(), self.engine.connect() as opened:
-            connection = opened.execution_options(**self._writes)
-            with connection.begin():
-                self._begin_writing(connection)
-                yield connection
-            self._check_location()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -108,20 +90,6 @@ class Database(ABC):
     @abstractmethod
     def problems(self) -> list[str]:
         """Return the faults that the database finds in its own files, as messages."""
-
-    @abstractmethod
-    def _begin_writing(self, connection: Connection) -> None:
-        """Wait until earlier writers have committed or rolled back.
-
-        Raises: LedgerError if the ledger's files were moved or replaced since they were opened.
-        """
-
-    @abstractmethod
-    def _check_location(self) -> None:
-        """Check that the open files are still those at the ledger's path.
-
-        Raises: LedgerError if they were moved or replaced.
-        """
 
     @abstractmethod
     def _fault(self, message: str) -> tuple[str, str]:

@@ -21,8 +21,7 @@ from memory.ledger.records import (
     Step,
     with_verdicts,
 )
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
 _HIGHEST_NUMBER = 2**31 - 1
@@ -188,15 +187,14 @@ class DecisionsWriter(Decisions):
         rows = [common | _columns(decision, before) for decision, before in decided]
         _INSERT.run(self._connection, rows)
         self._transaction.numbered = True
-        last = _LAST.scalars(self._connection, most=len(rows))
-        numbers = sorted(last)  # nobody else writes meanwhile
+        last = _LAST.rows(self._connection, most=len(rows))  # nobody else writes meanwhile
+        numbers = sorted(row.seq for row in last)
         mentions = [
             mention
             for number, (decision, before) in zip(numbers, decided, strict=True)
             for mention in _mentions(number, decision, before)
         ]
-        if mentions:
-            _MENTION.run(self._connection, mentions)
+        _MENTION.run(self._connection, mentions)
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.statements import among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import TableGroup, among
 from memory.models import Episode
 
 FORGOTTEN_SUMMARY = "(forgotten)"

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import Change, IndexState, LiveRow, ScopeValues
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import SCOPE_FIELDS, Scope, scope_values
 
 _CHANGED = tuple(

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import StoredItem
-from memory.ledger.statements import among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import TableGroup, among
 
 Namespace = tuple[str, ...]
 """The path of a namespace: labels without a period, the outermost first."""

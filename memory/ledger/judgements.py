@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import JUDGES, SCOPE_FIELDS, Judge, Scope
 from memory.text import text_key
 

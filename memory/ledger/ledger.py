@@ -207,10 +207,10 @@ def open_database(url: str, *, create: bool, untouched: bool = False) -> Databas
     """
     parsed = _parsed(url)
     if parsed.get_backend_name() == "postgresql":
-        return PostgresDatabase.open(parsed, create=create)
+        return PostgresDatabase(parsed, create=create)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         file = Path(url.partition(":///")[2])
-        return SqliteDatabase.open(file, create=create, untouched=untouched)
+        return SqliteDatabase(file, create=create, untouched=untouched)
     shown = parsed.render_as_string(hide_password=True)
     raise LedgerError(
         f"ledger URL {shown} is neither sqlite:///FILE nor postgresql+psycopg://...",

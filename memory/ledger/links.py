@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
@@ -27,18 +27,6 @@ _ENDS = ("low_id", "high_id")
 
 class Links(TableGroup):
     """Read access to links, by the ids of the memories at their ends."""
-
-    def of(self, ids: Sequence[str]) -> dict[str, tuple[MemoryLink, ...]]:
-        """Return, by memory id, the links of each of these live memories.
-
-        Only links to other live memories are returned.
-        """
-        ends: dict[str, list[MemoryLink]] = {}
-        wanted = set(ids)
-        for link in sorted(_LIVE.rows(self._connection, ids=ids)) if ids else ():
-            for source in wanted & {link.low_id, link.high_id}:
-                ends.setdefault(source, []).append(seen_from(source, link))
-        return {source: tuple(found) for source, found in ends.items()}
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
         """Return the rows of all links that have one of these memories at either end.
@@ -114,6 +102,18 @@ class LinksWriter(Links):
         return {"low_id": low, "high_id": high, **values}
 
 
+def of_live_memories(
+    ids: Sequence[str], connection: Connection
+) -> dict[str, tuple[MemoryLink, ...]]:
+    """Return, by memory id, the links of each of these live memories to other live memories."""
+    ends: dict[str, list[MemoryLink]] = {}
+    wanted = set(ids)
+    for link in sorted(_LIVE.rows(connection, ids=ids)):
+        for source in wanted & {link.low_id, link.high_id}:
+            ends.setdefault(source, []).append(seen_from(source, link))
+    return {source: tuple(found) for source, found in ends.items()}
+
+
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
     """Convert a row into the link that `memory_id` carries: its target is the other memory."""
     low = link.low_id == memory_id
@@ -185,27 +185,26 @@ def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]
     A live memory, an unknown id, and a memory without a live successor map to themselves. Ids of
     forgotten memories are left out.
     """
-    found = {}
-    for name in ids:
-        if name not in states or not states[name].forgotten:
-            end = end_of(name, states)
-            found[name] = end if end is not None and states[end].live else name
-    return found
+    return {
+        name: live_end(name, states) or name
+        for name in ids
+        if name not in states or not states[name].forgotten
+    }
 
 
-def end_of(name: str, states: Mapping[str, State]) -> str | None:
-    """Follow the successors of the memory `name`, and return the id of the last one.
+def live_end(memory_id: str, states: Mapping[str, State]) -> str | None:
+    """Follow a memory's successors, and return the id of the live one; None if there is none.
 
-    A memory without a successor gives its own id. Return None if the chain meets an unknown id or
-    runs in a circle.
+    A live memory gives its own id. There is none if the successors meet an unknown id or run in a
+    circle.
     """
     seen: set[str] = set()
-    while name in states and name not in seen:
-        state = states[name]
-        if state.live or state.successor_id is None:
+    name: str | None = memory_id
+    while name is not None and name in states and name not in seen:
+        if states[name].live:
             return name
         seen.add(name)
-        name = state.successor_id
+        name = states[name].successor_id
     return None
 
 

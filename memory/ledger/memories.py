@@ -12,10 +12,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.links import LinksWriter, State, end_of, inherited, lived_for, resolved_link
+from memory.ledger.links import (
+    LinksWriter,
+    State,
+    inherited,
+    live_end,
+    lived_for,
+    of_live_memories,
+    resolved_link,
+)
 from memory.ledger.records import Row
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
 
 _PAGE = 2_000
@@ -44,10 +51,6 @@ _INSERT = Prepared(t.memories.insert())
 
 class Memories(TableGroup):
     """Read access to memories; each row comes with the memory's links."""
-
-    @cached_property
-    def _links(self) -> LinksWriter:
-        return LinksWriter(self._transaction)
 
     def row(self, memory_id: str) -> Row | None:
         return self.rows([memory_id]).get(memory_id)
@@ -96,7 +99,7 @@ class Memories(TableGroup):
         """
         values = _column_values(scope)
         newer = _written_after(tuple(values))
-        names = newer.scalars(self._connection, after=revision, **values)
+        names = [row.id for row in newer.rows(self._connection, after=revision, **values)]
         return _held(scope, list(self.rows(names).values()))
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
@@ -114,14 +117,6 @@ class Memories(TableGroup):
         names = list(self._connection.scalars(query.limit(None if scope.of_metadata else limit)))
         rows = self.rows(names)
         return _held(scope, [rows[name] for name in names])[:limit]
-
-    def count_with_texts(self, keys: Collection[str], scope: Scope) -> int:
-        """Count the live memories of the scope that have one of these text keys."""
-        if scope.of_metadata:
-            return len(self.live_with_texts(keys, scope))
-        values = _column_values(scope)
-        ids = _with_texts(tuple(values), t.memories.c.id)
-        return len(ids.scalars(self._connection, keys=keys, **values))
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
@@ -152,12 +147,6 @@ class Memories(TableGroup):
             earlier = min(known, key=attrgetter("seq"), default=None)
             found.append((earlier, same_id is not None))
         return found
-
-    def has_arrived(self, memory: Memory) -> bool:
-        """Return whether the memory's id is in use, or the memory has another id in the ledger."""
-        same = t.memories.c.identity_hash == t.identity_hash(memory)
-        query = sa.select(t.memories.c.seq).where(sa.or_(t.memories.c.id == memory.id, same))
-        return self._connection.scalar(query.limit(1)) is not None
 
     def _once_said(self, row: Row, memory: Memory) -> bool:
         """Return whether `row` has the user and privacy of `memory`, and has or had its text.
@@ -194,8 +183,7 @@ class Memories(TableGroup):
         """
         wanted = list(dict.fromkeys(ids))
         states = self._states(wanted)
-        ends = {name: end_of(name, states) for name in wanted}
-        return {name: end for name, end in ends.items() if end is not None and states[end].live}
+        return {name: end for name in wanted if (end := live_end(name, states)) is not None}
 
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
         """Map each id to the id of the live memory that has replaced this memory.
@@ -258,7 +246,7 @@ class Memories(TableGroup):
         """
         last = 0
         while True:
-            page = self._rows(query.rows(self._connection, after=last))
+            page = self._found(query, after=last)
             yield from page
             if len(page) < _PAGE:
                 return
@@ -269,16 +257,18 @@ class Memories(TableGroup):
 
         Rows are sorted in Python: with ORDER BY, SQLite would read the whole table in that order.
         """
-        found = self._rows(query.rows(self._connection, **values))
-        return sorted(found, key=attrgetter("seq"))
-
-    def _rows(self, found: Sequence[Any]) -> list[Row]:
-        links = self._links.of([row.id for row in found])
-        return [t.to_row(row._asdict(), links.get(row.id, ())) for row in found]
+        found = query.rows(self._connection, **values)
+        links = of_live_memories([row.id for row in found], self._connection) if found else {}
+        rows = [t.to_row(row._asdict(), links.get(row.id, ())) for row in found]
+        return sorted(rows, key=attrgetter("seq"))
 
 
 class MemoriesWriter(Memories):
     """Write access to memories. Each memory that is written gets a new revision."""
+
+    @cached_property
+    def _links(self) -> LinksWriter:
+        return LinksWriter(self._transaction)
 
     def insert_all(self, memories: Sequence[Memory]) -> None:
         """Store new live memories, in this order, with their links.
@@ -408,11 +398,9 @@ def _identities(memory: Memory) -> tuple[str, str]:
 
 
 @cache
-def _with_texts(
-    parameters: tuple[str, ...], columns: sa.ColumnElement[str] | sa.Table = t.memories
-) -> Prepared:
+def _with_texts(parameters: tuple[str, ...]) -> Prepared:
     texts = among(t.memories.c.text_key, "keys")
-    return Prepared(sa.select(columns).where(texts, t.memories.c.live, *_in_columns(parameters)))
+    return Prepared(sa.select(t.memories).where(texts, t.memories.c.live, *_in_columns(parameters)))
 
 
 @cache

@@ -106,7 +106,7 @@ def copy_as_it_is(database: Database, file: Path) -> None:
 
     Raises: LedgerError.
     """
-    with contextlib.closing(SqliteDatabase.open(file, create=True)) as target:
+    with contextlib.closing(SqliteDatabase(file, create=True)) as target:
         database.copy_into(target, list(t.schema.tables))
 
 

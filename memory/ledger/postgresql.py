@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.engine import URL, Connection
 
 from memory.errors import LedgerError
 from memory.ledger import tables as t
@@ -33,32 +33,46 @@ def _keep_indexes_partial() -> None:
 class PostgresDatabase(Database):
     """A PostgreSQL database, for many processes on many machines."""
 
-    _reads: Mapping[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-
-    def __init__(self, engine: Engine, name: str, *, read_only: bool) -> None:
-        """Call `open` instead."""
-        super().__init__(engine, name, read_only=read_only)
-        self._writes = {"isolation_level": "READ COMMITTED", "postgresql_readonly": read_only}
-
-    @classmethod
-    def open(cls, url: URL, *, create: bool) -> PostgresDatabase:
+    def __init__(self, url: URL, *, create: bool) -> None:
         """Open the database for reading only, or also for writing if `create` is set.
 
         Raises: LedgerError if psycopg is not installed.
         """
-        name = url.render_as_string(hide_password=True)
+        self.name = url.render_as_string(hide_password=True)
+        self._read_only = not create
         try:
-            engine = sa.create_engine(
+            self.engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
                 connect_args={"connect_timeout": PATIENCE_S},
                 pool_pre_ping=True,
             )
         except ImportError as exc:
             raise LedgerError(
-                f"the ledger {name} needs psycopg", "pip install '.[postgres]'"
+                f"the ledger {self.name} needs psycopg", "pip install '.[postgres]'"
             ) from exc
         _keep_indexes_partial()
-        return cls(engine, name, read_only=not create)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self._mapped(), self.engine.connect() as opened:
+            connection = opened.execution_options(**options)
+            with connection.begin():
+                yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection that holds the writer lock until the transaction ends.
+
+        So its statements see all that earlier writers committed.
+        """
+        options = {"isolation_level": "READ COMMITTED", "postgresql_readonly": self._read_only}
+        with self._mapped(), self.engine.connect() as opened:
+            connection = opened.execution_options(**options)
+            with connection.begin():
+                connection.execute(_AS_WRITER)
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
+                yield connection
 
     @contextlib.contextmanager
     def exclusive(self, task: str) -> Iterator[bool]:
@@ -89,14 +103,6 @@ class PostgresDatabase(Database):
     def problems(self) -> list[str]:
         """Return an empty list: the server checks its own files."""
         return []
-
-    def _begin_writing(self, connection: Connection) -> None:
-        """Take the writer lock, so that later statements see all that earlier writers committed."""
-        connection.execute(_AS_WRITER)
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))
-
-    def _check_location(self) -> None:
-        """Do nothing: the server looks after its own files."""
 
     def _fault(self, message: str) -> tuple[str, str]:
         first_line = message.strip().partition("\n")[0] or "the connection broke"

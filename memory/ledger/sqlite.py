@@ -37,22 +37,7 @@ _PAGES_OF_A_TRANSACTION = 12
 class SqliteDatabase(Database):
     """A SQLite file in write-ahead mode, for several processes of one machine."""
 
-    _writes: Mapping[str, Any] = {"ledger_writes": True}
-
-    def __init__(self, path: Path, *, read_only: bool, untouched: bool = False) -> None:
-        """Call `open` instead."""
-        self._path = path
-        self._untouched = untouched
-        self._file = _file_at(path.absolute())
-        self._view = _view_of(path, read_only=read_only, untouched=untouched)
-        self._write_lock = threading.Lock()
-        self._log_pages = 0
-        """Estimated pages that this process has written since it last moved the log."""
-        engine = self._new_engine(read_only=read_only)
-        super().__init__(engine, str(path), read_only=read_only)
-
-    @classmethod
-    def open(cls, path: Path, *, create: bool, untouched: bool = False) -> SqliteDatabase:
+    def __init__(self, path: Path, *, create: bool, untouched: bool = False) -> None:
         """Open the ledger's file for reading only, or with `create` also for writing.
 
         With `create`, a missing file is made. SQLite makes two more files next to an open file.
@@ -64,14 +49,23 @@ class SqliteDatabase(Database):
             _make_file(path)
         elif not path.is_file():
             raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
-        return cls(path, read_only=not create, untouched=untouched)
+        self.name = str(path)
+        self._path = path
+        self._untouched = untouched
+        self._file = _file_at(path.absolute())
+        self._view = _view_of(path, read_only=not create, untouched=untouched)
+        self._write_lock = threading.Lock()
+        self._log_pages = 0
+        """Estimated pages that this process has written since it last moved the log."""
+        self.engine = self._new_engine(read_only=not create)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
         if self._view.query["mode"] == "ro":
             self._look_again()
         try:
-            with super().reading() as connection:
+            with self._mapped(), self.engine.connect() as connection, connection.begin():
+                connection.exec_driver_sql("BEGIN")
                 yield connection
         except LedgerDamaged as exc:
             self._check_unchanged(exc)
@@ -92,11 +86,14 @@ class SqliteDatabase(Database):
         if not self._write_lock.acquire(timeout=PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
         try:
-            with super().writing() as connection:
+            with self._mapped(), self.engine.connect() as connection, connection.begin():
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                self._check_location()
                 driver: Any = connection.connection.driver_connection
                 before = driver.total_changes
                 yield connection
                 rows = driver.total_changes - before
+            self._check_location()
             self._log_pages += rows + _PAGES_OF_A_TRANSACTION if rows else 0
         finally:
             self._write_lock.release()
@@ -149,7 +146,7 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def exclusive(self, task: str) -> Iterator[bool]:
-        path = self._lock_file(task)
+        path = self._path.with_name(f"{self._path.name}.{task}.lock")
         lock = files.own_lock(path)
         try:
             lock.acquire(blocking=False)
@@ -162,9 +159,6 @@ class SqliteDatabase(Database):
             yield True
         finally:
             lock.release()
-
-    def _lock_file(self, task: str) -> Path:
-        return self._path.with_name(f"{self._path.name}.{task}.lock")
 
     def set_aside_files(self) -> list[str]:
         found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]
@@ -190,24 +184,25 @@ class SqliteDatabase(Database):
             assert isinstance(raw.driver_connection, sqlite3.Connection)
             yield raw.driver_connection
 
-    def _begin_writing(self, connection: Connection) -> None:  # noqa: ARG002 - BEGIN IMMEDIATE waited
-        self._check_location()
-
     def _new_engine(self, *, read_only: bool) -> Engine:
-        engine = _engine_of(self._path, self._view.query, read_only=read_only)
-        sa.event.listen(engine, "connect", self._accept, insert=True)
+        name = f"file:{quote(str(self._path.absolute()))}"
+        url = URL.create("sqlite", database=name, query={"uri": "true", **self._view.query})
+        engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_S})
+
+        @sa.event.listens_for(engine, "connect")
+        def _configure(connection: Any, _record: Any) -> None:
+            try:
+                self._check_location()
+            except LedgerError:
+                connection.close()
+                raise
+            connection.isolation_level = None  # `reading` and `writing` begin the transactions
+            pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
+            log = ["journal_mode=WAL", f"wal_autocheckpoint={_MOST_LOG_PAGES}"]
+            for pragma in [*pragmas, *(["query_only=ON"] if read_only else log)]:
+                connection.execute(f"PRAGMA {pragma}")
+
         return engine
-
-    def _accept(self, connection: sqlite3.Connection, _record: object) -> None:
-        """Check that a new connection opens the same file as the first one; otherwise close it.
-
-        Raises: LedgerError if the file was moved, deleted or replaced.
-        """
-        try:
-            self._check_location()
-        except LedgerError:
-            connection.close()
-            raise
 
     def _check_location(self) -> None:
         """Check that the file at the ledger's path is the open one.
@@ -303,27 +298,6 @@ def _state_of(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_size, found.st_mtime_ns
-
-
-def _engine_of(path: Path, query: Mapping[str, str], *, read_only: bool) -> Engine:
-    name = f"file:{quote(str(path.absolute()))}"
-    url = URL.create("sqlite", database=name, query={"uri": "true", **query})
-    engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_S})
-
-    @sa.event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # SQLAlchemy's begin event opens the transactions
-        pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
-        log = ["journal_mode=WAL", f"wal_autocheckpoint={_MOST_LOG_PAGES}"]
-        for pragma in [*pragmas, *(["query_only=ON"] if read_only else log)]:
-            connection.execute(f"PRAGMA {pragma}")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("ledger_writes", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
 
 
 _FAULTS = (

@@ -28,9 +28,8 @@ from memory.ledger.judgements import (
 from memory.ledger.links import Links, LinksWriter
 from memory.ledger.memories import Memories, MemoriesWriter
 from memory.ledger.records import Counts, Row
-from memory.ledger.statements import Prepared
+from memory.ledger.statements import Prepared, Transaction
 from memory.ledger.terms import Terms, TermsWriter
-from memory.ledger.transaction import Transaction
 from memory.ledger.turns import Leases, LeasesWriter, Turns, TurnsWriter
 from memory.ledger.vectors import TextVectors, TextVectorsWriter, VectorTable
 
@@ -67,7 +66,8 @@ class Reader:
 
         `meta` holds facts about the store itself, such as its schema version.
         """
-        return next(iter(_META.scalars(self._connection, key=key)), None)
+        found = _META.rows(self._connection, key=key)
+        return found[0].value if found else None
 
     def external_ids_behind(self) -> dict[str, list[str]]:
         """Return, by id of a live memory, the external ids of the retired memories it replaced.

@@ -1,4 +1,4 @@
-"""SQL statements that are compiled once, and a condition that takes any number of texts."""
+"""How SQL runs: statements that are compiled once, a condition with many values, transactions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import json
 import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection, Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
+
+from memory.ledger import tables as t
 
 
 class Prepared:
@@ -32,7 +36,8 @@ class Prepared:
 
     def rows(self, connection: Connection, **values: Any) -> list[Any]:
         """Execute a query with these parameters, and return its rows as named tuples."""
-        compiled, cursor = self._execute(connection, [values])
+        cursor = self.run(connection, [values])
+        compiled = self._compiled[connection.dialect.name]
         if compiled.row is None:
             compiled.read_columns(cursor.description, connection.dialect)
         found: list[Any] = cursor.fetchall()
@@ -43,19 +48,6 @@ class Prepared:
                     row[position] = read(row[position])
         return [compiled.row(row) for row in found]
 
-    def scalars(self, connection: Connection, **values: Any) -> list[Any]:
-        """Execute a query with these parameters, and return the first column of its rows."""
-        return [row[0] for row in self.rows(connection, **values)]
-
-    def tuples(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
-        """Execute a query with these parameters, and return its rows as plain tuples.
-
-        Values are as the driver returns them, without SQLAlchemy's conversions.
-        """
-        _, cursor = self._execute(connection, [values])
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
-
     def pages(
         self, connection: Connection, size: int, **values: Any
     ) -> Iterator[list[tuple[Any, ...]]]:
@@ -64,27 +56,20 @@ class Prepared:
         Values are as the driver returns them, without SQLAlchemy's conversions. On PostgreSQL, rows
         that were not read yet stay on the server.
         """
-        _, opened = self._execute(connection, [values], streamed=True)
-        with contextlib.closing(opened) as cursor:
+        with contextlib.closing(self.run(connection, [values], streamed=True)) as cursor:
             while page := cursor.fetchmany(size):
                 yield page
 
-    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute an INSERT or UPDATE once for each mapping of parameters."""
-        self._execute(connection, rows, many=True)
-
-    def _execute(
+    def run(
         self,
         connection: Connection,
         rows: Sequence[Mapping[str, Any]],
         *,
-        many: bool = False,
         streamed: bool = False,
-    ) -> tuple[_Compiled, Any]:
-        """Execute the statement, and return its compiled form and the driver's cursor.
+    ) -> Any:
+        """Execute the statement once for each mapping of parameters; return the driver's cursor.
 
-        `rows`: mappings of parameters. With `many`, execute the statement once for each mapping,
-        otherwise only for the first. `streamed`: on PostgreSQL, keep the result on the server.
+        `streamed`: on PostgreSQL, keep the result on the server.
 
         Raises: KeyError if a parameter is missing.
         """
@@ -93,6 +78,7 @@ class Prepared:
             compiled = _Compiled(self._statement, connection.dialect)
             self._compiled[connection.dialect.name] = compiled
         parameters = [compiled.parameters(row) for row in rows]
+        many = len(rows) != 1
         given = parameters if many else parameters[0]
         on_server = streamed and connection.dialect.name == "postgresql"
         cursor = connection.connection.cursor(
@@ -101,7 +87,7 @@ class Prepared:
         if listeners := connection.dispatch.before_cursor_execute:
             listeners(connection, cursor, compiled.text, given, None, many)
         (cursor.executemany if many else cursor.execute)(compiled.text, given)
-        return compiled, cursor
+        return cursor
 
 
 class _Compiled:
@@ -211,3 +197,91 @@ def _in_sqlite(element: among, compiler: SQLCompiler, **settings: Any) -> str:
 def _in_postgresql(element: among, compiler: SQLCompiler, **settings: Any) -> str:
     column, texts = (compiler.process(part, **settings) for part in element.clauses)
     return f"{column} = ANY (ARRAY(SELECT json_array_elements_text(CAST({texts} AS JSON))))"
+
+
+# --- a transaction --------------------------------------------------------------------------------
+
+_NOW_S = {
+    "sqlite": "SELECT (julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "SELECT extract(epoch FROM clock_timestamp())",
+}
+"""SQL for the server's time in seconds since 1970, by dialect."""
+
+_LATEST = Prepared(sa.select(t.counter.c.value))
+_RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
+
+
+class Transaction:
+    """An open transaction: its connection, and the ids of the memories that it has changed.
+
+    The table groups of one Reader or Writer, such as `memories` and `links`, all use the same one.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.touched: set[str] = set()
+        """Ids of the memories that must get this transaction's revision."""
+        self.reworded: set[str] = set()
+        """Ids of the memories that are new, changed or retired: their search terms may differ."""
+        self.numbered = False
+        """Whether rows were already written with this transaction's revision."""
+
+    @property
+    def dialect(self) -> str:
+        return self.connection.dialect.name
+
+    @cached_property
+    def latest(self) -> int:
+        """The number of the last committed transaction; 0 for a new ledger."""
+        found = _LATEST.rows(self.connection)
+        return int(found[0].value) if found else 0
+
+    @property
+    def revision(self) -> int:
+        """The revision number that this transaction gets if it writes and commits."""
+        return self.latest + 1
+
+    @property
+    def has_written(self) -> bool:
+        """Whether this transaction has written rows that store the revision of their last write."""
+        return self.numbered or bool(self.touched)
+
+    def take_revision(self) -> None:
+        """Give all memories in `touched` this transaction's revision, and record it as the latest.
+
+        Call it as the last step before the commit. It does nothing if no row needs a revision.
+        """
+        if not self.has_written:
+            return
+        _RAISE.run(self.connection, [{"latest": self.revision}])
+        if self.touched:
+            touched = t.memories.update().where(among(t.memories.c.id, sorted(self.touched)))
+            self.connection.execute(touched.values(revision=self.revision))
+
+    def now_s(self) -> float:
+        """Return the time in seconds since 1970 by the database's clock."""
+        return float(self.connection.scalar(sa.text(_NOW_S[self.dialect])))
+
+    def count(self, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
+        query = sa.select(sa.func.count()).select_from(table).where(where)
+        return int(self.connection.scalar(query) or 0)
+
+    def counted(self, query: sa.Select[Any]) -> dict[Any, int]:
+        """Run a query whose rows are pairs of a value and a count; return the counts by value."""
+        return {row[0]: row[1] for row in self.connection.execute(query)}
+
+    def upsert(self, table: sa.Table) -> Any:
+        """Return an INSERT into `table` that has SQLAlchemy's `on_conflict_do_...` methods."""
+        if self.dialect == "sqlite":
+            return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql  # 0.1 s that only a server is worth
+
+        return postgresql.insert(table)
+
+
+class TableGroup:
+    """Base class of the classes that read or write a group of tables within one transaction."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._connection = transaction.connection

@@ -21,8 +21,7 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import ScopeValues
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import SCOPE_FIELDS, Vector
 from memory.text import search_terms
 
@@ -117,7 +116,7 @@ class Terms(TableGroup):
         if memories > _READ_AT_ONCE:
             wanted = self._rare(owners, wanted)
         term_of: dict[str, int] = {}
-        rows = _READ.tuples(self._connection, owners=owners, terms=wanted)
+        rows = _READ.rows(self._connection, owners=owners, terms=wanted)
         terms_of = [term_of.setdefault(row[0], len(term_of)) for row in rows]
         blocks, parts = [row[1] for row in rows], [row[2] for row in rows]
         entries = np.frombuffer(b"".join(parts), "<u4").astype(np.int64)

@@ -14,8 +14,7 @@ from pydantic import TypeAdapter
 from memory.errors import LeaseLost
 from memory.ledger import tables as t
 from memory.ledger.records import Lease, PendingTurn, Waiting
-from memory.ledger.statements import among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import TableGroup, among
 from memory.models import KeptCandidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])

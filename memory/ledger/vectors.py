@@ -10,8 +10,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.statements import Prepared, among
-from memory.ledger.transaction import TableGroup
+from memory.ledger.statements import Prepared, TableGroup, among
 from memory.models import Vector, Vectors
 
 _PAGE = 500
@@ -158,14 +157,18 @@ class TextVectorsWriter(TextVectors):
 
         Memories with a new vector get a new revision, so that indexes read the vector.
         """
-        known = set(_KNOWN.scalars(self._connection, keys=vectors))
+        known = {row.text_key for row in _KNOWN.rows(self._connection, keys=vectors)}
         fresh = {key: vector for key, vector in vectors.items() if key not in known}
         if not fresh:
             return
-        self._insert(fresh)
+        rows = [
+            {"text_key": key, "vector": np.ascontiguousarray(vector, np.float32).tobytes()}
+            for key, vector in fresh.items()
+        ]
+        _INSERT.run(self._connection, rows)
         revision = self._transaction.revision
-        holders = _HOLDERS.scalars(self._connection, keys=fresh, revision=revision)
-        self._transaction.touched |= set(holders)
+        holders = _HOLDERS.rows(self._connection, keys=fresh, revision=revision)
+        self._transaction.touched.update(row.id for row in holders)
 
     def replace_all(self, vectors: Mapping[str, Vector]) -> None:
         """Replace all vectors by those of another embedder; every memory gets a new revision.
@@ -174,18 +177,10 @@ class TextVectorsWriter(TextVectors):
         """
         held = set(self._connection.scalars(sa.select(t.memories.c.text_key)))
         self._connection.execute(t.vectors.delete())
-        self._insert({key: vectors[key] for key in sorted(held & {*vectors})})
         revision = self._transaction.revision
         self._connection.execute(t.memories.update().values(revision=revision))
         self._transaction.numbered = True
-
-    def _insert(self, vectors: Mapping[str, Vector]) -> None:
-        rows = [
-            {"text_key": key, "vector": np.ascontiguousarray(vector, np.float32).tobytes()}
-            for key, vector in vectors.items()
-        ]
-        if rows:
-            _INSERT.run(self._connection, rows)
+        self.put({key: vectors[key] for key in sorted(held & {*vectors})})
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
         """Delete the vectors of the keys in `keys` that no memory has; return these unused keys."""

@@ -234,8 +234,10 @@ class Applier:
 
         `latest` is true if nothing was written after the decision was prepared.
         """
-        if not latest and one.arrival and writer.memories.has_arrived(one.arrival.memory):
-            return "it arrived meanwhile"
+        if not latest and one.arrival:
+            [(earlier, id_is_taken)] = writer.memories.earlier_arrivals([one.arrival.memory])
+            if earlier is not None or id_is_taken:
+                return "it arrived meanwhile"
         return next(filter(None, self._broken_conditions(writer, one, one.condition, latest)), "")
 
     def _broken_conditions(

@@ -531,13 +531,13 @@ class MemoryStore:
         apart = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), asker.bound_by)
         same: dict[tuple[Scope, str], list[Row]] = {}
         every = scopes[0] if len(set(scopes)) == 1 else Scope(())
-        for row in reader.memories.live_with_texts(list(dict.fromkeys(keys)), every):
+        for row in reader.memories.live_with_texts(set(keys).union(*apart), every):
             same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
         revision = reader.revision()
         looks = []
         for scope, key, others in zip(scopes, keys, apart, strict=True):
             copies = tuple(same.get((scope, key), ()))
-            hidden = reader.memories.count_with_texts(others, scope) if others else 0
+            hidden = sum(len(same.get((scope, other), ())) for other in others)
             looks.append(_Look(scope, key, revision, copies, frozenset(others), hidden))
         return looks
 

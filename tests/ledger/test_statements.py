@@ -53,7 +53,7 @@ def test_every_value_is_read_as_sqlalchemy_reads_it(connection: Connection) -> N
     assert [type(row.pending) for row in rows] == [bool] * len(TEXTS)
     vector = {"text_key": "k", "vector": bytes(range(256))}
     Prepared(t.vectors.insert()).run(connection, [vector])
-    assert Prepared(sa.select(t.vectors.c.vector)).scalars(connection) == [vector["vector"]]
+    assert Prepared(sa.select(t.vectors.c.vector)).rows(connection) == [(vector["vector"],)]
 
 
 def test_two_queries_can_be_read_in_pages_at_once(connection: Connection) -> None:
@@ -76,14 +76,14 @@ def test_a_missing_parameter_is_an_error(connection: Connection) -> None:
 def test_any_number_of_texts_is_one_parameter(connection: Connection, wanted: list[str]) -> None:
     rows = [{"key": text, "value": "here"} for text in [*TEXTS, "another"]]
     connection.execute(t.meta.insert(), rows)
-    found = Prepared(AMONG).scalars(connection, keys=wanted)
+    found = [row[0] for row in Prepared(AMONG).rows(connection, keys=wanted)]
     assert sorted(found) == sorted({*TEXTS} & {*wanted})
     assert sorted(connection.scalars(AMONG, {"keys": wanted})) == sorted(found)
 
 
 def test_a_value_that_no_database_can_hold_is_not_found(connection: Connection) -> None:
     connection.execute(t.meta.insert(), [{"key": "a", "value": "here"}])
-    assert Prepared(AMONG).scalars(connection, keys=["a\0", "\ud800", "\udfffa"]) == []
+    assert Prepared(AMONG).rows(connection, keys=["a\0", "\ud800", "\udfffa"]) == []
 
 
 def test_no_statement_of_a_write_reads_a_whole_table(
