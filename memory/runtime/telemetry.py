@@ -9,9 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from contextlib import contextmanager, suppress
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from opentelemetry import metrics, trace
@@ -25,33 +24,14 @@ Value = str | bool | int | float
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
-@dataclass(frozen=True)
-class Backlog:
-    """The work of a store that is not done yet."""
-
-    pending: int
-    """Number of decisions that were made without a model's answer."""
-    turns: int
-    """Number of conversation turns that were not extracted yet."""
-
-
-class Watched:
+class Watched(Protocol):
     """An open store whose backlog is read each time that metrics are collected."""
 
-    def __init__(self, read: Callable[[], Backlog]) -> None:
-        self._read: Callable[[], Backlog] | None = read
+    def backlog(self) -> tuple[int, int]:
+        """Count the decisions that wait for a model, and the turns that wait for extraction.
 
-    def look(self) -> Backlog | None:
-        """Return the backlog; None if the store is closed or cannot be read now."""
-        read = self._read
-        try:
-            return read() if read is not None else None
-        except MemoryPipelineError:
-            return None
-
-    def stop(self) -> None:
-        """Stop reporting this store. This method may be called twice."""
-        self._read = None
+        Raises: MemoryPipelineError if the store is closed or cannot be read.
+        """
 
 
 _watched: WeakSet[Watched] = WeakSet()
@@ -59,24 +39,29 @@ _watched: WeakSet[Watched] = WeakSet()
 _watching = threading.Lock()
 
 
-def watch(read: Callable[[], Backlog]) -> Watched:
-    """Include a store's backlog in the metrics until `stop` is called on the returned object.
-
-    `read` is called each time that metrics are collected, and returns the store's current backlog.
-    The caller must keep the returned object: if no reference to it is left, reporting ends.
-    """
-    watched = Watched(read)
+def watch(store: Watched) -> None:
+    """Include a store's backlog in the metrics until it is passed to `unwatch` or deleted."""
     with _watching:
-        _watched.add(watched)
-    return watched
+        _watched.add(store)
 
 
-def _looked(of: Callable[[Backlog], int]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+def unwatch(store: Watched) -> None:
+    """Stop reporting a store. This function may be called twice."""
+    with _watching:
+        _watched.discard(store)
+
+
+def _observer(part: int) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    """Return a callback that reports one part of the backlogs, summed over all watched stores."""
+
     def observe(_options: CallbackOptions) -> Iterable[Observation]:
         with _watching:
             stores = list(_watched)
-        found = [one for store in stores if (one := store.look()) is not None]
-        return [Observation(sum(map(of, found)))] if found else []
+        counts = []
+        for store in stores:
+            with suppress(MemoryPipelineError):  # closed meanwhile, or its database is away
+                counts.append(store.backlog()[part])
+        return [Observation(sum(counts))] if counts else []
 
     return observe
 
@@ -84,7 +69,12 @@ def _looked(of: Callable[[Backlog], int]) -> Callable[[CallbackOptions], Iterabl
 # They use whatever SDK the process has now or gets later.
 _tracer = trace.get_tracer(_NAME)
 _meter = metrics.get_meter(_NAME)
-_decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
+decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
+"""Counts decisions, with three attributes.
+
+`kind`: the action, such as `merge`. `pending`: whether a model is still to be asked. `by`: the name
+of the model that decided, "person", or "policy" for the rules.
+"""
 _calls = _meter.create_counter(f"{_NAME}.model.calls", "{call}", "Calls of the language model.")
 _tokens = _meter.create_counter(f"{_NAME}.model.tokens", "{token}", "Tokens of these calls.")
 _duration = _meter.create_histogram(
@@ -92,25 +82,16 @@ _duration = _meter.create_histogram(
 )
 _meter.create_observable_gauge(
     f"{_NAME}.pending",
-    [_looked(lambda backlog: backlog.pending)],
+    [_observer(0)],
     "{decision}",
     "Decisions that were made without a model's answer.",
 )
 _meter.create_observable_gauge(
     f"{_NAME}.turns.waiting",
-    [_looked(lambda backlog: backlog.turns)],
+    [_observer(1)],
     "{turn}",
     "Turns of conversations that wait to be extracted.",
 )
-
-
-def decided(kind: str, *, pending: bool, by: str) -> None:
-    """Count a decision in the metrics.
-
-    `kind`: its action, such as `merge`. `pending`: whether a model is still to be asked. `by`: the
-    name of the model that decided, "person", or "policy" for the rules.
-    """
-    _decisions.add(1, {"kind": kind, "pending": pending, "by": by})
 
 
 @contextmanager

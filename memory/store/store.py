@@ -28,6 +28,7 @@ from memory.models import (
     Action,
     Decision,
     Embedded,
+    Judge,
     Memory,
     Scale,
     Scope,
@@ -68,9 +69,8 @@ from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.undoing import Afterwards
 from memory.text import clean, text_key, wordings
 
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+utc_now: Clock = partial(datetime.now, UTC)
+"""The clock of a store that is given no other."""
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,10 @@ class MemoryStore:
         self.scope_fields = scope_fields
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
-        self._watched = telemetry.watch(self._backlog)
+        telemetry.watch(self)
 
     def close(self) -> None:
-        self._watched.stop()
+        telemetry.unwatch(self)
         if self.index.has_index:
             with contextlib.suppress(LedgerError):  # the next start does it
                 self.scrub()
@@ -192,12 +192,10 @@ class MemoryStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _backlog(self) -> telemetry.Backlog:
+    def backlog(self) -> tuple[int, int]:
         """Count the decisions that wait for a model, and the turns that wait for extraction."""
         with self.ledger.reading() as reader:
-            return telemetry.Backlog(
-                pending=reader.decisions.count_pending(), turns=reader.turns.count_waiting()
-            )
+            return reader.decisions.count_pending(), reader.turns.count_waiting()
 
     # --- reading ---
 
@@ -288,9 +286,8 @@ class MemoryStore:
             return None
         [probe] = self.embeddings.embed([self.new_memory(content, user=user)])
         with self.ledger.reading() as reader:
-            [look] = self._looks(reader, [probe.memory], NOBODY)
-        whatever_was_judged = replace(look, distinct=frozenset(), hidden=0)
-        [found] = self._neighbours([whatever_was_judged], [probe], 1, threshold)
+            looks = self._looks(reader, [probe.memory], bound_by=())
+        [found] = self._neighbours(looks, [probe], 1, threshold)
         return next(iter(found.matches), None)
 
     def prepare(
@@ -318,7 +315,7 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             received = self._received(reader, memories)
             own = [one for one in received if isinstance(one, Memory)]
-            looks = self._looks(reader, own, asker) if own else []
+            looks = self._looks(reader, own, asker.bound_by) if own else []
             vectors = reader.vectors.of(look.key for look in looks)
         made = {
             text_key(one.memory.content): one.vector for one in new if isinstance(one, Embedded)
@@ -368,8 +365,13 @@ class MemoryStore:
                     for one, memory in zip(embedded[part], received, strict=True)
                     if isinstance(memory, Memory)
                 ]
-                todo = [Decided(_addition(one.memory), Unconditional(), one) for one in own]
-                done = iter(self.applier.write(writer, todo, {}, run)) if todo else iter(())
+                todo = [
+                    Decided(
+                        Decision(Action.ADD, "stored as it is", (one.memory,)), Unconditional(), one
+                    )
+                    for one in own
+                ]
+                done = iter(self.applier.write(writer, todo, {}, run) if todo else ())
                 stored += [
                     one if isinstance(one, AlreadyStored) else next(done) for one in received
                 ]
@@ -434,9 +436,9 @@ class MemoryStore:
             done = self.applier.apply(writer, decided, made, run)
         for one, outcome in zip(decided, done, strict=False):
             if isinstance(outcome, Applied):
-                decision = one.decision
-                by = decision.model or "policy"
-                telemetry.decided(decision.action.value, pending=decision.pending, by=by)
+                kind, pending = one.decision.action.value, one.decision.pending
+                by = one.decision.model or "policy"
+                telemetry.decisions.add(1, {"kind": kind, "pending": pending, "by": by})
         return done
 
     def undo(
@@ -486,7 +488,7 @@ class MemoryStore:
         [near] = self.index.nearest([Query(probe.vector, scope, k)])
         with self.ledger.reading() as reader:
             rows = reader.memories.rows(near).values()
-            return ranked(reader, probe, filter(_is_live, rows), PLAIN)
+            return ranked(reader, probe, (row for row in rows if row.live), PLAIN)
 
     def _by_both(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
         with self.ledger.reading() as reader:
@@ -518,20 +520,22 @@ class MemoryStore:
                 received.append(memory)
         return received
 
-    def _looks(self, reader: Reader, memories: Sequence[Memory], asker: Asker) -> list[_Look]:
+    def _looks(
+        self, reader: Reader, memories: Sequence[Memory], bound_by: Sequence[Judge]
+    ) -> list[_Look]:
         """Read what the ledger holds about the text of each of these memories, in the given order.
 
-        This includes the texts that were called distinct by judges whose verdicts bind `asker`.
+        This includes the texts that were called distinct by judges in `bound_by`.
 
         Raises: EmbedderMismatch.
         """
         self.embeddings.check(reader)
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
-        apart = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), asker.bound_by)
+        apart = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), bound_by)
         same: dict[tuple[Scope, str], list[Row]] = {}
-        every = scopes[0] if len(set(scopes)) == 1 else Scope(())
-        for row in reader.memories.live_with_texts(set(keys).union(*apart), every):
+        scope_of_all = scopes[0] if len(set(scopes)) == 1 else Scope(())
+        for row in reader.memories.live_with_texts(set(keys).union(*apart), scope_of_all):
             same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
         revision = reader.revision()
         looks = []
@@ -546,54 +550,39 @@ class MemoryStore:
     ) -> list[Neighbours]:
         """Return, for each new memory, its `k` most similar stored memories, most similar first.
 
-        `looks` and `new` describe the same memories in the same order. Stored memories with a
-        similarity below `min_similarity` are left out. No transaction is open during the search.
+        `looks` and `new` describe the same memories, which are not stored, in the same order.
+        Stored memories with a similarity below `min_similarity` are left out. No transaction is
+        open during the search.
         """
-        listed = self._shortlists(looks, new, k, min_similarity)
-        names = list(dict.fromkeys(name for some in listed for name in some))
+        queries: dict[int, Query] = {}
+        for position, (look, one) in enumerate(zip(looks, new, strict=True)):
+            wanted = k + look.hidden
+            if one.vector is not None and len(look.same) < wanted:
+                min_cosine = self.scale.cosine(min_similarity, one.memory.content)
+                queries[position] = Query(one.vector, look.scope, wanted, min_cosine)
+        answers = self.index.nearest(list(queries.values())) if queries else []
+        near = dict(zip(queries, answers, strict=True))
         rows: dict[str, Row] = {}
         known: dict[str, Vector] = {}
-        if names:
+        if names := list(dict.fromkeys(name for answer in answers for name in answer)):
             with self.ledger.reading() as reader:
                 rows = reader.memories.rows(names)
                 known = reader.vectors.of(row.text_key for row in rows.values())
         found = []
-        for look, one, some in zip(looks, new, listed, strict=True):
-            same = [row.memory for row in look.same if row.memory.id != one.memory.id]
-            matches = [SearchResult(memory, 1.0) for memory in same]
-            if one.vector is not None and some:
-                others = [rows[name] for name in some if name in rows]
-                others = [
-                    row
-                    for row in others
-                    if row.live
-                    and row.text_key not in (look.key, *look.distinct)
-                    and self.scope_of(row.memory) == look.scope
-                ]
+        for position, (look, one) in enumerate(zip(looks, new, strict=True)):
+            matches = [SearchResult(row.memory, 1.0) for row in look.same]
+            others = [
+                row
+                for row in (rows[name] for name in near.get(position, ()) if name in rows)
+                if row.live
+                and row.text_key not in (look.key, *look.distinct)
+                and self.scope_of(row.memory) == look.scope
+            ]
+            if one.vector is not None and others:
                 alike = ranked_by(known, Probe(one.memory.content, one.vector), others, self.scale)
                 matches += [hit for hit in alike if hit.similarity >= min_similarity]
             found.append(Neighbours(tuple(matches[:k]), look.revision, look.distinct))
         return found
-
-    def _shortlists(
-        self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
-    ) -> list[Sequence[str]]:
-        """Return, for each new memory, ids of stored memories that may be among its `k` nearest.
-
-        `looks` and `new` describe the same memories in the same order. Stored memories below
-        `min_similarity` may be missing. A list is empty if the new memory has no vector, or if
-        enough live memories have the same text.
-        """
-        queries: dict[int, Query] = {}
-        for place, (look, one) in enumerate(zip(looks, new, strict=True)):
-            same = sum(row.memory.id != one.memory.id for row in look.same)
-            wanted = k + look.hidden
-            if one.vector is not None and same < wanted:
-                min_cosine = self.scale.cosine(min_similarity, one.memory.content)
-                queries[place] = Query(one.vector, look.scope, wanted + 1, min_cosine)
-        answers = self.index.nearest(list(queries.values())) if queries else []
-        found = dict(zip(queries, answers, strict=True))
-        return [found.get(place, ()) for place in range(len(new))]
 
 
 def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:
@@ -601,14 +590,6 @@ def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:
         remedy = "give user=NAME, or everyone=True for the memories of all users"
         raise InputError("search", "needs to know whose memories to search", remedy)
     return scope or (Scope(()) if user is None else Scope.of_user(user))
-
-
-def _is_live(row: Row) -> bool:
-    return row.live
-
-
-def _addition(memory: Memory) -> Decision:
-    return Decision(Action.ADD, "stored as it is", (memory,))
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:

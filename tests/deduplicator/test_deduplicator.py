@@ -582,7 +582,7 @@ def test_when_no_query_answers_the_memory_is_stored_anyway(
     def fail(*_: object) -> None:
         raise LedgerError("the vectors cannot be read")
 
-    monkeypatch.setattr(VectorsByUser, "nearest", fail)
+    monkeypatch.setattr(VectorsByUser, "current", fail)
     with MemoryStore(ledger, embedder) as store:
         store.add(make_memory(DOG))
         write(MemoryDeduplicator(store, model), make_memory(CAT))

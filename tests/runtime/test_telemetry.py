@@ -164,7 +164,7 @@ def test_work_that_is_given_up_is_a_span_with_an_error(watch: Watch, model: Scri
 def test_without_an_sdk_nothing_is_started() -> None:
     code = (
         "import threading, sys; from memory.runtime import telemetry\n"
-        "telemetry.decided('add', pending=False, by='policy')\n"
+        "telemetry.decisions.add(1, {'kind': 'add', 'pending': False, 'by': 'policy'})\n"
         "with telemetry.span('write'): pass\n"
         "print(threading.active_count(), 'opentelemetry.sdk' in sys.modules)"
     )
