@@ -33,10 +33,7 @@ _AT_ONCE = 1_000
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
-"""Keys of ledger facts that are not copied to a backup or to a restored ledger.
-
-A restored ledger is a new store: it gets a new id and a new index.
-"""
+"""Keys of ledger facts that are not copied, since a restored ledger is a new store."""
 
 Kind = Literal["damage", "mendable", "yours"]
 """The kind of a finding.
@@ -60,40 +57,32 @@ def examine(store: MemoryStore) -> list[Finding]:
 
     Raises: LedgerError if the ledger cannot be read.
     """
-    try:
-        return _examined(store)
-    except (ValueError, TypeError, KeyError, AttributeError) as exc:
-        name = store.ledger.name
-        raise LedgerDamaged(f"the ledger {name} holds what cannot be read", _RESTORE) from exc
-
-
-def _examined(store: MemoryStore) -> list[Finding]:
-    damaged = [
+    findings = [
         Finding(f"the database says: {problem}", "restore a backup")
         for problem in store.ledger.problems()
     ]
-    with store.ledger.reading() as reader:
-        found = chain(_rows(reader), _vectors(reader), _episodes(reader), _left_to_do(reader))
-        aside = [
-            Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
-            for name in store.ledger.set_aside_files()
-        ]
-        return [*damaged, *found, *_repeated(store, reader), *_index(store, reader), *aside]
+    try:
+        with store.ledger.reading() as reader:
+            findings += chain(_rows(reader), _vectors(reader), _left_to_do(reader))
+            findings += chain(_repeated(store, reader), _index(store, reader))
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        name = store.ledger.name
+        raise LedgerDamaged(f"the ledger {name} holds what cannot be read", _RESTORE) from exc
+    remedy = "delete it when you no longer need it"
+    aside = store.ledger.set_aside_files()
+    return [*findings, *(Finding(f"{name} was set aside", remedy, "yours") for name in aside)]
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Repair everything that can be rebuilt from the ledger.
 
     Embed texts that have no vector. Rebuild the index if it differs from the ledger. Remove
-    forgotten memories from the index. Delete summaries of episodes that may contain something from
-    forgotten memories. If the index is rebuilt, `on_progress` is called with the number of vectors
-    added so far, and the number of all vectors; if `on_progress` is None, progress is not reported.
+    forgotten memories from the index. If the index is rebuilt, `on_progress` is called with the
+    number of vectors added so far, and the number of all vectors.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
     store.embeddings.make_missing()
-    with store.ledger.writing() as writer:
-        writer.episodes.forget_summaries(_telling_of_forgotten(writer))
     if store.index.disagreement():
         store.index.rebuild(on_progress)
     store.scrub()
@@ -105,7 +94,7 @@ def reembed(
     """Replace every vector of a ledger by a vector from `embedder`; return the number of vectors.
 
     All vectors are replaced in one transaction. `on_progress` is called with the number of texts
-    embedded so far, and the number of all texts; if it is None, progress is not reported.
+    embedded so far, and the number of all texts.
 
     Raises: EmbeddingError, LedgerError. After an error, the ledger still has the old vectors.
     """
@@ -182,35 +171,6 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
-
-
-def _episodes(reader: Reader) -> Iterator[Finding]:
-    """Yield a finding if summaries of episodes may contain something from forgotten memories.
-
-    An earlier version of this program can have left such summaries; its episodes had no owners.
-    """
-    if telling := _telling_of_forgotten(reader):
-        what = _listed("episodes whose summary may tell of forgotten memories", telling)
-        yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
-
-
-def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Return the ids of episodes whose summary may contain something from forgotten memories.
-
-    These are episodes with a forgotten memory, and episodes without any memories. If a decision
-    made a memory and was undone, the memory was erased; such a memory does not count as forgotten.
-    """
-    return [
-        episode_id
-        for episode_id, gone in reader.episodes.without_some().items()
-        if not gone or not all(_was_undone(reader, name) for name in gone)
-    ]
-
-
-def _was_undone(reader: Reader, memory_id: str) -> bool:
-    """Return whether the decision that made this memory was undone."""
-    made = (one for one in reader.decisions.about(memory_id) if memory_id in one.created)
-    return any(one.undone for one in made)
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
@@ -352,35 +312,31 @@ def _empty_ledger(url: str, folder: Path) -> Ledger:
         with contextlib.suppress(LedgerMissing):
             Ledger.upgrade(url, folder)  # so that a damaged older one can be replaced
         ledger = Ledger.create(url)
-        held = _held(ledger)
+        try:
+            _check_empty(ledger)
+        except LedgerError:
+            ledger.close()
+            raise
     except LedgerDamaged:
         set_aside(url)
         return Ledger.create(url)
-    if held:
-        ledger.close()
-        raise LedgerError(
-            f"{ledger.name} holds {held} already",
-            "move it away, or set memory.data_dir to an empty folder",
-        )
     return ledger
 
 
-def _held(ledger: Ledger) -> str:
-    """Return a phrase that says how many memories a ledger holds; "" if the ledger is empty.
+def _check_empty(ledger: Ledger) -> None:
+    """Check that a ledger is sound and empty.
 
-    Raises: LedgerDamaged if the ledger is damaged; the ledger is closed then.
+    Raises: LedgerDamaged if it is damaged, LedgerError if it holds anything.
     """
-    try:
-        if found := ledger.problems():
-            raise LedgerDamaged(f"{ledger.name} is damaged: {found[0]}")
-        with ledger.reading() as reader:
-            counts = reader.counts()
-    except LedgerDamaged:
-        ledger.close()
-        raise
-    if not (counts.live or counts.retired or counts.decisions or counts.turns):
-        return ""
-    return f"{counts.live:,} memories"
+    if problems := ledger.problems():
+        raise LedgerDamaged(f"{ledger.name} is damaged: {problems[0]}")
+    with ledger.reading() as reader:
+        counts = reader.counts()
+    if counts.live or counts.retired or counts.decisions or counts.turns:
+        raise LedgerError(
+            f"{ledger.name} holds {counts.live:,} memories already",
+            "move it away, or set memory.data_dir to an empty folder",
+        )
 
 
 def _copy(source: Ledger, target: Ledger) -> None:
