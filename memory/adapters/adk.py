@@ -25,9 +25,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from memory.adapters.opening import LazyMemory, OpenMemory, conversation_of, open_memory
+from memory.adapters.opening import LazyMemory, conversation_of, open_memory
 from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
+from memory.extractor import ChatMemory
 from memory.ledger import Ledger
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
@@ -108,9 +109,9 @@ class DedupMemoryService(BaseMemoryService):
         conversation = conversation_of(user_id, session_id or _NO_SESSION)
         turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
         if turns:
-            memory = await self._memory_of(app_name)
-            await memory.chat.hear_all(turns)
-            await memory.chat.settle()
+            chat = await self._chat_of(app_name)
+            await chat.hear_all(turns)
+            await chat.settle()
 
     async def add_memory(
         self,
@@ -127,9 +128,9 @@ class DedupMemoryService(BaseMemoryService):
 
         Raises: InputError if a text or a time is not valid.
         """
-        memory = await self._memory_of(app_name)
+        chat = await self._chat_of(app_name)
         for entry in memories:
-            await memory.chat.remember(
+            await chat.remember(
                 _text(entry.content),
                 user=user_id,
                 at=_moment(entry),
@@ -141,9 +142,9 @@ class DedupMemoryService(BaseMemoryService):
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
         """Return the user's memories that fit the query, best first, at most `most_found`."""
-        memory = await self._memory_of(app_name)
-        found = await memory.chat.recall(query, user=user_id, k=self._most_found)
-        return SearchMemoryResponse(memories=[_entry(memory) for memory in found])
+        chat = await self._chat_of(app_name)
+        memories = await chat.recall(query, user=user_id, k=self._most_found)
+        return SearchMemoryResponse(memories=[_entry(memory) for memory in memories])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -155,10 +156,10 @@ class DedupMemoryService(BaseMemoryService):
         """
         if not memory_id:
             return
-        memory = await self._memory_of(app_name)
-        if clean(user_id) == await in_thread(_user_of, memory, memory_id):
+        chat = await self._chat_of(app_name)
+        if clean(user_id) == await in_thread(_user_of, chat, memory_id):
             with contextlib.suppress(MemoryNotFound):
-                await memory.chat.forget(memory_id)
+                await chat.forget(memory_id)
 
     async def close(self) -> None:
         """Close the stores of all apps.
@@ -169,7 +170,7 @@ class DedupMemoryService(BaseMemoryService):
             _, memory = self._apps.popitem()
             await memory.close()
 
-    async def _memory_of(self, app_name: str) -> OpenMemory:
+    async def _chat_of(self, app_name: str) -> ChatMemory:
         if app_name not in self._apps:
             config = self._config_of(app_name)
             is_shared = config.memory.ledger_url is not None
@@ -201,8 +202,8 @@ def _claim(ledger: Ledger, app_name: str) -> None:
         )
 
 
-def _user_of(memory: OpenMemory, memory_id: str) -> str | None:
-    with memory.store.ledger.reading() as reader:
+def _user_of(chat: ChatMemory, memory_id: str) -> str | None:
+    with chat.store.ledger.reading() as reader:
         row = reader.memories.row(clean(memory_id))
     return row.memory.user if row is not None else None
 

@@ -66,9 +66,9 @@ class DedupContextProvider(ContextProvider):
         )
         if not query:
             return
-        found = await (await self._memory.chat()).recall(query, user=self._user, k=self._k)
-        if found:
-            lines = [_INTRODUCTION, *(f"- {memory.content}" for memory in found)]
+        memories = await (await self._memory.get()).recall(query, user=self._user, k=self._k)
+        if memories:
+            lines = [_INTRODUCTION, *(f"- {memory.content}" for memory in memories)]
             context.extend_messages(self, [Message("user", ["\n".join(lines)])])
 
     async def after_run(
@@ -88,26 +88,26 @@ class DedupContextProvider(ContextProvider):
         """
         answers = context.response.messages if context.response is not None else []
         spoken = [*context.input_messages, *answers]
-        heard = int(state.get("heard", 0))
+        heard = int(state.get("heard", 0))  # the number of earlier messages of this session
         turns = [
             Turn(
-                speaker=self._user if one.role == "user" else agent.name or "assistant",
-                text=one.text,
+                speaker=self._user if message.role == "user" else agent.name or "assistant",
+                text=message.text,
                 at=utc_now(),
-                is_bot=one.role != "user",
+                is_bot=message.role != "user",
                 id=str(number),
                 conversation=conversation_of(self.source_id, self._user, session.session_id),
             )
-            for number, one in enumerate(spoken, start=heard)
-            if one.role in ("user", "assistant") and clean(one.text)
+            for number, message in enumerate(spoken, start=heard)
+            if message.role in ("user", "assistant") and clean(message.text)
         ]
         if turns:
-            await (await self._memory.chat()).hear_all(turns)
+            await (await self._memory.get()).hear_all(turns)
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:
         """Wait until memories are extracted from all stored messages, or until the model fails."""
-        await (await self._memory.chat()).settle()
+        await (await self._memory.get()).settle()
 
     async def close(self) -> None:
         """Close the store. Turns that are not extracted yet are extracted after the next start."""

@@ -60,7 +60,7 @@ class DedupMemory(Memory):
 
         Raises: InputError if the content is not text, LedgerError.
         """
-        await (await self._memory.chat()).remember(
+        await (await self._memory.get()).remember(
             _text(content), user=self._user, metadata=content.metadata
         )
 
@@ -75,7 +75,7 @@ class DedupMemory(Memory):
         Each memory's metadata also has its `id` and its `score`, the score of the search.
         """
         text = query if isinstance(query, str) else _text(query)
-        found = await (await self._memory.chat()).recall(text, user=self._user, k=self._k)
+        found = await (await self._memory.get()).recall(text, user=self._user, k=self._k)
         return MemoryQueryResult(
             results=[
                 MemoryContent(
@@ -107,7 +107,7 @@ class DedupMemory(Memory):
 
     async def clear(self) -> None:
         """Erase everything about the user for good."""
-        await (await self._memory.chat()).forget_user(self._user)
+        await (await self._memory.get()).forget_user(self._user)
 
     async def close(self) -> None:
         """Close the store. Turns that are not extracted yet are extracted after the next start."""

@@ -1,10 +1,9 @@
-"""Open the store and the chat memory of an adapter when they are first used."""
+"""Open the chat memory of an adapter when it is first used."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,6 @@ from memory.extractor import ChatMemory
 from memory.ledger import Ledger
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import in_thread
-from memory.store import MemoryStore
-
-
-@dataclass(frozen=True)
-class OpenMemory:
-    """A chat memory and the store behind it. `await chat.close()` closes both."""
-
-    chat: ChatMemory
-    store: MemoryStore
 
 
 def conversation_of(*parts: str) -> str:
@@ -36,8 +26,8 @@ def open_memory(
     model: LanguageModel | None = None,
     embedder: Embedder | None = None,
     check: Callable[[Ledger], None] | None = None,
-) -> OpenMemory:
-    """Open the store and the chat memory at the configured location.
+) -> ChatMemory:
+    """Open the chat memory at the configured location.
 
     `model` and `embedder` replace the configured ones. `check`, if given, is called with the ledger
     before anything is read, and may raise an error to stop the opening.
@@ -56,9 +46,7 @@ def open_memory(
     try:
         if check is not None:
             check(store.ledger)
-        return OpenMemory(
-            assembly.build_chat_memory(store, config, language, release=release), store
-        )
+        return assembly.build_chat_memory(store, config, language, release=release)
     except BaseException:  # also Ctrl-C: the ledger must not stay open; the error goes on
         store.close()
         raise
@@ -67,9 +55,9 @@ def open_memory(
 class LazyMemory:
     """A chat memory that is opened only once, in a thread, at its first use. It is thread-safe."""
 
-    def __init__(self, open_it: Callable[[], OpenMemory]) -> None:
+    def __init__(self, open_it: Callable[[], ChatMemory]) -> None:
         self._open_it = open_it
-        self._opened: OpenMemory | None = None
+        self._opened: ChatMemory | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -92,21 +80,12 @@ class LazyMemory:
         config.memory.check_users_apart("open the store without an adapter")
         return cls(partial(open_memory, config, model, embedder))
 
-    async def get(self) -> OpenMemory:
-        """Return the chat memory and its store; open them if they are not open yet.
-
-        Raises: the error with which opening failed. After an error, the next call tries again.
-        """
-        if (opened := self._opened) is not None:
-            return opened
-        return await in_thread(self._open_once)
-
-    async def chat(self) -> ChatMemory:
+    async def get(self) -> ChatMemory:
         """Return the chat memory; open it if it is not open yet.
 
         Raises: the error with which opening failed. After an error, the next call tries again.
         """
-        return (await self.get()).chat
+        return self._opened or await in_thread(self._open_once)
 
     async def close(self) -> None:
         """Close the memory if it is open.
@@ -116,10 +95,9 @@ class LazyMemory:
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:
-            await opened.chat.close()
+            await opened.close()
 
-    def _open_once(self) -> OpenMemory:
+    def _open_once(self) -> ChatMemory:
         with self._lock:
-            opened = self._opened or self._open_it()
-            self._opened = opened
-            return opened
+            chat = self._opened = self._opened or self._open_it()
+            return chat

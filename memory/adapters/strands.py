@@ -23,6 +23,7 @@ from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config
 from memory.models import Memory, Turn
 from memory.protocols import Embedder, LanguageModel
+from memory.store import utc_now
 from memory.text import clean
 
 _MOST_FOUND = 10
@@ -87,7 +88,7 @@ class DedupMemoryStore(MemoryStore):
         else this store's number, else 10.
         """
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
-        found = await (await self._memory.chat()).recall(query, user=self._user, k=k)
+        found = await (await self._memory.get()).recall(query, user=self._user, k=k)
         return [_entry(memory, self.name) for memory in found]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
@@ -97,7 +98,7 @@ class DedupMemoryStore(MemoryStore):
 
         Raises: InputError if the text is not valid, LedgerError.
         """
-        chat = await self._memory.chat()
+        chat = await self._memory.get()
         return (await chat.remember(content, user=self._user, metadata=metadata)).id
 
     async def add_messages(
@@ -112,12 +113,11 @@ class DedupMemoryStore(MemoryStore):
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(number) for number in numbers] if numbers else [uuid4().hex for _ in messages]
-        memory = await self._memory.get()
         turns = [
             Turn(
                 speaker=self._user if message["role"] == "user" else self.name,
                 text=_text(message),
-                at=memory.store.clock(),
+                at=utc_now(),
                 is_bot=message["role"] != "user",
                 id=name,
                 conversation=conversation_of(self.name, self._user, self._run),
@@ -126,8 +126,9 @@ class DedupMemoryStore(MemoryStore):
             if clean(_text(message))
         ]
         if turns:
-            await memory.chat.hear_all(turns)
-            await memory.chat.settle()
+            chat = await self._memory.get()
+            await chat.hear_all(turns)
+            await chat.settle()
 
     async def close(self) -> None:
         """Close the store. Turns that are not extracted yet are extracted after the next start."""

@@ -58,6 +58,11 @@ class ChatMemory:
         self._loop = LoopThread("memory")
         self._loop.start(self._background.run())
 
+    @property
+    def store(self) -> MemoryStore:
+        """The store of the memories."""
+        return self._store
+
     async def hear(self, turn: Turn) -> None:
         """Store a turn; return when it is durable. Its memories are extracted later.
 

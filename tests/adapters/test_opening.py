@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from memory.adapters.opening import LazyMemory, OpenMemory, open_memory
+from memory.adapters.opening import LazyMemory, open_memory
 from memory.config import Config, MemoryConfig
+from memory.extractor import ChatMemory
 
 
 def test_however_many_ask_at_once_it_is_opened_once(tmp_path: Path) -> None:
     config = Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))
-    opened: list[OpenMemory] = []
+    opened: list[ChatMemory] = []
 
-    def open_it() -> OpenMemory:
+    def open_it() -> ChatMemory:
         opened.append(open_memory(config))
         return opened[-1]
 
@@ -23,11 +24,11 @@ def test_however_many_ask_at_once_it_is_opened_once(tmp_path: Path) -> None:
         found = await asyncio.gather(*(memory.get() for _ in range(8)))
         assert len(opened) == 1
         assert {id(one) for one in found} == {id(opened[0])}
-        await found[0].chat.remember("Mia sails.", user="Mia")
+        await found[0].remember("Mia sails.", user="Mia")
         await memory.close()
         again = await memory.get()
         assert len(opened) == 2
-        assert [one.content for one in await again.chat.list(user="Mia")] == ["Mia sails."]
+        assert [one.content for one in await again.list(user="Mia")] == ["Mia sails."]
         await memory.close()
 
     asyncio.run(used())
@@ -37,7 +38,7 @@ def test_what_fails_to_open_is_tried_again(tmp_path: Path) -> None:
     config = Config(memory=MemoryConfig(data_dir=str(tmp_path / "data")))
     tries = iter([OSError("busy"), None])
 
-    def open_it() -> OpenMemory:
+    def open_it() -> ChatMemory:
         if (fault := next(tries)) is not None:
             raise fault
         return open_memory(config)
