@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import operator
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -49,12 +50,12 @@ Field = tuple[str, ...]
 ANY = "*"
 """A label of a configured namespace that stands for any label at the same position."""
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "$eq": lambda value, wanted: bool(value == wanted),
-    "$ne": lambda value, wanted: bool(value != wanted),
-    "$gt": lambda value, wanted: value > wanted,
-    "$gte": lambda value, wanted: value >= wanted,
-    "$lt": lambda value, wanted: value < wanted,
-    "$lte": lambda value, wanted: value <= wanted,
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
 }
 
 
@@ -97,11 +98,7 @@ class DedupStore(BaseStore):
         self._namespaces = [tuple(prefix) for prefix in namespaces]
         self._fields = [tuple(field.split(".")) for field in fields]
         self._release = release
-        self._matched = False
-        """Whether `_warn_of_fields` has nothing more to do.
-
-        True after a value had one of the configured fields, or after the warning was logged.
-        """
+        self._matched = False  # True after a value had a configured field, or after the warning
         self._locks: WeakValueDictionary[Namespace, asyncio.Lock] = WeakValueDictionary()
         self._loop = LoopThread("langgraph-store")
 
@@ -132,7 +129,17 @@ class DedupStore(BaseStore):
         There are such texts if a process was killed after it stored them and before it deduplicated
         them.
         """
-        return self._loop.start(self._catch_up()).result()
+        with self._store.ledger.reading() as reader:
+            items = reader.items.unplaced()
+        texts = [(item, self._text(json.loads(item.value))[1]) for item in items]
+        missing = [
+            self._memory(item.namespace, item.key, text).model_copy(update={"id": item.memory_id})
+            for item, text in texts
+            if text
+        ]
+        if missing:
+            self._loop.start(self._deduplicator.check_and_merge_all(missing)).result()
+        return len(missing)
 
     def close(self) -> None:
         if self._release is not None:
@@ -148,35 +155,27 @@ class DedupStore(BaseStore):
     # --- a batch: all reads, then all writes ---
 
     async def _run(self, ops: list[Op]) -> list[Result]:
+        """Read, store the values in one transaction, then deduplicate the new texts.
+
+        After that, erase the memories of deleted keys, and retire the memories of overwritten keys.
+        """
         for op in ops:
             _check(op)
         results = await in_thread(self._read, ops)
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-        if puts:
-            async with AsyncExitStack() as stack:
-                for namespace in sorted({namespace for namespace, _ in puts}):
-                    lock = self._locks.setdefault(namespace, asyncio.Lock())
-                    await stack.enter_async_context(lock)
-                await self._write(list(puts.values()))
+        if not puts:
+            return results
+        async with AsyncExitStack() as stack:
+            for namespace in sorted({namespace for namespace, _ in puts}):
+                lock = self._locks.setdefault(namespace, asyncio.Lock())
+                await stack.enter_async_context(lock)
+            new, former = await in_thread(self._put, list(puts.values()))
+            if new:
+                await self._deduplicator.check_and_merge_all(new)
+            erased = [await in_thread(self._drop, memory) for memory in former]
+            if any(erased):
+                await in_thread(self._store.scrub)
         return results
-
-    async def _write(self, puts: Sequence[PutOp]) -> None:
-        """Store the values in one transaction, then deduplicate the new texts.
-
-        After that, erase the memories of deleted keys, and retire the memories of overwritten keys.
-        """
-        new, former = await in_thread(self._put, puts)
-        if new:
-            await self._deduplicator.check_and_merge_all(new)
-        erased = [await in_thread(self._drop, memory) for memory in former]
-        if any(erased):
-            await in_thread(self._store.scrub)
-
-    async def _catch_up(self) -> int:
-        missing = await in_thread(self._undeduplicated)
-        if missing:
-            await self._deduplicator.check_and_merge_all(missing)
-        return len(missing)
 
     # --- reading ---
 
@@ -359,17 +358,6 @@ class DedupStore(BaseStore):
                 return self._drop(former)
         return False
 
-    def _undeduplicated(self) -> list[Memory]:
-        """Return the memories of texts that were stored but have not reached the deduplicator."""
-        with self._store.ledger.reading() as reader:
-            items = reader.items.unplaced()
-        texts = [(item, self._text(json.loads(item.value))[1]) for item in items]
-        return [
-            self._memory(item.namespace, item.key, text).model_copy(update={"id": item.memory_id})
-            for item, text in texts
-            if text
-        ]
-
     # --- which text of which value ---
 
     def _is_inside(self, namespace: Namespace) -> bool:
@@ -542,19 +530,19 @@ def _matches(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def _fulfils(value: Any, operator: str, operand: Any) -> bool:
-    """Return whether `value` fulfils an operator such as `$gt` with its operand.
+def _fulfils(value: Any, name: str, operand: Any) -> bool:
+    """Return whether `value` fulfils the operator `name`, such as `$gt`, with its operand.
 
     Operators such as `$gt` compare numbers; if one of the two is not a number, the result is False.
 
     Raises: ValueError for an unknown operator.
     """
-    if operator not in _OPERATORS:
-        raise ValueError(f"unsupported operator {operator!r}: use {', '.join(_OPERATORS)}")
-    if operator in ("$eq", "$ne"):
-        return _OPERATORS[operator](value, operand)
+    if name not in _OPERATORS:
+        raise ValueError(f"unsupported operator {name!r}: use {', '.join(_OPERATORS)}")
+    if name in ("$eq", "$ne"):
+        return _OPERATORS[name](value, operand)
     try:
-        return _OPERATORS[operator](float(value), float(operand))
+        return _OPERATORS[name](float(value), float(operand))
     except (TypeError, ValueError):
         return False
 

@@ -85,7 +85,9 @@ class LazyMemory:
 
         Raises: the error with which opening failed. After an error, the next call tries again.
         """
-        return self._opened or await in_thread(self._open_once)
+        if (opened := self._opened) is not None:
+            return opened
+        return await in_thread(self._open_once)
 
     async def close(self) -> None:
         """Close the memory if it is open.
@@ -99,5 +101,6 @@ class LazyMemory:
 
     def _open_once(self) -> ChatMemory:
         with self._lock:
-            chat = self._opened = self._opened or self._open_it()
-            return chat
+            if self._opened is None:
+                self._opened = self._open_it()
+            return self._opened
