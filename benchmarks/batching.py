@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.made_up import memories
 from memory.assembly import open_store, read_store
 from memory.config import Config
-from memory.decide import InProcessExecutor, PairSearch
+from memory.decide import PairSearch, PlanExecutor
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import VectorTable
 from memory.models import Memory
@@ -58,7 +58,7 @@ class Started:
     seconds: float
 
 
-class TimedSearch(InProcessExecutor):
+class TimedSearch(PlanExecutor):
     """Searches for pairs in this process, and adds up the time that this takes."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class TimedSearch(InProcessExecutor):
         searches: Sequence[PairSearch],
         vectors: VectorTable,
         on_compared: Progress | None = None,  # noqa: ARG002 - nobody waits for it
-    ) -> Iterable[CandidatePairs]:
+    ) -> Iterator[CandidatePairs]:
         for one in searches:
             wall, cpu = time.perf_counter(), time.process_time()
             found = one.find(vectors)

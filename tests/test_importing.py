@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks.made_up import memories
-from memory.decide import add
 from memory.deduplicator import MemoryDeduplicator, new_run
 from memory.ledger import Ledger
-from memory.models import Memory, MemoryLink, Outcome, Scale
+from memory.models import Action, Decision, Memory, MemoryLink, Outcome, Scale
 from memory.offline import OfflineModel
 from memory.providers import WordLlamaEmbedder
 from memory.store import (
@@ -137,7 +136,11 @@ def test_only_the_first_of_two_racing_writes_is_stored(
     prepared = store.prepare(told, 5, 0.9)
     theirs = store.add(told[2].model_copy(update={"id": "mem_cccccccccccc"}))
     decided = [
-        Decided(add(one.new.memory, "new"), WhileNearest(one.neighbours.revision), one.new)
+        Decided(
+            Decision(Action.ADD, "new", (one.new.memory,)),
+            WhileNearest(one.neighbours.revision),
+            one.new,
+        )
         for one in prepared
         if isinstance(one, NewMemory) and isinstance(one.neighbours, Neighbours)
     ]

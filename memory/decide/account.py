@@ -66,9 +66,7 @@ class Account:
     """
 
     run: str
-    """The name of the run in the ledger."""
     first: RoundPlan
-    """The plan of the first round."""
     started: float
     """When planning began, in seconds of the monotonic clock."""
     among: set[str] | None = None
@@ -77,8 +75,6 @@ class Account:
     Only groups with at least one of these memories are settled.
     """
     rounds: int = 0
-    retired: int = 0
-    """The number of memories retired so far."""
     merged: int = 0
     """The number of new memories made by merging."""
     pending: int = 0
@@ -86,13 +82,11 @@ class Account:
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
     """The reason of the model's latest failure to answer a question, or "" if it has not failed."""
-    actions: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
-    """Groups about which the model failed to answer; each is a set of ids."""
+    """Groups about which the model failed to answer."""
     left: set[frozenset[str]] = field(default_factory=set)
-    """Groups that are left for the next run; each is a set of ids."""
+    """Groups that are left for the next run."""
     apart: set[TextPair] = field(default_factory=set)
     """Pairs of texts that this run judged different; the model is not asked about them twice."""
     readings: Counter[Scope] = field(default_factory=Counter)
@@ -101,22 +95,16 @@ class Account:
     The number is at least `MOST_READINGS` if some pages of the scope were left unread.
     """
     pages: int = 0
-    """The number of pages that were read."""
     pages_left: int = 0
-    """The number of pages left for the next run."""
     unread_ids: set[str] = field(default_factory=set)
     """Ids of the memories on all pages of each scope that this run did not read completely."""
     shown: set[ScopedText] = field(default_factory=set)
     """Texts on the pages of each scope that this run read completely."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
-    """Groups whose decision could once not be written, because a member had changed.
-
-    The member had changed after the group was planned. Each group is a set of ids.
-    """
+    """Groups whose decision was once not written, because a member had changed since the plan."""
     bound_by: tuple[Judge, ...] = JUDGES
     """The judges whose earlier verdicts this run respects."""
     latest: RoundPlan = field(init=False)
-    """The plan of the latest round."""
 
     def __post_init__(self) -> None:
         self.latest = self.first
@@ -165,7 +153,6 @@ class Account:
             self.shown.update((scope, text_key(one.content)) for scope, one in members)
 
     def left_any_of(self, members: Collection[str]) -> bool:
-        """Return whether at least one of these memories, given by id, is left for the next run."""
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
 
     def conflict(self, group: GroupPlan) -> None:
@@ -192,9 +179,6 @@ class Account:
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         """Count a decision that was applied, and add its report to the report of the run."""
-        self.actions[decision.action] += 1
-        self.reasons[decision.reason.partition(": ")[0]] += 1  # without its details
-        self.retired += len(decision.retired)
         known = {member.id for member in decision.members}
         self.merged += sum(s.memory.id not in known for s in decision.survivors)
         if self.among is not None:
@@ -229,6 +213,8 @@ class Account:
         )
 
     def report(self, after: int, model: str) -> DeduplicationReport:
+        reasons = (one.reason.partition(": ")[0] for one in self.decided)  # without details
+        fates = Counter(member.fate for one in self.decided for member in one.members)
         return DeduplicationReport(
             dry_run=False,
             run=self.run,
@@ -239,9 +225,9 @@ class Account:
             rounds=self.rounds,
             found=len(self.decided),
             groups=tuple(self.decided),
-            decisions=dict(self.actions),
-            reasons=dict(self.reasons),
-            retired=self.retired,
+            decisions=Counter(one.action for one in self.decided),
+            reasons=Counter(reasons),
+            retired=fates["retire"],
             merged=self.merged,
             pending=self.pending,
             left=len(self.left),

@@ -5,18 +5,28 @@ The search for pairs runs in this process or on an executor, such as a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, islice
 from math import comb
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan, plan_group
 from memory.ledger import Row, Snapshot, VectorTable
-from memory.models import COPIES_FROM, Memory, Rules, Scale, Scope, SimilarityHistogram, Vectors
+from memory.models import (
+    COPIES_FROM,
+    PLAIN,
+    Memory,
+    Rules,
+    Scale,
+    Scope,
+    SimilarityHistogram,
+    Vectors,
+)
 from memory.runtime import Progress
 from memory.search import (
     CandidatePairs,
@@ -221,18 +231,15 @@ class PairSearch:
     """
 
     keys: tuple[str, ...]
-    """The text keys."""
     is_cjk: Flags
     """For each text, whether it has Japanese or Chinese characters, shape (n,)."""
     weights: Ints
     """For each text, the number of memories that have it, shape (n,)."""
     scale: Scale
-    """The curve from cosine to similarity."""
     upper: float
     floor: float
     """The lowest similarity at which a text counts as a nearest neighbour."""
     neighbours: int
-    """How many nearest neighbours below `upper` are found for each text."""
     bands: tuple[float, ...]
     """Similarity thresholds; for each, the pairs of memories that reach it are counted."""
 
@@ -247,7 +254,6 @@ class PairSearch:
         )
 
     def with_rows(self, other: PairSearch) -> PairSearch:
-        """Return a search over the texts of both searches, with the settings of this search."""
         return replace(
             self,
             keys=self.keys + other.keys,
@@ -298,70 +304,56 @@ class PairSearch:
 class Compared:
     """Adds up the progress of several searches, and reports it as a number of texts.
 
-    The callback `tell` is called with the number of texts compared and the number of all texts. The
-    first number is computed from the share of the comparisons that are done. If `tell` is None,
-    nothing is reported.
+    `on_compared` is called with the number of texts compared and the number of all texts. The first
+    number is computed from the share of the comparisons that are done. If it is None, nothing is
+    reported.
     """
 
-    def __init__(self, searches: Sequence[PairSearch], tell: Progress | None) -> None:
+    def __init__(self, searches: Sequence[PairSearch], on_compared: Progress | None) -> None:
         self._texts = sum(len(one.keys) for one in searches)
         self._all = max(1, sum(one.comparisons() for one in searches))
         self._done = 0
-        self._tell = tell
-        self.done(0)
+        self._on_compared = on_compared
+        self.add(0)
 
-    def done(self, comparisons: int) -> None:
+    def add(self, comparisons: int) -> None:
         self._done += comparisons
-        self._say(0)
+        self.report(0, 0.0)
 
-    def share_of(self, comparisons: int) -> OnShare:
-        """Return a callback that reports the progress of the search that runs next.
+    def report(self, comparisons: int, share: float) -> None:
+        """Report progress within the present search.
 
-        `comparisons`: the number of comparisons of that search. The callback must be called with
-        the share of them that is done, from 0 to 1.
+        `comparisons`: the number of its comparisons. `share`: the share of them that is done, from
+        0 to 1.
         """
-        return lambda share: self._say(share * comparisons)
-
-    def _say(self, more: float) -> None:
-        if self._tell is not None:
-            self._tell(int(self._texts * (self._done + more) / self._all), self._texts)
+        if self._on_compared is not None:
+            done = self._done + share * comparisons
+            self._on_compared(int(self._texts * done / self._all), self._texts)
 
 
-class PlanExecutor(Protocol):
-    """Searches for pairs and plans groups, in this process or on other processes."""
+class PlanExecutor:
+    """Searches for pairs and plans groups in this process; a subclass may use other processes."""
 
     def find(
         self,
         searches: Sequence[PairSearch],
         vectors: VectorTable,
         on_compared: Progress | None = None,
-    ) -> Iterable[CandidatePairs]:
-        """Return the candidate pairs of each search, in order.
+    ) -> Iterator[CandidatePairs]:
+        """Yield the candidate pairs of each search, in order.
 
         `on_compared`: called during the search with the number of texts compared and the number of
         all texts.
         """
-
-    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        """Return the plan of each group, in order."""
-
-
-class InProcessExecutor:
-    """A `PlanExecutor` that searches and plans in this process."""
-
-    def find(
-        self,
-        searches: Sequence[PairSearch],
-        vectors: VectorTable,
-        on_compared: Progress | None = None,
-    ) -> Iterable[CandidatePairs]:
         compared = Compared(searches, on_compared)
-        for one in searches:
-            found = one.find(vectors, on_share=compared.share_of(one.comparisons()))
-            compared.done(one.comparisons())
+        for search in searches:
+            comparisons = search.comparisons()
+            found = search.find(vectors, on_share=partial(compared.report, comparisons))
+            compared.add(comparisons)
             yield found
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+        """Return the plan of each group, in order."""
         return plan_groups(groups, rules)
 
 
@@ -371,6 +363,58 @@ def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
 
 
 # --- a whole store ----------------------------------------------------------------------------
+
+
+def _rows_by_scope(
+    snapshot: Snapshot, scope_of: Callable[[Memory], Scope]
+) -> dict[Scope, list[Row]]:
+    """Return the rows of each scope, without the rows that have no vector."""
+    scopes: dict[Scope, list[Row]] = {}
+    for row in snapshot.rows:
+        if row.text_key in snapshot.vectors:
+            scopes.setdefault(scope_of(row.memory), []).append(row)
+    return scopes
+
+
+class NearCopies(NamedTuple):
+    """Two live memories of one scope and their similarity."""
+
+    older: Memory
+    newer: Memory
+    similarity: float
+
+
+def near_copies(
+    snapshot: Snapshot,
+    names: Collection[str],
+    scope_of: Callable[[Memory], Scope],
+    min_similarity: float,
+    scale: Scale = PLAIN,
+) -> list[NearCopies]:
+    """Return the pairs of similar memories that include at least one named memory.
+
+    The most similar pair comes first. `names`: the ids of the named memories. `scope_of`: returns
+    the scope of a memory. `min_similarity`: the lowest similarity of a pair. `scale`: turns a
+    cosine into a similarity. Pairs that were judged distinct are left out.
+    """
+    found: dict[tuple[int, int], NearCopies] = {}
+    for scope, rows in _rows_by_scope(snapshot, scope_of).items():
+        asked = [n for n, row in enumerate(rows) if row.memory.id in names]
+        if not asked:
+            continue
+        matrix = snapshot.vectors.of([row.text_key for row in rows])
+        is_cjk = np.array([has_cjk(row.memory.content) for row in rows], np.bool_)
+        for n in asked:
+            cosines = similarities(matrix, np.broadcast_to(matrix[n], matrix.shape))
+            scores = scale.similarities(cosines, is_cjk | is_cjk[n])
+            for m in np.flatnonzero(scores >= min_similarity).tolist():
+                older, newer = rows[min(n, m)], rows[max(n, m)]
+                low, high = sorted((older.text_key, newer.text_key))
+                if m != n and (scope.key, low, high) not in snapshot.distinct:
+                    pair = NearCopies(older.memory, newer.memory, float(scores[m]))
+                    found[older.seq, newer.seq] = pair
+    return sorted(found.values(), key=lambda pair: -pair.similarity)
+
 
 _BINS = 40
 """The number of bins of equal width from 0 to 1.
@@ -395,10 +439,7 @@ def similarity_histogram(
     `scope_of`: returns the scope of a memory. If there are more than `most_pairs` pairs, the counts
     are estimated from a sample. Memories without a vector are left out.
     """
-    scopes: dict[Scope, list[Row]] = {}
-    for row in snapshot.rows:
-        if row.text_key in snapshot.vectors:
-            scopes.setdefault(scope_of(row.memory), []).append(row)
+    scopes = _rows_by_scope(snapshot, scope_of)
     pairs = sum(comb(len(rows), 2) for rows in scopes.values())
     share = min(1.0, most_pairs / max(1, pairs))
     either = np.array([False, True])

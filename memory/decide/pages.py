@@ -20,7 +20,6 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 MOST_ON_PAGE = 48
-"""Maximum number of memories on one page."""
 MOST_CHARACTERS = 8_000
 """Maximum total length of the texts on one page, in characters, unless the first two are longer."""
 NEIGHBOURS = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from math import comb
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from memory.decide.likeness import (
-    InProcessExecutor,
     Likeness,
     PairSearch,
     PlanExecutor,
@@ -32,7 +31,6 @@ from memory.search import (
     chosen,
     joined,
     nearest_of,
-    similarities,
 )
 from memory.text import has_cjk
 
@@ -46,13 +44,11 @@ BANDS = (0.98, 0.95, 0.90)
 class PageRules:
     """Limits of pages.
 
-    A page is a list of memories of one scope that a model reads in one question.
+    A page is a list of at most `size` memories of one scope that a model reads in one question.
     """
 
     size: int = MOST_ON_PAGE
-    """The maximum number of memories on a page."""
     private: bool = False
-    """Whether private memories may be shown to the model on pages."""
     thorough: bool = False
     """Whether each unread memory must be shown together with its eight nearest neighbours."""
 
@@ -109,13 +105,16 @@ class Matching:
     """Settings for finding similar pairs and for making pages."""
 
     scale: Scale = PLAIN
-    """The curve from cosine to similarity."""
     neighbours: int = 5
     """How many nearest neighbours below the upper threshold are found for each text."""
     pages: PageRules | None = None
-    """Limits of pages, or None if the model is only asked about groups and not about pages."""
+    """None if the model is only asked about groups and not about pages."""
     just_below: float = 0.0
     """How far below the lower threshold pairs are counted too, as a difference of similarities."""
+
+    def lowered(self, threshold: float) -> float:
+        """Return the similarity down to which pairs below a threshold are counted."""
+        return max(0.0, round(threshold - self.just_below, 6))
 
 
 @dataclass(frozen=True)
@@ -124,16 +123,13 @@ class RoundPlan:
 
     groups: tuple[GroupPlan, ...]
     likeness: Likeness
-    """The similarities of the memories in the snapshot."""
     memories: int
-    """The number of live memories."""
     pairs: dict[str, int]
     """For each of `BANDS`, the number of pairs of memories of one scope that reach it.
 
     The keys are texts such as "0.95".
     """
     revision: int
-    """The revision of the ledger that the plan is based on."""
     waiting: int = 0
     """The number of pairs that wait because a model failed to answer about them.
 
@@ -159,10 +155,7 @@ class RoundPlan:
     @property
     def pages_by_scope(self) -> dict[Scope, list[PagePlan]]:
         """The pages of each scope, in the order in which the model reads them."""
-        found: dict[Scope, list[PagePlan]] = {}
-        for page in self.pages:
-            found.setdefault(page.scope, []).append(page)
-        return found
+        return {scope: list(its) for scope, its in groupby(self.pages, lambda page: page.scope)}
 
 
 class Planner:
@@ -197,7 +190,7 @@ class Planner:
         self._rules = rules
         self._scope_of = scope_of
         self._matching = matching or Matching()
-        self._executor = executor or InProcessExecutor()
+        self._executor = executor or PlanExecutor()
         self._on_compared = on_compared
         self._known: dict[Scope, _ScopePlan] = {}
 
@@ -214,6 +207,10 @@ class Planner:
         groups = [group for one in found for group in one.groups]
         groups.sort(key=lambda group: order[group.members[0].id])
         bands = sum((one.bands for one in found), Counter[float]())
+        lower, just_below = self._rules.lower, None
+        if self._matching.just_below:
+            low = self._matching.lowered(lower)
+            just_below = JustBelow(low=low, high=lower, pairs=bands[low] - bands[lower])
         return RoundPlan(
             tuple(groups),
             likeness,
@@ -221,7 +218,7 @@ class Planner:
             {f"{band:.2f}": bands[band] for band in BANDS},
             snapshot.revision,
             snapshot.waiting,
-            _just_below(bands, self._rules.lower, self._matching.just_below),
+            just_below,
             tuple(page for one in found for page in one.pages),
             tuple(text for one in found for text in one.alone),
         )
@@ -301,63 +298,6 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
     return RoundPlan((plan,), likeness, len(members), {}, snapshot.revision)
 
 
-def _just_below(bands: Counter[float], lower: float, reach: float) -> JustBelow | None:
-    """Count the pairs that a threshold of `lower` - `reach` would add to those that reach `lower`.
-
-    Returns None if `reach` is 0. `bands`: for each threshold, the number of pairs that reach it.
-    """
-    if reach <= 0.0:
-        return None
-    low = _lowered(lower, reach)
-    return JustBelow(low=low, high=lower, pairs=bands[low] - bands[lower])
-
-
-def _lowered(threshold: float, reach: float) -> float:
-    return max(0.0, round(threshold - reach, 6))
-
-
-class NearCopies(NamedTuple):
-    """Two live memories of one scope and their similarity."""
-
-    older: Memory
-    newer: Memory
-    similarity: float
-
-
-def near_copies(
-    snapshot: Snapshot,
-    names: Collection[str],
-    scope_of: Callable[[Memory], Scope],
-    min_similarity: float,
-    scale: Scale = PLAIN,
-) -> list[NearCopies]:
-    """Return the pairs of similar memories that include at least one named memory.
-
-    The most similar pair comes first. `names`: the ids of the named memories. `scope_of`: returns
-    the scope of a memory. `min_similarity`: the lowest similarity of a pair. `scale`: turns a
-    cosine into a similarity. Pairs that were judged distinct are left out.
-    """
-    order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
-    found: dict[tuple[str, str], NearCopies] = {}
-    for scope, nodes in _scopes(snapshot.rows, scope_of).items():
-        rows = [row for same in nodes.values() for row in same if row.text_key in snapshot.vectors]
-        asked = [n for n, row in enumerate(rows) if row.memory.id in names]
-        if not asked:
-            continue
-        matrix = snapshot.vectors.of([row.text_key for row in rows])
-        is_cjk = np.array([has_cjk(row.memory.content) for row in rows], np.bool_)
-        for n in asked:
-            cosines = similarities(matrix, np.broadcast_to(matrix[n], matrix.shape))
-            scores = scale.similarities(cosines, is_cjk | is_cjk[n])
-            for m in np.flatnonzero(scores >= min_similarity).tolist():
-                low, high = sorted((rows[n].text_key, rows[m].text_key))
-                if m == n or (scope.key, low, high) in snapshot.distinct:
-                    continue
-                a, b = sorted((rows[n].memory, rows[m].memory), key=lambda one: order[one.id])
-                found[a.id, b.id] = NearCopies(a, b, float(scores[m]))
-    return sorted(found.values(), key=lambda pair: -pair.similarity)
-
-
 _Nodes = dict[str, list[Row]]
 """For each text key of one scope, the rows of the memories that have this text, oldest first."""
 
@@ -407,8 +347,7 @@ class _Scope:
         }
         self._kept_twice = {low for _, low, high in distinct if low == high}
         within = (comb(len(rows), 2) for rows in nodes.values())
-        reach = matching.just_below
-        below = (rules.lower, _lowered(rules.lower, reach)) if reach > 0.0 else ()
+        below = (rules.lower, matching.lowered(rules.lower)) if matching.just_below else ()
         self.bands = Counter(dict.fromkeys((*BANDS, *below), sum(within)))
         self._pairs = _NO_PAIRS
         self._scores = self._pairs.similarity

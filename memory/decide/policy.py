@@ -82,12 +82,10 @@ def decide_new(
         members = oldest_first(unseen[0].memory, new)
         question = _question(members, unseen[0].similarity, rules)
         return replace(question, cosine=unseen[0].cosine), unseen[0]
-    if close:
-        return add(new, _SHOWN, similarity=close[0].similarity), close[0]
-    nearest = matches[0] if matches else None
-    reason = f"nearest is below {rules.lower:.2f}" if nearest else "nothing similar"
-    similarity = nearest.similarity if nearest else None
-    return add(new, reason, similarity=similarity), nearest
+    if not matches:
+        return Decision(Action.ADD, "nothing similar", (new,)), None
+    reason = _SHOWN if close else f"nearest is below {rules.lower:.2f}"
+    return Decision(Action.ADD, reason, (new,), similarity=matches[0].similarity), matches[0]
 
 
 def _always(similarity: float) -> Similarity:
@@ -97,12 +95,6 @@ def _always(similarity: float) -> Similarity:
 def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
     """Return the two memories with the older one first; at equal times, `stored` comes first."""
     return (stored, new) if new.timestamp >= stored.timestamp else (new, stored)
-
-
-def add(
-    new: Memory, reason: str, *, similarity: float | None = None, pending: bool = False
-) -> Decision:
-    return Decision(Action.ADD, reason, (new,), similarity=similarity, pending=pending)
 
 
 # --- a group ----------------------------------------------------------------------------------

@@ -74,27 +74,18 @@ class BatchSettings:
 
     rules: Rules
     neighbours: int
-    """The number of nearest neighbours below the upper threshold that are found for each text."""
     concurrency: int
     """The greatest number of questions that the model is asked at the same time."""
     budget_s: float
     """Seconds that one question may wait for the model."""
     price: Price | None
     executor: PlanExecutor | None
-    """Runs the search for pairs and the planning of groups, for example on worker processes.
-
-    If it is None, both run in this process.
-    """
     pages: PageRules | None = None
     """Limits of pages, which are questions about many memories of one scope at once.
 
     If it is None, the model is only asked about pairs and small groups.
     """
     on_compared: Progress | None = None
-    """Callback for the progress of the search for pairs; it is called in another thread.
-
-    It is called with the number of texts compared and the number of all texts.
-    """
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
@@ -516,5 +507,4 @@ def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
 
 
 def new_run() -> str:
-    """Return a new identifier for a run: `run_` and 12 random hexadecimal digits."""
     return "run_" + secrets.token_hex(6)

@@ -18,7 +18,6 @@ from memory.decide import (
     PendingWrites,
     PlanExecutor,
     RoundPlan,
-    add,
     decide_new,
     without_fallback,
 )
@@ -75,7 +74,6 @@ _MOST_DECISIONS = 50
 A conflict with another write makes a further decision necessary. The last decision stores the
 memory in spite of conflicts.
 """
-_OFF = "deduplication is off"
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
@@ -218,9 +216,15 @@ class MemoryDeduplicator:
         before the error stay stored.
         """
         calls = self._hourly if run is None else self._calls(None)
+        extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in new_memories]
+        if not self._config.dedup_enabled:
+            extracted = [Extracted(one.memory) for one in extracted]
         outcomes: list[Outcome] = []
-        for start in range(0, len(new_memories), _EMBED_AT_ONCE):
-            new = await self._embedded(new_memories[start : start + _EMBED_AT_ONCE], calls)
+        for start in range(0, len(extracted), _EMBED_AT_ONCE):
+            first, *others = extracted[start : start + _EMBED_AT_ONCE]
+            new = [_Incoming(first.memory, None, first.shown)]  # embedded with its neighbours
+            if others or first.named:
+                new = await self._embedded([first, *others], calls)
             for part in split_repeats([one.memory for one in new]):
                 left = new[part]
                 while left:
@@ -231,27 +235,18 @@ class MemoryDeduplicator:
                         on_progress(len(outcomes), len(new_memories))
         return outcomes
 
-    async def _embedded(
-        self, new: Sequence[Memory | Extracted], calls: CallBudget
-    ) -> Sequence[_Incoming]:
+    async def _embedded(self, new: Sequence[Extracted], calls: CallBudget) -> list[_Incoming]:
         """Embed new memories in one call, and check the merges that extraction proposed for them.
 
-        Return the memories in order. A single memory without a proposed merge gets no vector yet;
-        it is embedded later, when its neighbours are looked up. `calls`: the limit on the model's
-        calls.
+        Return the memories in order. `calls`: the limit on the model's calls.
         """
-        extracted = [one if isinstance(one, Extracted) else Extracted(one) for one in new]
-        if not self._config.dedup_enabled:
-            extracted = [Extracted(one.memory) for one in extracted]
-        if len(extracted) == 1 and not extracted[0].named:
-            return [_Incoming(extracted[0].memory, None, extracted[0].shown)]
-        embedded = await in_thread(self._store.embeddings.embed, [one.memory for one in extracted])
-        naming = [pair for pair in zip(extracted, embedded, strict=True) if pair[0].named]
+        vectors = await in_thread(self._store.embeddings.embed, [one.memory for one in new])
+        naming = [pair for pair in zip(new, vectors, strict=True) if pair[0].named]
         asking = Asking(calls, Budget(self._settings.budget_s))
-        joined = iter(await self._judging.join_named(naming, asking) if naming else ())
+        checked = iter(await self._judging.join_named(naming, asking) if naming else ())
         return [
-            _Incoming(one.memory, its, one.shown, next(joined) if one.named else None)
-            for one, its in zip(extracted, embedded, strict=True)
+            _Incoming(one.memory, embedded, one.shown, next(checked) if one.named else None)
+            for one, embedded in zip(new, vectors, strict=True)
         ]
 
     async def _write(
@@ -269,8 +264,8 @@ class MemoryDeduplicator:
         """
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
-        lost = Usage() if batch[0].named is None else batch[0].named.usage
-        effort = _Effort(calls, lost)
+        named = batch[0].named
+        effort = _Effort(calls, named.usage if named else Usage())
         with telemetry.span("write") as span:
             while True:
                 effort.attempts += 1
@@ -278,21 +273,39 @@ class MemoryDeduplicator:
                 decided = [one for one in settled if isinstance(one, Decided)]
                 apply = self._store.apply_all
                 done = await in_thread(apply, decided, run=run, lease=lease) if decided else []
-                if outcomes := _outcomes(settled, done, effort):
-                    if (named := batch[0].named) and named.decision:
-                        log_merges(named.decision)
-                    span.set_attribute("kind", outcomes[0].action.value)
-                    return outcomes
-                [why] = [one.why for one in done if isinstance(one, Conflict)]
-                logger.info("decided again: %s", why)
-                named = batch[0].named and NamedMerge(conflict=why, usage=batch[0].named.usage)
+                conflict = done[0] if decided and settled[0] is decided[0] else None
+                if not isinstance(conflict, Conflict):
+                    break
+                logger.info("decided again: %s", conflict.why)
+                effort.lost += decided[0].decision.usage
+                named = named and NamedMerge(conflict=conflict.why, usage=named.usage)
                 batch = [replace(batch[0], named=named)]
+            outcomes: list[Outcome] = []
+            answers = iter(done)
+            for one in settled:
+                if isinstance(one, AlreadyStored):
+                    outcomes.append(Outcome(one.memory, Action.KNOWN, "it arrived before"))
+                    continue
+                if not isinstance(answer := next(answers, None), Applied):
+                    break
+                why, usage, pending = one.decision.reason, one.decision.usage, one.decision.pending
+                outcome = Outcome(answer.memory, one.decision.action, why, usage, pending)
+                outcomes.append(outcome)
+            if effort.lost.calls:
+                usage = effort.lost + outcomes[0].usage
+                outcomes[0] = replace(outcomes[0], usage=usage)
+            if named and named.decision:
+                log_merges(named.decision)
+            span.set_attribute("kind", outcomes[0].action.value)
+        return outcomes
 
-    async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
+    async def _decide(
+        self, batch: Sequence[_Incoming], effort: _Effort
+    ) -> list[AlreadyStored | Decided]:
         """Return results for the first memories of `batch`, in order: for one memory or more.
 
-        A result is a decision to apply. For a memory that is already stored, the result is its
-        outcome. Each memory is decided about as if the decisions before it had been applied.
+        A result is a decision to apply, or an AlreadyStored for a memory that was stored before.
+        Each memory is decided about as if the decisions before it had been applied.
 
         The results stop before the first memory that needs a new search of the store or an answer
         from a remote model. The first memory of the batch is always decided about. If extraction
@@ -306,12 +319,11 @@ class MemoryDeduplicator:
         lower = self._rules.lower
         memories = [one.embedded or one.memory for one in batch]
         prepared = await in_thread(self._store.prepare, memories, k, lower, self._asker)
-        settled: list[Outcome | Decided] = []
+        settled: list[AlreadyStored | Decided] = []
         before: PendingWrites | None = None
         for incoming, found in zip(batch, prepared, strict=True):
             if isinstance(found, AlreadyStored):
-                paid = effort.lost if not settled else Usage()
-                settled.append(Outcome(found.memory, Action.KNOWN, "it arrived before", paid))
+                settled.append(found)
                 continue
             new = found if before is None else self._with_pending(found, before)
             if new is None:
@@ -327,7 +339,7 @@ class MemoryDeduplicator:
 
     async def _decide_one(
         self,
-        arrival: NewMemory,
+        prepared: NewMemory,
         incoming: _Incoming,
         effort: _Effort,
         *,
@@ -335,41 +347,42 @@ class MemoryDeduplicator:
     ) -> Decided | None:
         """Return the decision about one new memory; None if earlier memories must be stored first.
 
-        None is returned if a remote model must be asked and `alone` is false. `arrival`: the memory
-        with its neighbours. `incoming`: the same memory with what extraction said about it.
+        None is returned if a remote model must be asked and `alone` is false. `prepared`: the
+        memory with its neighbours. `incoming`: the same memory with what extraction said about it.
         `alone`: whether no earlier memory of the batch waits to be stored.
         """
-        new, found = arrival.new.memory, arrival.neighbours
+        new, found = prepared.new.memory, prepared.neighbours
         if effort.attempts >= _MOST_DECISIONS:
-            return Decided(add(new, _OTHERS_FIRST, pending=True), Unconditional(), arrival.new)
+            return Decided(_add_pending(new, _OTHERS_FIRST), Unconditional(), prepared.new)
         if not self._config.dedup_enabled:
-            return Decided(add(new, _OFF), Unconditional(), arrival.new)
+            added = Decision(Action.ADD, "deduplication is off", (new,))
+            return Decided(added, Unconditional(), prepared.new)
         if isinstance(found, Unsearched):
             logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
-            reason = f"similarity query failed: {found.why}"
-            return Decided(add(new, reason, pending=True), UnlessRepeated(), arrival.new)
+            added = _add_pending(new, f"similarity query failed: {found.why}")
+            return Decided(added, UnlessRepeated(), prepared.new)
         matches = found.matches
-        if not self._rules.guard:
-            matches = await in_thread(self._cohesive, arrival.new, matches)
+        if not self._rules.guard:  # a memory that replaced others need not state all they stated
+            matches = await in_thread(self._cohesive, prepared.new, matches)
         texts = [new.content, *(hit.memory.content for hit in matches)]
         decision, match = await in_thread_if_long(
             texts, decide_new, new, matches, self._rules, incoming.shown
         )
-        if isinstance(decision, Decision) and decision.action is Action.ADD:
-            is_chain = len(matches) < len(found.matches)
-            decision = replace(decision, reason=_UNLIKE_CHAIN) if is_chain else decision
+        adds = isinstance(decision, Decision) and decision.action is Action.ADD
+        if adds and len(matches) < len(found.matches):
+            decision = replace(decision, reason=_UNLIKE_CHAIN)
         if logger.isEnabledFor(logging.DEBUG):
             _log_check(new, match, decision)
         named = incoming.named
-        if named and (isinstance(decision, Question) or decision.action is Action.ADD):
-            decision = named.decision or add(new, named.conflict, pending=True)
+        if named and (adds or isinstance(decision, Question)):
+            decision = named.decision or _add_pending(new, named.conflict)
         elif isinstance(decision, Question):
             if not alone and self._model.name != OFFLINE:
                 return None
             decision = await self._ask_model(decision, new, effort)
         candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
         condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
-        return Decided(replace(decision, candidates=candidates), condition, arrival.new)
+        return Decided(replace(decision, candidates=candidates), condition, prepared.new)
 
     def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
         """Return `new` with the matches that it will have after earlier decisions are applied.
@@ -390,9 +403,7 @@ class MemoryDeduplicator:
         """Drop matches that also stand for a retired text which is not similar to the new memory.
 
         Otherwise a chain a~b~c would merge the dissimilar texts a and c. Only matches with at least
-        the lower threshold's similarity are checked; all others are kept. The check is only needed
-        if the setting `dedup_guard` is false. With the guard, a memory that replaced another one
-        states everything that the other one stated.
+        the lower threshold's similarity are checked; all others are kept.
         """
         lower = self._rules.lower
         return tuple(
@@ -409,9 +420,9 @@ class MemoryDeduplicator:
         question.
         """
         if effort.attempts > _MOST_QUESTIONS:
-            return add(new, _OTHERS_FIRST, pending=True)
+            return _add_pending(new, _OTHERS_FIRST)
         if not effort.calls.left:
-            return add(new, "the budget of calls is spent", pending=True)
+            return _add_pending(new, "the budget of calls is spent")
         effort.budget = effort.budget or Budget(self._settings.budget_s)
         asking = Asking(effort.calls, effort.budget)
         decision = await self._judging.decide(question, asking, most_answers=1)
@@ -518,30 +529,9 @@ class MemoryDeduplicator:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
 
 
-def _outcomes(
-    settled: Sequence[Outcome | Decided], done: Sequence[Applied | Conflict], effort: _Effort
-) -> list[Outcome]:
-    """Return the outcomes for new memories, up to the first decision that was not applied.
-
-    `settled`: the outcome or the decision for each memory, in order. `done`: the result of applying
-    each of the decisions, in order. If a decision was not applied, also add its cost to
-    `effort.lost`.
-    """
-    outcomes: list[Outcome] = []
-    answers = iter(done)
-    for one in settled:
-        if isinstance(one, Outcome):
-            outcomes.append(one)
-            continue
-        decision, answer = one.decision, next(answers, None)
-        usage = effort.lost + decision.usage if effort.lost.calls else decision.usage
-        if not isinstance(answer, Applied):
-            effort.lost = usage
-            break
-        outcome = Outcome(answer.memory, decision.action, decision.reason, usage, decision.pending)
-        outcomes.append(outcome)
-        effort.lost = Usage()
-    return outcomes
+def _add_pending(new: Memory, reason: str) -> Decision:
+    """Return the decision to add a memory and to leave the question about it pending."""
+    return Decision(Action.ADD, reason, (new,), pending=True)
 
 
 # --- log lines ----------------------------------------------------------------------------------

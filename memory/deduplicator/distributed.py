@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
+from memory.decide import Alike, Compared, GroupPlan, PairSearch, PlanExecutor, plan_groups
 from memory.ledger import Ledger, VectorTable
 from memory.models import Rules
 from memory.runtime import Progress
@@ -53,11 +53,8 @@ class _Block:
     right: int
 
 
-class DistributedExecutor:
-    """Searches for pairs and plans groups in tasks on worker processes or a cluster.
-
-    It implements the protocol PlanExecutor.
-    """
+class DistributedExecutor(PlanExecutor):
+    """Searches for pairs and plans groups in tasks on worker processes or a cluster."""
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
         """Set where tasks run and how large they are.
@@ -77,7 +74,7 @@ class DistributedExecutor:
         on_compared: Progress | None = None,
     ) -> Iterator[CandidatePairs]:
         blocks = [block for n, one in enumerate(searches) for block in self._blocks(n, one)]
-        runs = list(_runs(blocks, 2 * self._rows))
+        runs = _runs(blocks, 2 * self._rows)
         futures = [self._submit(_find_all, self._url, run) for run in runs]
         found: list[list[tuple[_Block, CandidatePairs]]] = [[] for _ in searches]
         compared = Compared(searches, on_compared)
@@ -85,7 +82,7 @@ class DistributedExecutor:
             answer: list[CandidatePairs] = _answer(future, _found_in, run, vectors)
             for block, pairs in zip(run, answer, strict=True):
                 found[block.search].append((block, pairs))
-            compared.done(sum(block.part.comparisons(block.across) for block in run))
+            compared.add(sum(block.part.comparisons(block.across) for block in run))
         return (_combined(one, parts) for one, parts in zip(searches, found, strict=True))
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
@@ -97,7 +94,7 @@ class DistributedExecutor:
             _answer(future, plan_groups, part, rules)
             for part, future in zip(parts, futures, strict=True)
         )
-        return [plan for some in answers for plan in some]
+        return [plan for plans in answers for plan in plans]
 
     def _submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T] | None:
         try:
@@ -116,20 +113,21 @@ class DistributedExecutor:
                 yield _Block(number, a.with_rows(b), len(a.keys), left, right)
 
 
-def _runs(blocks: Sequence[_Block], rows: int) -> Iterator[list[_Block]]:
-    """Group the blocks of all searches into tasks; yield the list of blocks of each task.
+def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
+    """Group the blocks of all searches into tasks; return the list of blocks of each task.
 
     A list has several small blocks, or one large block. `rows`: the greatest number of texts in a
     list of several blocks.
     """
-    run: list[_Block] = []
+    runs: list[list[_Block]] = []
+    room = 0
     for block in blocks:
-        if run and sum(len(one.part.keys) for one in run) + len(block.part.keys) > rows:
-            yield run
-            run = []
-        run.append(block)
-    if run:
-        yield run
+        if len(block.part.keys) > room:
+            runs.append([])
+            room = rows
+        runs[-1].append(block)
+        room -= len(block.part.keys)
+    return runs
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:

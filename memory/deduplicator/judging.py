@@ -72,7 +72,6 @@ class NamedMerge:
     stays pending.
     """
     revision: int = 0
-    """The ledger's revision at which the stored memories were read."""
     conflict: str = ""
     """The reason why the memories can no longer be merged; empty if they can."""
     usage: Usage = field(default_factory=Usage)
