@@ -48,6 +48,10 @@ class Part:
     is_final: bool = False
     """Whether the merge is refused for good; the model is then not asked about it a second time."""
 
+    @property
+    def ids(self) -> set[str]:
+        return {member.id for member in self.merge.members}
+
 
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
     """Check each group of a verdict without a model; return one part per group, in order.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from memory.coverage import Belief
 from memory.decide import (
+    Apart,
     Part,
     after_failure,
     decided,
@@ -128,18 +129,18 @@ class Judging:
         model checks all of these texts. `asking`: the limits on calls and seconds.
         """
         found, revision = await in_thread(find_named, self._store, new)
-        parts = {
-            n: await self._proposed(extracted.merged, named)
-            for n, ((extracted, _), named) in enumerate(zip(new, found, strict=True))
+        parts = [
+            await self._proposed(extracted.merged, named)
+            for (extracted, _), named in zip(new, found, strict=True)
             if isinstance(named, Named)
-        }
-        settled, problem = await self._read_all(tuple(parts.values()), asking)
-        joined: list[NamedMerge] = []
+        ]
+        settled, problem = await self._read_all(parts, asking)
+        checked, joined = iter(settled), list[NamedMerge]()
         for named in found:
             if isinstance(named, str):
                 joined.append(NamedMerge(conflict=named))
                 continue
-            part = settled[sum(one.decision is not None for one in joined)]
+            part = next(checked)
             if part.belief is Belief.DOUBTFUL:
                 asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
@@ -169,9 +170,7 @@ class Judging:
         texts = [text, *(one.content for one in named.members)]
         return await in_thread_if_long(texts, part_alone, merge, lambda _: named.keeper)
 
-    async def _read_all(
-        self, parts: tuple[Part, ...], asking: Asking
-    ) -> tuple[tuple[Part, ...], str]:
+    async def _read_all(self, parts: Sequence[Part], asking: Asking) -> tuple[Sequence[Part], str]:
         """Have the model check doubtful merged texts in one call; return all merges, and a problem.
 
         `parts`: the proposed merges; only the first 16 are checked. The problem says why some
@@ -212,33 +211,37 @@ class Judging:
         members = [one for question in questions for one in question.members]
         members.sort(key=lambda one: one.timestamp)
         page = Question(tuple(members), "asked together", 0.0, is_page=True)
-        verdict = await asking.ask(self.model.judge, page)
-        verdict = verdict.model_copy(update={"reason": ""})  # it may quote another group
-        texts = [*(one.content for one in members), *(one.text for one in verdict.parts)]
-        parts = await in_thread_if_long(texts, page_parts, page, verdict, lambda _: None)
+        verdict, parts = await self.read_page(page, asking, lambda _: None)
+        verdict = verdict.model_copy(update={"reason": "", "usage": Usage()})  # of other groups too
         settled: list[Part] = []
         for n in range(0, len(parts), MOST_READ):
             settled += await self.reader.settle(parts[n : n + MOST_READ], asking)
-        return [await self._decide_group(question, verdict, settled) for question in questions]
+        found: list[Decision | None] = []
+        for question in questions:
+            ids = {member.id for member in question.members}
+            own = [part for part in settled if not part.ids.isdisjoint(ids)]
+            decision = None
+            if all(part.ids <= ids for part in own):
+                decision = self._decided(question, verdict, own)
+            if isinstance(decision, _Problem):
+                decision = await self._failed(question, decision, Usage())
+            found.append(decision)
+        return found
 
-    async def _decide_group(
-        self, question: Question, verdict: Verdict, parts: Sequence[Part]
-    ) -> Decision | None:
-        """Decide about one group, after the model was asked about several groups in one question.
+    async def read_page(
+        self, page: Question, asking: Asking, apart: Apart
+    ) -> tuple[Verdict, list[Part]]:
+        """Ask about a page; return the answer, and the groups in it that may be merged.
 
-        `question`: the question about this group alone. `verdict`: the model's answer about all
-        groups. `parts`: the merges in the answer, each accepted or refused. Return None if a merge
-        would join a member of this group with a member of another group.
+        The program has already checked the merged text of each group. If that check had no clear
+        result, the model must still compare the text with its memories. `apart`: returns the judge
+        who called two of several memories different, or None.
+
+        Raises: ModelError.
         """
-        ids = {member.id for member in question.members}
-        named = [(part, {one.id for one in part.merge.members}) for part in parts]
-        own = [(part, its) for part, its in named if not ids.isdisjoint(its)]
-        if any(its - ids for _, its in own):
-            return None
-        found = self._decided(question, verdict, [part for part, _ in own])
-        if isinstance(found, _Problem):
-            return await self._failed(question, found, Usage())
-        return replace(found, usage=Usage())
+        verdict = await asking.ask(self.model.judge, page)
+        texts = [*(one.content for one in page.members), *(one.text for one in verdict.parts)]
+        return verdict, await in_thread_if_long(texts, page_parts, page, verdict, apart)
 
     def _decided(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from memory.coverage import Belief
-from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected, page_parts
+from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected
 from memory.deduplicator.judging import Judging, left_open, log_merges
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
-from memory.models import MOST_READ, Decision, Memory, Question, Usage, Verdict
+from memory.models import MOST_READ, Decision, Memory, Question, Usage
 from memory.providers import Asking, Budget, CallBudget
-from memory.runtime import in_thread_if_long
 from memory.text import text_key
 
 logger = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ class ScopeContext:
 
 @dataclass
 class _Page:
-    """A page, or a part of a page, that the model reads.
+    """A page that the model reads, whole or in parts.
 
     `is_open`: whether a call of the model about the page failed. The texts are then not recorded as
     read.
@@ -87,14 +86,8 @@ class _Page:
 
     plan: PagePlan
     usage: Usage = field(default_factory=Usage)
-    """Cost of the page's answer; it is recorded with the first decision about the page."""
+    """Cost of the page's answers; it is recorded with the first decision about the page."""
     is_open: bool = False
-    unread: set[str] = field(default_factory=set)
-    """Text keys of the memories on this page that must be read again.
-
-    There are two reasons for it: another write came before the decision about a memory, or its
-    group was dropped because it shared members with a larger group.
-    """
 
 
 @dataclass(eq=False)
@@ -110,7 +103,7 @@ class _NamedGroup:
 
     @property
     def ids(self) -> set[str]:
-        return {one.id for one in self.members}
+        return self.part.ids
 
 
 class ScopeReading:
@@ -132,9 +125,10 @@ class ScopeReading:
         self._made: set[str] = set()
         """Keys of the texts that this reading created by merging."""
         self._unread: set[str] = set()
-        """Keys of texts that must be read again by another run.
+        """Keys of texts that must be read again, even if a later page of this reading shows them.
 
-        They are not recorded as read, even if a later page of this reading shows them.
+        There are two reasons for it: another write came before the decision about a memory, or its
+        group was dropped because it shared members with a larger group.
         """
         self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()
@@ -161,37 +155,31 @@ class ScopeReading:
 
         `plans`: the pages. `on_page` is called without arguments after each page.
         """
-        pages: list[list[_Page]] = [[] for _ in plans]
-        read = (
-            self._read(plan.with_living(self._living), its)
-            for plan, its in zip(plans, pages, strict=True)
-        )
+        pages = [_Page(plan) for plan in plans]
+        read = (self._read(page, page.plan.with_living(self._living)) for page in pages)
         groups = [group for found in await asyncio.gather(*read) for group in found]
-        most = min(MOST_IN_GROUP, self._reader.judging.model.page_size)
-        groups = await self._checked(_without_overlaps(groups, self._context, most))
+        groups = await self._checked(self._without_overlaps(groups))
         for group in await self._ask_again(groups):
             await self._settle(group)
-        for plan, its in zip(plans, pages, strict=True):
-            await self._record(plan, its)
+        for page in pages:
+            await self._record(page)
             on_page()
 
     # --- asking ---
 
-    async def _read(self, plan: PagePlan, pages: list[_Page]) -> list[_NamedGroup]:
-        """Ask about a page and return the groups of memories that the answer would merge.
+    async def _read(self, page: _Page, part: PagePlan) -> list[_NamedGroup]:
+        """Ask about a part of a page and return the groups of memories that the answer would merge.
 
-        Also append the page to `pages`. If the answer is cut off or cannot be used, ask about each
-        half of the page instead, and append the halves.
+        If the answer is cut off or cannot be used, ask about each half of the part instead.
         """
-        page = _Page(plan)
-        members = self._context.oldest_first(plan.members)
+        members = self._context.oldest_first(part.members)
         if len(members) > 1:
             try:
-                return await self._groups(page, replace(plan.question, members=members), pages)
+                return await self._groups(page, replace(part.question, members=members))
             except ModelAnswerError as exc:
                 if len(members) > _SMALLEST:
                     logger.warning("a page is halved: %s", exc)
-                    return [one for half in plan.halves() for one in await self._read(half, pages)]
+                    return [one for half in part.halves() for one in await self._read(page, half)]
                 _log_failure(exc)
                 decision = left_open(
                     members,
@@ -201,31 +189,22 @@ class ScopeReading:
                     Usage.of_failure(exc),
                 )
                 if await self._context.apply(decision) is None:
-                    page.unread |= _keys(members)
+                    self._unread |= _keys(members)
             except ModelError as exc:
                 _log_failure(exc)
                 page.is_open = True
-        pages.append(page)
         return []
 
-    async def _groups(
-        self, page: _Page, question: Question, pages: list[_Page]
-    ) -> list[_NamedGroup]:
+    async def _groups(self, page: _Page, question: Question) -> list[_NamedGroup]:
         """Ask a question about a page; return the groups of memories that the answer would merge.
-
-        Also append the page to `pages`. The program has already checked the merged text of each
-        group. If that check had no clear result, the model must still compare the text with its
-        memories.
 
         Raises: ModelError.
         """
-        judge = self._reader.judging.model.judge
-        verdict: Verdict = await self._within_limits(lambda asking: asking.ask(judge, question))
-        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
-        apart = self._context.apart
-        parts = await in_thread_if_long(texts, page_parts, question, verdict, apart)
+        judging, apart = self._reader.judging, self._context.apart
+        verdict, parts = await self._within_limits(
+            lambda asking: judging.read_page(question, asking, apart)
+        )
         page.usage += verdict.usage  # not its reason: that may quote members of no group
-        pages.append(page)
         return [_NamedGroup(page, part) for part in parts]
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
@@ -247,6 +226,48 @@ class ScopeReading:
             raise
         finally:
             self.usage += asking.usage
+
+    def _without_overlaps(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
+        """Resolve overlaps between accepted groups, so that each memory is merged at most once.
+
+        Return the groups to keep. Refused groups are returned unchanged. If accepted groups overlap
+        and the largest of them contains all the others, only the largest is returned. Otherwise, a
+        group of all their members replaces them. It counts as refused, so that the model is asked
+        about it once more.
+
+        A group of all their members is not allowed if it has too many members, or two members that
+        a person or a model judged to be different. Then groups without common members are chosen,
+        the largest first. Memories that are in no chosen group will be read again.
+        """
+        kept = set(filter(_is_refused, groups))
+        found = [group for group in groups if group not in kept]
+        holders: dict[str, list[int]] = {}
+        for n, group in enumerate(found):
+            for name in group.ids:
+                holders.setdefault(name, []).append(n)
+        shared = [(numbers[0], n) for numbers in holders.values() for n in numbers[1:]]
+        most = min(MOST_IN_GROUP, self._reader.judging.model.page_size)
+        for component in connected(len(found), shared):
+            entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
+            largest = entangled[0]
+            members = {one.id: one for group in entangled for one in group.members}
+            if len(entangled) > 1 and (
+                len(members) > most or self._context.apart([*members.values()])
+            ):
+                for group in entangled:
+                    if members.keys() >= group.ids:
+                        kept.add(group)
+                        members = {
+                            name: one for name, one in members.items() if name not in group.ids
+                        }
+                self._unread |= _keys(members.values())
+                continue
+            if len(members) > len(largest.members):
+                shown = self._context.oldest_first(members.values())
+                merge = replace(largest.part.merge, members=shown)
+                largest.part = Part(merge, Belief.REFUSED, _SHARED)
+            kept.add(largest)
+        return [group for group in groups if group in kept]
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Have the model check doubtful merged texts; return the groups, each accepted or refused.
@@ -315,7 +336,7 @@ class ScopeReading:
         question = Question(shown, "asked once more", 0.0, objection=objection, is_page=True)
         page = _Page(refused[0].page.plan)
         try:
-            again = await self._checked(await self._groups(page, question, []))
+            again = await self._checked(await self._groups(page, question))
         except ModelError as exc:
             logger.warning("the judge has no second answer: %s", exc)
             return refused
@@ -343,25 +364,23 @@ class ScopeReading:
         decision, page.usage = replace(decision, usage=page.usage), Usage()
         living = await self._context.apply(decision)
         if living is None and not part.is_final:
-            page.unread |= _keys(group.members)
+            self._unread |= _keys(group.members)
         elif living is not None and decision.survivors:
             log_merges(decision)
             self._living |= dict.fromkeys(group.ids, living)
             self._made.add(text_key(living.content))
 
-    async def _record(self, whole: PagePlan, pages: Sequence[_Page]) -> None:
+    async def _record(self, page: _Page) -> None:
         """Record that the model has read the texts of a page, and all texts merged so far.
 
-        `whole`: the page as planned. `pages`: the parts in which it was read. Texts that a later
-        page also shows are not recorded yet. If a call about one of the parts failed, nothing is
-        recorded, and the next run reads the page again.
+        Texts that a later page also shows are not recorded yet. If a call about the page failed,
+        nothing is recorded, and the next run reads the page again.
         """
-        if any(page.is_open for page in pages):
+        if page.is_open:
             self.left += 1
             return
-        keys = _keys(whole.members)
+        keys = _keys(page.plan.members)
         self._planned.subtract(keys)
-        self._unread.update(*(page.unread for page in pages))
         read = {key for key in keys if self._planned[key] <= 0} | self._made
         await self._context.record(read - self._unread)
 
@@ -387,59 +406,6 @@ def _keys(members: Iterable[Memory]) -> set[str]:
 
 def _is_refused(group: _NamedGroup) -> bool:
     return group.part.belief is Belief.REFUSED
-
-
-def _without_overlaps(
-    groups: Sequence[_NamedGroup], context: ScopeContext, most: int
-) -> list[_NamedGroup]:
-    """Resolve overlaps between accepted groups, so that each memory is merged at most once.
-
-    Return the groups to keep. Refused groups are returned unchanged. If accepted groups overlap and
-    the largest of them contains all the others, only the largest is returned. Otherwise, a group of
-    all their members replaces them. It counts as refused, so that the model is asked about it once
-    more.
-
-    A group of all their members is not allowed if it has more than `most` members, or two members
-    that a person or a model judged to be different. Then the largest groups without common members
-    are returned. The memories of the dropped groups are marked to be read again.
-    """
-    kept = set(filter(_is_refused, groups))
-    found = [group for group in groups if group not in kept]
-    holders: dict[str, list[int]] = {}
-    for n, group in enumerate(found):
-        for one in group.members:
-            holders.setdefault(one.id, []).append(n)
-    shared = [(numbers[0], n) for numbers in holders.values() for n in numbers[1:]]
-    for component in connected(len(found), shared):
-        entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
-        largest = entangled[0]
-        members = {one.id: one for group in entangled for one in group.members}
-        if len(entangled) > 1 and (len(members) > most or context.apart([*members.values()])):
-            kept |= _largest_disjoint(entangled)
-            continue
-        if len(members) > len(largest.members):
-            shown = context.oldest_first(members.values())
-            merge = replace(largest.part.merge, members=shown)
-            largest.part = Part(merge, Belief.REFUSED, _SHARED)
-        kept.add(largest)
-    return [group for group in groups if group in kept]
-
-
-def _largest_disjoint(largest_first: Sequence[_NamedGroup]) -> set[_NamedGroup]:
-    """Return groups without common members, chosen greedily from the largest to the smallest.
-
-    `largest_first`: the groups to choose from, sorted by size. Also mark each memory that is in no
-    chosen group as unread on its page, so that it is read again.
-    """
-    taken: set[str] = set()
-    kept: set[_NamedGroup] = set()
-    for group in largest_first:
-        if taken.isdisjoint(group.ids):
-            kept.add(group)
-            taken |= group.ids
-    for group in largest_first:
-        group.page.unread |= _keys(one for one in group.members if one.id not in taken)
-    return kept
 
 
 def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:

@@ -6,6 +6,7 @@ Judges (a model, or the free judge that needs no model) may propose the decision
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from memory.coverage import Belief, verify_by_words
 from memory.decide import RoundPlan, inherit, merged, plan_again, survive
 from memory.deduplicator import Judging
+from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
 from memory.models import PERSON, Action, Decision, Memory, Question, Rules, Survivor, Usage
 from memory.providers import Asking, Budget, CallBudget
@@ -21,6 +23,8 @@ from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answered, ReviewAnswer
 from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
 from memory.text import identity
+
+logger = logging.getLogger(__name__)
 
 _BY_PERSON = "by a person"
 _CALLS = 8
@@ -64,7 +68,6 @@ class _Group:
     rest: tuple[Memory, ...]
     """The members that the person did not leave out, oldest first."""
     similarity: float
-    """The similarity of the two least similar members."""
 
 
 class Answers:
@@ -160,7 +163,6 @@ class Answers:
 
 
 def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
-    """Return a copy of the snapshot that has only the memories with the ids `ids`."""
     return replace(snapshot, rows=tuple(row for row in snapshot.rows if row.memory.id in ids))
 
 
@@ -348,7 +350,6 @@ class Proposal:
 
     @property
     def failed(self) -> bool:
-        """Whether the judge gave no usable answer."""
         return self.decision.pending
 
 
@@ -384,21 +385,22 @@ class Proposals:
 
         Each plan contains one group, without the members left out. All groups belong to one scope.
         Return the keys of the plans whose groups got a proposal. If the judge's answer joins
-        members of two groups, neither group gets a proposal.
-
-        Raises: ModelError.
+        members of two groups, neither group gets a proposal. Nothing is asked about a single group.
         """
-        questions, asking = list(map(_question_about, plans.values())), self._asking()
-        decisions = await self.judges[by].decide_together(questions, asking)
-        answered = {
-            of: decision
-            for of, decision in zip(plans, decisions, strict=True)
-            if decision is not None
-        }
-        usage = asking.usage
+        if len(plans) < 2:
+            return set()
+        asking = self._asking()
+        try:
+            questions = list(map(_question_about, plans.values()))
+            decisions = await self.judges[by].decide_together(questions, asking)
+        except ModelError as exc:
+            logger.warning("several groups could not be asked together: %s", exc)
+            return set()
+        answered = {of: one for of, one in zip(plans, decisions, strict=True) if one is not None}
+        first = next(iter(answered), None)  # the cost is recorded once
         for selection, decision in answered.items():
+            usage = asking.usage if selection == first else Usage()
             self.latest[selection] = Proposal(by, replace(decision, usage=usage))
-            usage = Usage()
         return set(answered)
 
     def _asking(self) -> Asking:
@@ -406,7 +408,6 @@ class Proposals:
 
 
 def _question_about(plan: RoundPlan) -> Question:
-    """Return a question about all members of the plan's only group."""
     [group] = plan.groups
     if group.question is not None and group.replacement is None:
         return group.question

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_steps, similarities
 from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Frozen
@@ -24,8 +26,7 @@ class CardMember(Frozen):
 
     id: str
     content: str
-    content_hash: str
-    """The hash of `content`, 16 hexadecimal digits; it shows whether the text has changed."""
+    content_hash: str = Field(default_factory=lambda given: content_hash(given["content"]))
     user: str | None
     timestamp: datetime
     fate: str
@@ -35,7 +36,7 @@ class CardMember(Frozen):
     about it. `beside`: it stays, because the decision was only about other members of the group.
     `forgotten`: it was erased after the decision.
     """
-    alike: float | None
+    alike: float | None = None
     """The similarity to the group's newest member; None for that member, or if not recorded."""
 
 
@@ -67,7 +68,6 @@ class Recorded(Frozen):
     pending: bool
     undone: bool
     reversible: bool
-    """Whether decisions of this kind can be undone."""
 
 
 class Card(Frozen):
@@ -98,7 +98,6 @@ class Card(Frozen):
 
 
 def content_hash(content: str) -> str:
-    """Return the first 16 hexadecimal digits of the text's SHA-256 hash."""
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -124,21 +123,20 @@ def cards_of(plan: RoundPlan) -> list[Card]:
     return [_card(group, its) for group, its in zip(plan.groups, alike, strict=True)]
 
 
-def planned_card(group: GroupPlan, plan: RoundPlan) -> Card:
-    """Return the card of one group of a plan."""
-    return _card(group, plan.likeness.among(group.members))
-
-
 def _card(group: GroupPlan, alike: AlikeGroup) -> Card:
     steps = planned_steps(group)
     scores = [score for _, _, score in similarities(group.members, alike)]
-    *older, newest = group.members
-    to_newest = [alike.of(member, newest) for member in older]
+    newest = group.members[-1]
     members = tuple(
-        _member(
-            member.id, member.content, member.user, member.timestamp, steps.fates[member.id], score
+        CardMember(
+            id=member.id,
+            content=member.content,
+            user=member.user,
+            timestamp=member.timestamp,
+            fate=steps.fates[member.id],
+            alike=None if member is newest else alike.of(member, newest),
         )
-        for member, score in zip(group.members, [*to_newest, None], strict=True)
+        for member in group.members
     )
     survivors = group.replacement.survivors if group.replacement else ()
     return Card(
@@ -158,7 +156,6 @@ def _card(group: GroupPlan, alike: AlikeGroup) -> Card:
 # --- recorded ---------------------------------------------------------------------------------
 
 _Columns = dict[str, Any]
-"""The columns of a stored memory, by name."""
 
 
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
@@ -240,12 +237,17 @@ def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> Car
     memory was forgotten: the member has no text, and its `fate` is `forgotten`.
     """
     if row is None:
-        return _member(name, "", None, record.at, "forgotten")
+        return CardMember(id=name, content="", user=None, timestamp=record.at, fate="forgotten")
     retired = {gone for _, stands_for in record.survivors for gone in stands_for}
     touched = retired | {survivor for survivor, _ in record.survivors}
     stays = "beside" if touched and name not in touched else "keep"
-    at = datetime.fromisoformat(row["timestamp"])
-    return _member(name, row["content"], row["user"], at, "retire" if name in retired else stays)
+    return CardMember(
+        id=name,
+        content=row["content"],
+        user=row["user"],
+        timestamp=datetime.fromisoformat(row["timestamp"]),
+        fate="retire" if name in retired else stays,
+    )
 
 
 def _by(record: DecisionRecord) -> str:
@@ -255,25 +257,6 @@ def _by(record: DecisionRecord) -> str:
 
 
 # --- both -------------------------------------------------------------------------------------
-
-
-def _member(
-    name: str,
-    content: str,
-    user: str | None,
-    timestamp: datetime,
-    fate: str,
-    alike: float | None = None,
-) -> CardMember:
-    return CardMember(
-        id=name,
-        content=content,
-        content_hash=content_hash(content),
-        user=user,
-        timestamp=timestamp,
-        fate=fate,
-        alike=alike,
-    )
 
 
 def _kept(

@@ -53,7 +53,6 @@ def environment() -> Environment:
 
 
 def source(name: str) -> str:
-    """Return the text of a stylesheet or script of this package."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
@@ -159,7 +158,6 @@ class OpenGroup(NamedTuple):
 
 
 def open_group(rows: Sequence[Row]) -> OpenGroup:
-    """Return the open group whose members are the memories in `rows`."""
     members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
     return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
 

@@ -35,8 +35,6 @@ _DONE = {
 
 
 class Figure(Frozen):
-    """A number in the summary, as text, and the words that say what it counts."""
-
     value: str
     name: str
 
@@ -48,7 +46,6 @@ class Report(Frozen):
     at: datetime
     headline: str
     summary: str
-    """One or two sentences below the headline."""
     figures: tuple[Figure, ...]
     pairs: dict[str, int]
     """The number of pairs of memories that have at least a given similarity, by this similarity.

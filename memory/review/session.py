@@ -19,7 +19,6 @@ from memory.decide import (
     certainty,
     plan_again,
 )
-from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Memory, Rules
 from memory.review.answers import (
@@ -33,7 +32,7 @@ from memory.review.answers import (
     change_since,
     only,
 )
-from memory.review.cards import Card, card_key, content_hash, planned_card
+from memory.review.cards import Card, card_key, cards_of, content_hash
 from memory.review.decisions_file import Answered, ReviewAnswer
 from memory.runtime import in_thread
 from memory.store import MemoryStore
@@ -51,8 +50,6 @@ postponed it.
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """A group of near-copies, and the plan that it belongs to."""
-
     group: GroupPlan
     plan: RoundPlan
 
@@ -226,10 +223,11 @@ class Review:
             order = ((current.key, current) if k == key else (k, v) for k, v in self._left.items())
             self._left = dict(order)
         rest = await in_thread(self._rest, current, left_out)
+        [card] = await in_thread(cards_of, replace(current.plan, groups=(current.group,)))
         replacement = rest.groups[0].replacement
         needs_reader = rest.memories > 1 and replacement is None
         return ShownGroup(
-            card=await in_thread(planned_card, current.group, current.plan),
+            card=card,
             left_out=left_out,
             retired=replacement.retired if replacement is not None else (),
             proposal=await self._proposed((current.key, left_out), rest) if needs_reader else None,
@@ -252,13 +250,10 @@ class Review:
         if planned is None or by not in self.proposals.judges:
             return
         selection, rest = (key, left_out), await in_thread(self._rest, planned, left_out)
-        others = {} if left_out else await in_thread(self._waiting_with, key, planned, by)
-        answered: set[Selection] = set()
-        if others:
-            try:
-                answered = await self.proposals.ask_together(by, {selection: rest, **others})
-            except ModelError as exc:
-                logger.warning("several groups could not be asked together: %s", exc)
+        others = {}
+        if not (left_out or planned.newest.is_private):
+            others = await in_thread(self._waiting_with, key, planned, by)
+        answered = await self.proposals.ask_together(by, {selection: rest, **others})
         if selection not in answered:
             await self.proposals.ask(by, selection, rest)
 
@@ -267,29 +262,26 @@ class Review:
 
         `key` is the key of `first`. A later group is included if the judge `by` has made no
         proposal about it, if it is in the same scope as `first`, and if it fits into the question.
-        A private group is never put into one question with other groups.
         """
         found: dict[Selection, RoundPlan] = {}
-        members = first.group.members
-        if members[0].is_private:
-            return found
+        members = list(first.group.members)
         scope = self.store.scope_of(members[0])
-        room = min(self.proposals.judges[by].model.page_size, MOST_ON_PAGE) - len(members)
-        characters = MOST_CHARACTERS - sum(len(member.content) for member in members)
+        most = min(self.proposals.judges[by].model.page_size, MOST_ON_PAGE)
         keys = self.keys()
         for other in keys[keys.index(key) + 1 :]:
-            selection, group = (other, frozenset[str]()), self._left[other].group
-            size = sum(len(member.content) for member in group.members)
-            fits = len(group.members) <= room and size <= characters
-            asks = group.question is not None and group.replacement is None
+            group, selection = self._left[other].group, (other, frozenset[str]())
             known = self.proposals.latest.get(selection)
-            waits = fits and asks and (known is None or known.by != by)
-            if waits and self.store.scope_of(group.members[0]) == scope:
+            asks = group.question is not None and group.replacement is None
+            if not asks or (known is not None and known.by == by):
+                continue
+            together = [*members, *group.members]
+            characters = sum(len(member.content) for member in together)
+            fits = len(together) <= most and characters <= MOST_CHARACTERS
+            if fits and self.store.scope_of(group.members[0]) == scope:
                 rest = self._rest(self._left[other], frozenset())
                 if rest.memories == len(group.members):
                     found[selection] = rest
-                    room -= len(group.members)
-                    characters -= size
+                    members = together
         return found
 
     # --- answering ---
@@ -389,7 +381,6 @@ class Review:
         return plan_again(rest, self._rules, self.store.scale)
 
     def _snapshot(self, ids: frozenset[str], *, live: bool = False) -> Snapshot:
-        """Return a snapshot of the memories with these ids; with `live`, only of the live ones."""
         snapshot = self.read(lambda reader: snapshot_of(reader, sorted(ids)))
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live or not live})
 
