@@ -114,11 +114,7 @@ def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: 
     ):
         return False
     end = text.find(word.surface, text.find(words[denied].surface))
-    return _DEFINITE.search(text[max(0, end - _DETERMINER_LENGTH) : end]) is None
-
-
-_DETERMINER_LENGTH = 50
-"""How many characters before a word are searched for its determiner, such as "the" or "my"."""
+    return _DEFINITE.search(text[max(0, end - 50) : end]) is None  # a determiner is near its noun
 
 
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
@@ -280,24 +276,17 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
     """Return whether `longer` is `shorter` plus a clause at its end.
 
-    Example: "Leo moved" and "Leo moved, as Mia told us".
+    Example: "Leo moved" and "Leo moved, as Mia told us". At most four beginnings of `longer`, each
+    of which ends just before a clause, are compared: those closest in length to `shorter`.
     """
     other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
     ends.sort(key=lambda end: abs(end - len(shorter.text)))
-    heads = (parse(longer.text[:end]) for end in ends[:_HEADS])
+    heads = (parse(longer.text[:end]) for end in ends[:4])
     return any(
         (head.stated, head.persons, head.shades) == (other.stated, other.persons, other.shades)
         for head in heads
     )
-
-
-_HEADS = 4
-"""How many beginnings of the longer text `_has_clause_added` compares with the shorter text.
-
-Each beginning ends just before a clause. The beginnings closest in length to the shorter text are
-compared first.
-"""
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:

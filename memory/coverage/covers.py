@@ -38,17 +38,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The words of each of two texts that the other does not state, for a person to read."""
+    """The words of each of two texts that the other does not state, for a person to read.
+
+    Both lists also hold conflicts, because of which neither text covers the other: a negation or
+    "used to" in only one text, a different word order, a different preposition ("for Mia" / "with
+    Mia"), or extra words that change the statement.
+    """
 
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
-    conflict: tuple[str, ...] = ()
-    """Differences because of which neither text covers the other.
-
-    They are also in `only_a` and `only_b`. Examples: a negation or "used to" in only one text, a
-    different word order, a different preposition ("for Mia" / "with Mia"), or extra words that
-    change the statement.
-    """
 
     @property
     def a_covers_b(self) -> bool:
@@ -85,7 +83,7 @@ def compare(a: str, b: str) -> Comparison:
         same_letters = "".join(only_a).lower() == "".join(only_b).lower()
         if not conflict and same_letters and is_written_apart(*sides):
             return _SAME
-        return Comparison(_unique(only_a + conflict), _unique(only_b + conflict), conflict)
+        return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
     return _compare_sides(*sides, conflict + moved(*sides), only_a, only_b)
 
 
@@ -103,7 +101,7 @@ def _compare_documents(a: str, b: str) -> Comparison:
         [word[:40] for word in dict.fromkeys(own) if word not in other][:3]
         for own, other in ((words[0], set(words[1])), (words[1], set(words[0])))
     )
-    return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT), (_DOCUMENT,))
+    return Comparison((*only_a, _DOCUMENT), (*only_b, _DOCUMENT))
 
 
 _DOCUMENT = f"more than {LONGEST:,} characters"
@@ -140,7 +138,7 @@ def _compare_sides(
         only_a, only_b = (
             tuple(word for word in words if word not in named) for words in (only_a, only_b)
         )
-    return Comparison(_unique(only_a + conflict), _unique(only_b + conflict), conflict)
+    return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
 
 
 def covers(a: str, b: str) -> bool:
@@ -323,8 +321,7 @@ _UNIT = re.compile(
     rf"|[^\s{_HAN}{_KANA}、。，]+"
 )
 _AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
-_LONGEST = 200
-"""How many characters of one difference are shown."""
+_LONGEST = 200  # characters of one difference that are shown
 
 
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:

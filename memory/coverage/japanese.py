@@ -34,12 +34,12 @@ def japanese_tokens(text: str) -> list[Token] | None:
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
         return None
-    found: list[Token] = []
+    tokens: list[Token] = []
     follows_noun = False
     for morpheme in tokenizer.tokenize(unified(text)):
-        _read(morpheme, found, follows_noun=follows_noun)
+        _read(morpheme, tokens, follows_noun=follows_noun)
         follows_noun = morpheme.part_of_speech()[0] in _NOUNS
-    return found
+    return tokens
 
 
 @lru_cache(maxsize=1)
@@ -66,26 +66,26 @@ _NUMBER = re.compile(r"^([0-9]+|[〇零一二三四五六七八九十百千万�
 _POTENTIAL = re.compile("[えけげせてねべめれ]る$")
 
 
-def _read(morpheme: Morpheme, found: list[Token], *, follows_noun: bool) -> None:
+def _read(morpheme: Morpheme, tokens: list[Token], *, follows_noun: bool) -> None:
     word, key = morpheme.surface(), morpheme.normalized_form()
     kind, detail, *_, form = morpheme.part_of_speech()
     if kind in ("補助記号", "空白", "記号"):
         if word.strip() and word not in "・「」『』":
-            found.append(Token("", Kind.STOP, word))
+            tokens.append(Token("", Kind.STOP, word))
     elif word.isascii() and word.isalpha():
-        found.append(word_token(word)._replace(participle=False))
+        tokens.append(word_token(word)._replace(participle=False))
     elif kind == "助詞":
-        _particle(word, detail, found)
+        _particle(word, detail, tokens)
     elif key == "若し":
-        found.append(Token(key, Kind.FILLER, word))
+        tokens.append(Token(key, Kind.FILLER, word))
     elif kind == "助動詞" or (kind == "形容詞" and key == "無い"):
-        _ending(word, key, form, found)
+        _ending(word, key, form, tokens)
     elif kind == "動詞":
-        _verb(morpheme, found, follows_noun=follows_noun)
+        _verb(morpheme, tokens, follows_noun=follows_noun)
     elif (kind == "接尾辞" or kind == "接頭辞") and key in _HONORIFICS:
-        found.append(Token(key, Kind.FILLER, word))
+        tokens.append(Token(key, Kind.FILLER, word))
     else:
-        found.append(_content(word, key))
+        tokens.append(_content(word, key))
 
 
 def _content(word: str, key: str) -> Token:
@@ -96,72 +96,72 @@ def _content(word: str, key: str) -> Token:
     return Token(value + number[2], Kind.NUMBER, word)
 
 
-def _particle(word: str, detail: str, found: list[Token]) -> None:
+def _particle(word: str, detail: str, tokens: list[Token]) -> None:
     if detail in ("格助詞", "係助詞") and word in _CASES:
-        _case(word, found)
+        _case(word, tokens)
     elif detail == "接続助詞" and word in ("て", "で"):
-        found.append(Token("て", Kind.PARTICLE, word))
+        tokens.append(Token("て", Kind.PARTICLE, word))
     elif word in _SILENT_PARTICLES or detail in ("終助詞", "準体助詞"):
         asks = word == "か"
-        found.append(Token(word, Kind.TURNING if asks else Kind.FILLER, word))
+        tokens.append(Token(word, Kind.TURNING if asks else Kind.FILLER, word))
     elif detail == "副助詞" and word in ("や", "まで"):
-        _case(word, found)
+        _case(word, tokens)
     else:
-        found.append(Token(word, Kind.TURNING, word))
+        tokens.append(Token(word, Kind.TURNING, word))
 
 
-def _case(word: str, found: list[Token]) -> None:
-    """Append the case particle `word` to `found`, or join it to the particle before it.
+def _case(word: str, tokens: list[Token]) -> None:
+    """Append the case particle `word` to `tokens`, or join it to the particle before it.
 
     After another particle, は and の add nothing: には becomes に, but にも becomes one token.
     """
-    before = found[-1] if found else None
+    before = tokens[-1] if tokens else None
     if before is None or before.kind is not Kind.PARTICLE:
-        found.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
+        tokens.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
     elif word not in ("は", "の"):
         both = before.key + word
-        found[-1] = Token(both, Kind.PARTICLE, both)
+        tokens[-1] = Token(both, Kind.PARTICLE, both)
 
 
-def _ending(word: str, key: str, form: str, found: list[Token]) -> None:
+def _ending(word: str, key: str, form: str, tokens: list[Token]) -> None:
     if key in _NEGATING:
-        found.append(Token(NOT, Kind.NOT, word))
+        tokens.append(Token(NOT, Kind.NOT, word))
     elif key in _SILENT_ENDINGS:
         kind = Kind.TURNING if form.startswith("仮定形") else Kind.FILLER
-        found.append(Token(f"{key}ば", kind, word))
+        tokens.append(Token(f"{key}ば", kind, word))
     else:
         ending = f"{key}ば" if form.startswith("仮定形") else _CONTRACTED.get(key, key)
-        found.append(Token(ending, Kind.TURNING, word))
+        tokens.append(Token(ending, Kind.TURNING, word))
 
 
-def _verb(morpheme: Morpheme, found: list[Token], *, follows_noun: bool) -> None:
+def _verb(morpheme: Morpheme, tokens: list[Token], *, follows_noun: bool) -> None:
     word, key, plain = morpheme.surface(), morpheme.normalized_form(), morpheme.dictionary_form()
     _, detail, *_, form = morpheme.part_of_speech()
-    before = found[-1] if found else None
+    before = tokens[-1] if tokens else None
     if detail == "非自立可能" and before is not None:
         if key == "有る" and before.kind is Kind.FILLER and before.surface == "で":
-            found[-1] = Token("だ", Kind.FILLER, word)
+            tokens[-1] = Token("だ", Kind.FILLER, word)
             return  # である is だ; てある is what was done and lasts
         if key in ("居る", "有る") and before.surface in ("て", "で"):
-            found[-1] = Token("ている" if key == "居る" else "てある", Kind.TURNING, word)
+            tokens[-1] = Token("ている" if key == "居る" else "てある", Kind.TURNING, word)
             return
         if key == "為る" and follows_noun:
-            found.append(Token(key, Kind.FILLER, word, participle=True))
-            _mood(form, word, found)
+            tokens.append(Token(key, Kind.FILLER, word, participle=True))
+            _mood(form, word, tokens)
             return
-    found.append(Token(key, Kind.CONTENT, word, participle=True))
+    tokens.append(Token(key, Kind.CONTENT, word, participle=True))
     if len(plain) == len(key) + 1 and _POTENTIAL.search(plain):
-        found.append(Token("可能", Kind.TURNING, word))
-    _mood(form, word, found)
+        tokens.append(Token("可能", Kind.TURNING, word))
+    _mood(form, word, tokens)
 
 
-def _mood(form: str, word: str, found: list[Token]) -> None:
-    """Append a token to `found` if the verb form is volitional, imperative or conditional.
+def _mood(form: str, word: str, tokens: list[Token]) -> None:
+    """Append a token to `tokens` if the verb form is volitional, imperative or conditional.
 
     `form`: the dictionary's name of the verb form. `word`: the word in the text.
     """
     if form.startswith(("意志推量形", "命令形", "仮定形")):
-        found.append(Token(form[:2], Kind.TURNING, word))
+        tokens.append(Token(form[:2], Kind.TURNING, word))
 
 
 # --- additions ------------------------------------------------------------------------------------
@@ -232,15 +232,15 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
     If a phrase of `shorter` is not in `longer` at all, returns None instead of a list.
     """
     left = list(shorter)
-    found: list[Phrase | None] = []
+    matches: list[Phrase | None] = []
     for phrase in longer:
-        same = next((one for one in left if one.role == phrase.role), None)
+        same = next((other for other in left if other.role == phrase.role), None)
         if same is not None and _is_more_of(phrase, same):
             left.remove(same)
-            found.append(same)
+            matches.append(same)
         else:
-            found.append(None)
-    return None if left else found
+            matches.append(None)
+    return None if left else matches
 
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
@@ -260,7 +260,9 @@ def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phras
     if behind.has_verb and other is not None and not other.has_verb:
         return phrase.role != "は"
     moves = behind.role == "" and behind.words[0][0] in _MOVING
-    along = phrase.role == "を" and moves and not any(one.role == "を" for one in matched if one)
+    along = (
+        phrase.role == "を" and moves and not any(other.role == "を" for other in matched if other)
+    )
     return (along or phrase.role in _ADJUNCTS) and not phrase.has_verb
 
 
@@ -274,7 +276,7 @@ def _is_plain(tokens: Sequence[Token]) -> bool:
 
 
 def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
-    found: list[Phrase] = []
+    phrases: list[Phrase] = []
     words: list[tuple[str, str]] = []
     has_verb = False
     for token in tokens:
@@ -284,9 +286,9 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
         elif token.kind is Kind.PARTICLE and words:
             words[-1] = (words[-1][0], token.key)
             if token.key not in ("の", "と", "や"):
-                found.append(Phrase(tuple(words), token.key, has_verb))
+                phrases.append(Phrase(tuple(words), token.key, has_verb))
                 words, has_verb = [], False
-    return [*found, Phrase(tuple(words), "", has_verb)] if words else found
+    return [*phrases, Phrase(tuple(words), "", has_verb)] if words else phrases
 
 
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
@@ -325,4 +327,4 @@ def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]])
     Both parameters are pairs of a word and the particle after it.
     """
     rest = iter(words)
-    return words[-1] == shorter[-1] and all(any(word == one for one in rest) for word in shorter)
+    return words[-1] == shorter[-1] and all(word in rest for word in shorter)

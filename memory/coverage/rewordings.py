@@ -25,20 +25,20 @@ from memory.text import (
 )
 
 
-def reworded(found: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
+def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     """Return the tokens of an English text with every known wording rewritten to its standard form.
 
-    `keys`: the set of all keys of `found`; this function may add keys to it. `owns`: whether the
+    `keys`: the set of all keys of `tokens`; this function may add keys to it. `owns`: whether the
     text has an apostrophe, as in "Mia's office".
     """
     if owns:
-        found = [each for token in found for each in _with_have(token)]
+        tokens = [part for token in tokens for part in _with_have(token)]
         keys.add("have")
     triggers = keys & _TRIGGERS
     for needed, undo in _REWORDINGS:
         if not triggers.isdisjoint(needed):
-            found = undo(found)
-    return found
+            tokens = undo(tokens)
+    return tokens
 
 
 def _with_have(token: Token) -> list[Token]:
@@ -48,12 +48,12 @@ def _with_have(token: Token) -> list[Token]:
     return [token, Token("have", Kind.CONTENT, token.surface[-2:])]
 
 
-def _end(found: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
+def _end(tokens: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
     """Return the position after a run of tokens for all of which `fits` is true.
 
     The run begins at `start`. If it is empty, `start` is returned.
     """
-    return next((n for n in range(start, len(found)) if not fits(found[n])), len(found))
+    return next((n for n in range(start, len(tokens)) if not fits(tokens[n])), len(tokens))
 
 
 def _is_content(token: Token) -> bool:
@@ -86,36 +86,36 @@ A new key of "" leaves the token unchanged.
 """
 
 
-def _pairs_read_as_one(found: list[Token]) -> list[Token]:
+def _pairs_read_as_one(tokens: list[Token]) -> list[Token]:
     """Rewrite each pair of tokens with one meaning, such as "next to", as `_PAIRS` says."""
-    for n in range(len(found) - 1):
-        changes = _PAIRS.get((found[n].key, found[n + 1].key), ())
+    for n in range(len(tokens) - 1):
+        changes = _PAIRS.get((tokens[n].key, tokens[n + 1].key), ())
         for position, (key, kind) in enumerate(changes, start=n):
-            token = found[position]
-            found[position] = token._replace(key=key or token.key, kind=kind or token.kind)
-    return found
+            token = tokens[position]
+            tokens[position] = token._replace(key=key or token.key, kind=kind or token.kind)
+    return tokens
 
 
 _DETERMINERS = frozenset("a an the this that these those its such own".split())
 
 
-def _without_auxiliaries(found: list[Token]) -> list[Token]:
+def _without_auxiliaries(tokens: list[Token]) -> list[Token]:
     """Mark auxiliary verbs as fillers, so that they are not compared.
 
     Examples: "has" in "has adopted" and "does" in "does not", but not "has" in "has a doctor".
     """
-    for position, token in enumerate(found):
+    for position, token in enumerate(tokens):
         if token.key in AUXILIARIES:
-            after = _end(found, position + 1, _may_stand_between)
+            after = _end(tokens, position + 1, _may_stand_between)
             if token.key == "have":
-                helps = after < len(found) and (
-                    found[after].participle or found[after].key == "been"
+                helps = after < len(tokens) and (
+                    tokens[after].participle or tokens[after].key == "been"
                 )
             else:
-                helps = any(between.kind is Kind.NOT for between in found[position + 1 : after])
+                helps = any(between.kind is Kind.NOT for between in tokens[position + 1 : after])
             if helps:
-                found[position] = token._replace(kind=Kind.FILLER)
-    return found
+                tokens[position] = token._replace(kind=Kind.FILLER)
+    return tokens
 
 
 def _may_stand_between(token: Token) -> bool:
@@ -124,68 +124,70 @@ def _may_stand_between(token: Token) -> bool:
     return token.kind is Kind.NOT or token.surface.endswith("ly")
 
 
-def _no_idioms(found: list[Token]) -> list[Token]:
+def _no_idioms(tokens: list[Token]) -> list[Token]:
     """Rewrite idioms with "no": "by no means" becomes a negation, and "in no time" a plain time."""
-    for position in range(len(found) - 3, -1, -1):
-        before, no, noun = found[position : position + 3]
+    for position in range(len(tokens) - 3, -1, -1):
+        before, no, noun = tokens[position : position + 3]
         if no.kind is not Kind.NOT or no.surface.lower() != "no":
             continue
         denies = NO_IDIOMS.get((before.surface.lower(), noun.key))
         if denies is not None:
             idiom = f"{before.surface} no {noun.surface}"
             key, kind = (NOT, Kind.NOT) if denies else (idiom.lower(), Kind.CONTENT)
-            found[position : position + 3] = [Token(key, kind, idiom)]
-    return found
+            tokens[position : position + 3] = [Token(key, kind, idiom)]
+    return tokens
 
 
-def _no_before_verb(found: list[Token]) -> list[Token]:
+def _no_before_verb(tokens: list[Token]) -> list[Token]:
     """Mark "is" as a content word in sentences such as "With no job is she happy".
 
     In this word order, the negation applies to the whole sentence.
     """
-    begins = [token.kind for token in found[:2]] == [Kind.GOVERNING, Kind.NOT]
-    if begins and len(found) > 3 and found[3].key in _FORMS_OF_BE:
-        found[3] = found[3]._replace(kind=Kind.CONTENT)
-    return found
+    begins = [token.kind for token in tokens[:2]] == [Kind.GOVERNING, Kind.NOT]
+    if begins and len(tokens) > 3 and tokens[3].key in _FORMS_OF_BE:
+        tokens[3] = tokens[3]._replace(kind=Kind.CONTENT)
+    return tokens
 
 
 _FORMS_OF_BE = BE | WAS
 
 
-def _little(found: list[Token]) -> list[Token]:
+def _little(tokens: list[Token]) -> list[Token]:
     """Replace "little" by "small" in "a little garden".
 
     In "a little brother", the word means "younger" and stays.
     """
-    for position, (token, behind) in enumerate(pairwise(found)):
+    for position, (token, behind) in enumerate(pairwise(tokens)):
         if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
-            found[position] = token._replace(key="small")
-    return found
+            tokens[position] = token._replace(key="small")
+    return tokens
 
 
 # --- the passive ----------------------------------------------------------------------------------
 
 
-def _in_active_voice(found: list[Token]) -> list[Token]:
+def _in_active_voice(tokens: list[Token]) -> list[Token]:
     """Rewrite "The ball is thrown by Mia" as "Mia throws the ball", in the tense of "be"."""
-    for be in (n for n, token in enumerate(found) if token.key in _FORMS_OF_BE):
-        verb = _end(found, be + 1, lambda after: after.kind is Kind.FILLER)
-        if verb < len(found) and found[verb].participle:
+    for be in (n for n, token in enumerate(tokens) if token.key in _FORMS_OF_BE):
+        verb = _end(tokens, be + 1, lambda after: after.kind is Kind.FILLER)
+        if verb < len(tokens) and tokens[verb].participle:
             break
     else:
-        return found
-    by = _end(found, verb + 1, lambda token: token.key != "by")
-    if by == len(found):  # was engaged is not is engaged; was hired is not hired
-        return found
-    passed = found[be].key in WAS
-    progressive = any(token.key == "being" for token in found[be:verb])
-    doing = [Token(found[verb].key, Kind.CONTENT, found[verb].surface, passed and not progressive)]
-    start = max((n + 1 for n in range(be) if found[n].kind is Kind.STOP), default=0)
-    end = _end(found, by, lambda token: token.kind is not Kind.STOP)
-    done, middle = found[start : be + (passed and progressive)], found[verb + 1 : by]
+        return tokens
+    by = _end(tokens, verb + 1, lambda token: token.key != "by")
+    if by == len(tokens):  # was engaged is not is engaged; was hired is not hired
+        return tokens
+    passed = tokens[be].key in WAS
+    progressive = any(token.key == "being" for token in tokens[be:verb])
+    doing = [
+        Token(tokens[verb].key, Kind.CONTENT, tokens[verb].surface, passed and not progressive)
+    ]
+    start = max((n + 1 for n in range(be) if tokens[n].kind is Kind.STOP), default=0)
+    end = _end(tokens, by, lambda token: token.kind is not Kind.STOP)
+    done, middle = tokens[start : be + (passed and progressive)], tokens[verb + 1 : by]
     if [token.kind for token in middle] == [Kind.GOVERNING]:  # the hat was put on by Mia
         doing, middle = doing + middle, []
-    return [PASSIVE, *found[:start], *found[by + 1 : end], *doing, *done, *middle, *found[end:]]
+    return [PASSIVE, *tokens[:start], *tokens[by + 1 : end], *doing, *done, *middle, *tokens[end:]]
 
 
 PASSIVE = Token("", Kind.FILLER, "")
@@ -195,151 +197,153 @@ PASSIVE = Token("", Kind.FILLER, "")
 # --- noun phrases in one order: the owner, the material, the purpose, the quality first ----------
 
 
-def _owner_first(found: list[Token]) -> list[Token]:
+def _owner_first(tokens: list[Token]) -> list[Token]:
     """Rewrite "the mother of Mia" as "Mia's mother"."""
     position = 1
-    while position < len(found) - 1:
-        if found[position].key == "of" and found[position - 1].key in _RELATIONAL:
-            end = _end_of_owner(found, position + 1)
+    while position < len(tokens) - 1:
+        if tokens[position].key == "of" and tokens[position - 1].key in _RELATIONAL:
+            end = _end_of_owner(tokens, position + 1)
             start = next(
-                (n for n in range(position - 1, 0, -1) if not _is_content(found[n - 1])), 0
+                (n for n in range(position - 1, 0, -1) if not _is_content(tokens[n - 1])), 0
             )
             if end > position + 1:
-                owner = found[position + 1 : end]
+                owner = tokens[position + 1 : end]
                 chain = any(token.key == "have" for token in owner)
                 have = [] if chain else [Token("have", Kind.CONTENT, "of")]
-                found[start:end] = [*owner, *have, *found[start:position]]
+                tokens[start:end] = [*owner, *have, *tokens[start:position]]
                 position = end
         position += 1
-    return found
+    return tokens
 
 
 _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 
-def _end_of_owner(found: Sequence[Token], start: int) -> int:
+def _end_of_owner(tokens: Sequence[Token], start: int) -> int:
     """Return the position after the owner (a name, or "Mia's sister") that begins at `start`."""
-    end = _end(found, start, is_name)
-    if start < end < len(found) and found[end].key == "have":
-        return _end(found, end + 1, _is_content)
+    end = _end(tokens, start, is_name)
+    if start < end < len(tokens) and tokens[end].key == "have":
+        return _end(tokens, end + 1, _is_content)
     return end
 
 
 _GIVING_VERBS = frozenset(SAME_AS.get(word, word) for word in GIVING)
 
 
-def _receiver_last(found: list[Token]) -> list[Token]:
+def _receiver_last(tokens: list[Token]) -> list[Token]:
     """Rewrite "gave Leo a book" as "gave a book to Leo"."""
-    for position in range(len(found) - 3):
+    for position in range(len(tokens) - 3):
         start = position + 2
         if (
-            found[position].key in _GIVING_VERBS
-            and is_name(found[position + 1])
-            and found[start].kind in (Kind.FILLER, Kind.NUMBER)
+            tokens[position].key in _GIVING_VERBS
+            and is_name(tokens[position + 1])
+            and tokens[start].kind in (Kind.FILLER, Kind.NUMBER)
         ):
-            end = _end(found, start + 1, lambda token: token.kind in STATED)
+            end = _end(tokens, start + 1, lambda token: token.kind in STATED)
             to = Token("to", Kind.GOVERNING, "to")
-            return [*found[: start - 1], *found[start:end], to, found[start - 1], *found[end:]]
-    return found
+            return [*tokens[: start - 1], *tokens[start:end], to, tokens[start - 1], *tokens[end:]]
+    return tokens
 
 
-def _job_first(found: list[Token]) -> list[Token]:
+def _job_first(tokens: list[Token]) -> list[Token]:
     """Rewrite "works at a shop as a cook" as "is a cook at a shop"."""
-    work = next((n for n, t in enumerate(found) if t.key == "work" and not t.past), None)
-    role = next((n for n, t in enumerate(found) if t.key == "as"), None)
-    if work is None or role is None or not work + 2 < role < len(found) - 1:
-        return found
-    employer, job = found[work + 1 : role], found[role + 1 :]
+    work = next((n for n, t in enumerate(tokens) if t.key == "work" and not t.past), None)
+    role = next((n for n, t in enumerate(tokens) if t.key == "as"), None)
+    if work is None or role is None or not work + 2 < role < len(tokens) - 1:
+        return tokens
+    employer, job = tokens[work + 1 : role], tokens[role + 1 :]
     end = _end(job, 0, lambda token: token.kind is not Kind.STOP)
     plain = all(token.kind in (Kind.CONTENT, Kind.FILLER) for token in (*employer[1:], *job[:end]))
     if employer[0].key != "in" or not plain:
-        return found
-    return [*found[:work], *job[:end], *employer, *job[end:]]
+        return tokens
+    return [*tokens[:work], *job[:end], *employer, *job[end:]]
 
 
-def _material_first(found: list[Token]) -> list[Token]:
+def _material_first(tokens: list[Token]) -> list[Token]:
     """Put the material or the amount before its noun.
 
     "A wall made of stone" becomes "a stone wall", and "a raise of 5 %" becomes "a 5 % raise".
     """
     position = 1
-    while position < len(found) - 1:
-        made = found[position - 1].key == "make" and found[position - 1].past
-        if found[position].key == "of" and made and position > 1:
-            found[position - 2 : position + 2] = [found[position + 1], found[position - 2]]
-        elif found[position].key == "of" and found[position + 1].kind is Kind.NUMBER:
-            end = _end(found, position + 2, lambda token: token.key == "percent")
-            if found[position - 1].kind is Kind.CONTENT:
-                found[position - 1 : end] = [*found[position + 1 : end], found[position - 1]]
+    while position < len(tokens) - 1:
+        made = tokens[position - 1].key == "make" and tokens[position - 1].past
+        if tokens[position].key == "of" and made and position > 1:
+            tokens[position - 2 : position + 2] = [tokens[position + 1], tokens[position - 2]]
+        elif tokens[position].key == "of" and tokens[position + 1].kind is Kind.NUMBER:
+            end = _end(tokens, position + 2, lambda token: token.key == "percent")
+            if tokens[position - 1].kind is Kind.CONTENT:
+                tokens[position - 1 : end] = [*tokens[position + 1 : end], tokens[position - 1]]
         position += 1
-    return found
+    return tokens
 
 
-def _purpose_first(found: list[Token]) -> list[Token]:
+def _purpose_first(tokens: list[Token]) -> list[Token]:
     """Rewrite "a rope (used) for climbing" as "a climbing rope".
 
     "A coat for Leo" stays unchanged.
     """
     nouns = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
-    for position in range(2, len(found) - 1):
-        if found[position].key == "for":
-            made = found[position - 1].key in ("make", "use", "design") and found[position - 1].past
+    for position in range(2, len(tokens) - 1):
+        if tokens[position].key == "for":
+            made = (
+                tokens[position - 1].key in ("make", "use", "design") and tokens[position - 1].past
+            )
             thing = position - 1 - made
-            end = _end(found, position + 1, lambda word: _is_content(word) and not is_name(word))
-            goes_on = end < len(found) and found[end].kind in nouns
-            if end > position + 1 and _is_thing(found, thing) and not goes_on:
-                start = _start_of_noun(found, thing)
-                found[start:end] = [*found[position + 1 : end], *found[start : thing + 1]]
-                return found
-    return found
+            end = _end(tokens, position + 1, lambda word: _is_content(word) and not is_name(word))
+            goes_on = end < len(tokens) and tokens[end].kind in nouns
+            if end > position + 1 and _is_thing(tokens, thing) and not goes_on:
+                start = _start_of_noun(tokens, thing)
+                tokens[start:end] = [*tokens[position + 1 : end], *tokens[start : thing + 1]]
+                return tokens
+    return tokens
 
 
-def _is_thing(found: Sequence[Token], position: int) -> bool:
+def _is_thing(tokens: Sequence[Token], position: int) -> bool:
     """Return whether the token at `position` is a noun after "a" or "an", as in "a pen"."""
-    token = found[position]
-    article = position > 0 and found[_start_of_noun(found, position) - 1].key in ("a", "an")
+    token = tokens[position]
+    article = position > 0 and tokens[_start_of_noun(tokens, position) - 1].key in ("a", "an")
     return token.kind is Kind.CONTENT and not is_name(token) and not token.past and article
 
 
-def _qualities_first(found: list[Token]) -> list[Token]:
+def _qualities_first(tokens: list[Token]) -> list[Token]:
     """Rewrite "a dog(,) which is black" as "a black dog"."""
     position = 1
-    while position < len(found) - 2:
-        if found[position].key in WHICH and found[position + 1].key in BE:
-            head = position - 1 - (found[position - 1].kind is Kind.STOP)
-            end = _end_of_qualities(found, position + 2)
-            if head >= 0 and found[head].kind is Kind.CONTENT and end > position + 2:
-                qualities = [t for t in found[position + 2 : end] if t.kind is Kind.CONTENT]
-                after = end + (end < len(found) and found[end].kind is Kind.STOP)
-                start = _start_of_noun(found, head)
-                found[start:after] = [*qualities, *found[start : head + 1]]
+    while position < len(tokens) - 2:
+        if tokens[position].key in WHICH and tokens[position + 1].key in BE:
+            head = position - 1 - (tokens[position - 1].kind is Kind.STOP)
+            end = _end_of_qualities(tokens, position + 2)
+            if head >= 0 and tokens[head].kind is Kind.CONTENT and end > position + 2:
+                qualities = [t for t in tokens[position + 2 : end] if t.kind is Kind.CONTENT]
+                after = end + (end < len(tokens) and tokens[end].kind is Kind.STOP)
+                start = _start_of_noun(tokens, head)
+                tokens[start:after] = [*qualities, *tokens[start : head + 1]]
         position += 1
-    return found
+    return tokens
 
 
-def _start_of_noun(found: Sequence[Token], head: int) -> int:
+def _start_of_noun(tokens: Sequence[Token], head: int) -> int:
     """Return the position at which the noun that ends at `head` starts.
 
     A noun may have several words, as in "a pork chop"; its article shows the start. Without an
     article, returns `head`.
     """
-    start = next((n for n in range(head, 0, -1) if not _is_content(found[n - 1])), 0)
-    return start if start and found[start - 1].key in ("a", "an", "the") else head
+    start = next((n for n in range(head, 0, -1) if not _is_content(tokens[n - 1])), 0)
+    return start if start and tokens[start - 1].key in ("a", "an", "the") else head
 
 
-def _end_of_qualities(found: Sequence[Token], start: int) -> int:
+def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:
     """Return the position after the adjectives that begin at `start`.
 
     Returns `start` if there are no adjectives.
     """
     end = start
-    while end < len(found) and (
-        found[end].kind is Kind.CONTENT
-        or (found[end].key in ("and", "very") and end + 1 < len(found))
+    while end < len(tokens) and (
+        tokens[end].kind is Kind.CONTENT
+        or (tokens[end].key in ("and", "very") and end + 1 < len(tokens))
     ):
         end += 1
-    if end == len(found) or found[end].kind is Kind.STOP or found[end].key in BE:
-        return end - (found[end - 1].key == "and")
+    if end == len(tokens) or tokens[end].kind is Kind.STOP or tokens[end].key in BE:
+        return end - (tokens[end - 1].key == "and")
     return start
 
 

@@ -75,8 +75,12 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     if len(text) > _LONGER * sum(map(len, sources)):
         return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
     merged, *stated = hard_facts([text, *sources])
-    if fault := next(_faults(merged, stated), ""):
-        return Verification(Belief.REFUSED, fault)
+    if invented := merged.beyond(stated):
+        reason = f"the merged text {_INVENTS} {_listing(invented)}"
+        return Verification(Belief.REFUSED, reason)
+    if dropped := stated[-1].beyond([merged]):
+        reason = f"the merged text drops what the newest memory states: {_listing(dropped)}"
+        return Verification(Belief.REFUSED, reason)
     same = [source for source in sources if identity(source) == identity(text)]
     if same and all(covers(same[-1], source) for source in sources):
         return Verification(Belief.BELIEVED)
@@ -89,10 +93,10 @@ def _is_of_another(text: str, sources: Sequence[str]) -> bool:
     The reason may be that the model obeyed an instruction in a memory instead of merging.
     """
     if _has_document([text, *sources]):
-        own, *others = (frozenset(_PLAIN_WORD(one.casefold())) for one in (text, *sources))
+        own, *others = (frozenset(_PLAIN_WORD(words.casefold())) for words in (text, *sources))
     else:
         parses = map(parse_by_dictionary, (text, *sources))
-        own, *others = (frozenset(word.key for word in one.words) for one in parses)
+        own, *others = (frozenset(word.key for word in parsed.words) for parsed in parses)
     return any(theirs and theirs.isdisjoint(own) for theirs in others)
 
 
@@ -106,13 +110,6 @@ def _has_document(texts: Iterable[str]) -> bool:
 
 _PLAIN_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+").findall
 """Finds words, or single characters of a script that has no spaces."""
-
-
-def _faults(merged: HardFacts, sources: Sequence[HardFacts]) -> Iterator[str]:
-    if invented := merged.beyond(sources):
-        yield f"the merged text {_INVENTS} {_listing(invented)}"
-    if dropped := sources[-1].beyond([merged]):
-        yield f"the merged text drops what the newest memory states: {_listing(dropped)}"
 
 
 def _listing(words: Sequence[str]) -> str:
@@ -143,7 +140,7 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
     for position, source in enumerate(sources):
         if not _states(text, source):
             later = (_given_otherwise(source, newer) for newer in sources[position + 1 :])
-            values = next((found for found in later if found is not None), None)
+            values = next((outdated for outdated in later if outdated is not None), None)
             lost += compare(text, source).only_b if values is None else ()
             gone += values or ()
     listed = ("does not state:", lost), (_INVENTS, _new_words(text, sources))
@@ -276,7 +273,7 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
     A word that is a name in one of the texts counts as a name in all of them. If one text is longer
     than `LONGEST` characters, only the numerals and names of all texts are returned.
     """
-    names = _names_in([one for one in texts if not _capitalises_nouns(one)])
+    names = _names_in([text for text in texts if not _capitalises_nouns(text)])
     if max(map(len, texts), default=0) > LONGEST:
         return [_facts_of_document(text, names) for text in texts]
     return [

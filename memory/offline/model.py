@@ -101,7 +101,7 @@ class OfflineModel:
         japanese = is_japanese(said)
         if not said.rstrip().endswith(("?", "？")):
             words = set(telling_words(said))
-            recalled = [one for one in recalled if words & {*telling_words(one.content, one.user)}]
+            recalled = [m for m in recalled if words & {*telling_words(m.content, m.user)}]
         if not recalled:
             text = "なるほど。" if japanese else "I see."
         else:
@@ -183,7 +183,7 @@ def _may_conflict(a: str, b: str) -> bool:
     True if they share at least half of the stated words of the sentence with fewer, and neither
     states everything that the other states. Stated words are those with a meaning of their own.
     """
-    left, right = (set(parse(one[:LONGEST]).stated) for one in (a, b))
+    left, right = (set(parse(sentence[:LONGEST]).stated) for sentence in (a, b))
     return 2 * len(left & right) >= min(len(left), len(right)) and covering(a, b) is None
 
 
@@ -247,7 +247,9 @@ def statements(
     found: list[tuple[str, str]] = []
     for japanese, run in groupby(sentences(text), is_japanese):
         if japanese:
-            found += [(_retold_japanese(one, speaker, at), one) for one in run if _declares(one)]
+            found += [
+                (_retold_japanese(said, speaker, at), said) for said in run if _declares(said)
+            ]
         else:
             found += english_statements(list(run), speaker, at, tuple(listeners))
     return [

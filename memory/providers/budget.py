@@ -211,31 +211,20 @@ def another_try() -> bool:
 
 # --- what asking would cost -----------------------------------------------------------------------
 
-_PER_TOKEN = 4
-_PER_MEMBER = 150
-"""Characters for a memory in a question about a pair, besides its text: number, time and user."""
-_PER_LINE = 14
-"""Characters for a memory on a page, besides its text."""
-_PER_READ = 24
-"""Characters for a memory in a second reading, besides its text.
-
-This includes a share of the characters for the merge to which the memory belongs.
-"""
+_PER_TOKEN = 4  # characters
+# characters, besides the texts of memories and merges:
+_PER_MEMBER = 150  # for a memory in a question about a pair: its number, time and user
+_PER_LINE = 14  # for a memory on a page
+_PER_READ = 24  # for a memory in a second reading, with its share of what is sent for its merge
 _PER_ANSWER = 100
-_PER_GROUP = 45
-"""Characters for a group in an answer, besides its merged text."""
-_PER_READING = 40
-"""Characters for one merge in the answer of a second reading."""
-_SCHEMA = 800
-"""Characters of the JSON schema that is sent with each question."""
-_GROUPED = 0.4
-"""The share of a page's memories that an answer puts into groups, measured with two readers."""
-_MEMBERS = 2.4
-"""The mean number of memories in a group."""
-_SHORTER = 0.7
-"""The length of a merged text, divided by the total length of the memories it is made from."""
-_REFUSED = 0.1
-"""The share of merged texts that are refused and asked about once more."""
+_PER_GROUP = 45  # for a group in an answer
+_PER_READING = 40  # for one merge in the answer of a second reading
+_SCHEMA = 800  # for the JSON schema that is sent with each question
+
+_GROUPED = 0.4  # share of a page's memories that an answer puts into groups, by two readers
+_MEMBERS = 2.4  # mean number of memories in a group
+_SHORTER = 0.7  # length of a merged text, divided by that of its memories together
+_REFUSED = 0.1  # share of merged texts that are refused and asked about once more
 
 
 _Cost = tuple[float, float, float]

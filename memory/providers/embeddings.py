@@ -134,13 +134,8 @@ def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
         raise EmbeddingError(f"the embedder gave {raw.shape[0]} vectors for {len(texts)} texts")
     lengths = np.linalg.norm(raw, axis=1)
     for n in map(int, np.flatnonzero(~np.isfinite(lengths) | (lengths < 1e-6))):
-        raw[n] = _direction_of(texts[n], raw.shape[1])
+        seed = int.from_bytes(hashlib.sha256(texts[n].encode()).digest()[:8], "big")
+        raw[n] = np.random.default_rng(seed).standard_normal(raw.shape[1])
         lengths[n] = np.linalg.norm(raw[n])
     unit: Vectors = (raw / lengths[:, None]).astype(np.float32)
     return unit
-
-
-def _direction_of(text: str, dim: int) -> npt.NDArray[np.float32]:
-    """Return a random vector, shape (dim,), that is always the same for the same text."""
-    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-    return np.random.default_rng(seed).standard_normal(dim).astype(np.float32)

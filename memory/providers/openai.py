@@ -182,9 +182,15 @@ class OpenAIModel(RemoteModel):
         form = None
         system = prompt.system
         if prompt.schema is not None:
+            schema = prompts.strict_schema(prompt.schema)
             # In words too: a server that ignores the form says nothing of it.
-            system = prompts.in_json(system, prompts.strict_schema(prompt.schema))
-            form = _response_format(self._structure, prompt.schema)
+            system = prompts.in_json(system, schema)
+            named = {"name": prompt.schema.__name__, "strict": True, "schema": schema}
+            forms: dict[Structure, dict[str, Any]] = {
+                "schema": {"type": "json_schema", "json_schema": named},
+                "json": {"type": "json_object"},
+            }
+            form = forms.get(self._structure)
         body: dict[str, Any] = {
             "model": self.called.model,
             "messages": [
@@ -251,13 +257,6 @@ class OpenAIModel(RemoteModel):
         mine = self._clients.pop(asyncio.get_running_loop(), None)
         if mine is not None:
             await mine.close()
-
-
-def _response_format(structure: Structure, schema: type[BaseModel]) -> dict[str, Any] | None:
-    if structure == "schema":
-        named = {"name": schema.__name__, "strict": True, "schema": prompts.strict_schema(schema)}
-        return {"type": "json_schema", "json_schema": named}
-    return {"type": "json_object"} if structure == "json" else None
 
 
 class OpenAIEmbedder(RemoteEmbedder):

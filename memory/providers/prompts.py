@@ -240,8 +240,8 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
         {
             "n": number,
             "of": _by_day(
-                (one, [one.user, one.content] if len(users) > 1 else one.content)
-                for one in merge.members
+                (member, [member.user, member.content] if len(users) > 1 else member.content)
+                for member in merge.members
             ),
             "text": merge.text,
         }
@@ -273,7 +273,10 @@ def extraction_question(
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
     """Return the turns to answer and the memories recalled for them, as JSON."""
-    memories = [_known(memory) for memory in recalled]
+    memories = [
+        {"recorded": memory.timestamp.isoformat(), "user": memory.user, "content": memory.content}
+        for memory in recalled
+    ]
     return _json({"memories": memories, "turns": _numbered(turns)})
 
 
@@ -284,14 +287,6 @@ def _numbered(turns: Sequence[Turn]) -> list[dict[str, object]]:
 def _said(turn: Turn) -> dict[str, object]:
     speaker = "bot" if turn.is_bot else turn.speaker
     return {"at": turn.at.isoformat(), "speaker": speaker, "text": turn.text}
-
-
-def _known(memory: Memory) -> dict[str, object]:
-    return {
-        "recorded": memory.timestamp.isoformat(),
-        "user": memory.user,
-        "content": memory.content,
-    }
 
 
 def _age(number: int, of: int) -> str:
@@ -416,21 +411,21 @@ def read_extraction(text: str, usage: Usage) -> Extraction:
     """
     found = _parsed(_without_thoughts(text), FoundAll).memories
     try:
-        candidates = tuple(_candidate(one) for one in found if one.content.strip())
+        candidates = tuple(_candidate(fact) for fact in found if fact.content.strip())
     except ValidationError as exc:
         raise _malformed(exc) from exc
     return Extraction(candidates=candidates, usage=usage)
 
 
-def _candidate(one: Found) -> Candidate:
+def _candidate(fact: Found) -> Candidate:
     return Candidate(
-        content=one.content,
-        user=one.user or None,
-        category=one.category or "fact",
-        intensity=one.intensity,
-        turns=tuple(number - 1 for number in one.turns),
-        replaces=tuple(number - 1 for number in one.replaces),
-        merged=one.merged or "",
+        content=fact.content,
+        user=fact.user or None,
+        category=fact.category or "fact",
+        intensity=fact.intensity,
+        turns=tuple(number - 1 for number in fact.turns),
+        replaces=tuple(number - 1 for number in fact.replaces),
+        merged=fact.merged or "",
     )
 
 
@@ -478,7 +473,7 @@ def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
 
 def _all_required(node: Any) -> Any:
     if isinstance(node, list):
-        return [_all_required(one) for one in node]
+        return [_all_required(item) for item in node]
     if not isinstance(node, dict):
         return node
     kept = {name: _all_required(value) for name, value in node.items() if name != "default"}

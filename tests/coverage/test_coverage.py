@@ -87,7 +87,7 @@ def test_capitals_that_are_a_word_of_their_own_are_content() -> None:
 def test_an_added_negation_covers_nothing() -> None:
     """It would be one more word, and turns the statement around."""
     comparison = compare("Mia is not happy at work.", "Mia is happy at work.")
-    assert comparison.conflict == ("not",)
+    assert (comparison.only_a, comparison.only_b) == (("not",), ("not",))
     assert not comparison.a_covers_b
     assert not comparison.b_covers_a
 
@@ -276,7 +276,7 @@ def test_an_addition_that_changes_the_meaning_covers_nothing(short: str, long: s
 
 def test_another_word_that_governs_is_named_with_what_it_governs() -> None:
     comparison = compare("Jonas works for Bela.", "Jonas works with Bela.")
-    assert comparison.conflict == ("for Bela / with Bela",)
+    assert comparison.only_a == comparison.only_b == ("for Bela / with Bela",)
 
 
 words_of = st.lists(

@@ -84,7 +84,7 @@ def test_a_document_covers_only_the_same_text() -> None:
     assert not found.a_covers_b
     assert not found.b_covers_a
     assert "tabby" in found.only_a
-    assert "characters" in found.conflict[0]
+    assert "characters" in found.only_b[-1]
     short = "Mia has a cat."
     assert not compare(document, short).a_covers_b
 
