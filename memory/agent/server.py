@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
-from memory import __version__
+from memory import __version__, runtime  # `runtime` loads the HTTP libraries only when used
 from memory.agent.schemas import TOOLS, Tool, shown_schema
 from memory.errors import InputError, LedgerError, MemoryPipelineError
 from memory.runtime import in_thread, open_regular, stop_event
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import socket
 
     from memory.agent.tools import AgentTools, ToolAnswer
-    from memory.runtime import Address, Gate
 
 logger = logging.getLogger(__name__)
 
@@ -103,17 +102,15 @@ class AgentServer:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
-    def over_http(self, address: Address, hosts: Sequence[str]) -> Any:
+    def over_http(self, address: runtime.Address, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`.
 
         Clients may address the server by the loopback names, by the names `hosts`, and by the host
         of `address` unless it stands for all interfaces. Requests from web pages of other hosts are
         refused. There are no sessions: each request is authorized separately.
         """
-        from memory.runtime import THIS_MACHINE  # the HTTP libraries would slow down stdio
-
         own = () if address.is_every else (address.name,)
-        named = dict.fromkeys((*THIS_MACHINE, *hosts, *own))
+        named = dict.fromkeys((*runtime.THIS_MACHINE, *hosts, *own))
         names = [name for host in named for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
         security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
@@ -304,14 +301,15 @@ def read_tokens(path: Path) -> Tokens:
     return Tokens.read(path, text)
 
 
-def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]) -> Gate:
+def token_gate(
+    app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]
+) -> runtime.Gate:
     """Wrap `app` in a gate that lets only requests with a known token pass.
 
     The gate stores the token's user in the request's ASGI scope. If `tokens` is None, all requests
     pass. The gate itself responds to the path `/health`, which needs no token: with status 200, or
     with 503 if `read_ledger` raises LedgerError.
     """
-    from memory.runtime import Gate  # the HTTP libraries would slow down stdio
 
     async def check(request: Request) -> Response | None:
         if request.scope["path"] == "/health":
@@ -330,13 +328,11 @@ def token_gate(app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], ob
         request.scope[_USER] = user
         return None
 
-    return Gate(app, check)
+    return runtime.Gate(app, check)
 
 
 async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:
     """Serve `app` on a listening socket until SIGTERM or Ctrl-C; then finish the running calls."""
-    from memory.runtime import serve_until  # the HTTP libraries would slow down stdio
-
     with stop_event() as stop:
-        await serve_until(stop, app, listening)
+        await runtime.serve_until(stop, app, listening)
         await server.finish()

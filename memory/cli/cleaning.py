@@ -9,12 +9,13 @@ import threading
 import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from memory import assembly
+from memory import assembly, decide, models, review, runtime
 from memory.cli.importing import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
@@ -29,6 +30,7 @@ from memory.cli.shell import (
     show,
     warn_of_missing_vectors,
 )
+from memory.cli.views import end_if_nothing_was_answered, say_cost, view
 from memory.errors import InputError, LedgerMissing, WrongArgument
 
 if TYPE_CHECKING:
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
 
     from memory.assembly import Source
     from memory.config import Config
-    from memory.decide import GroupFilter
-    from memory.deduplicator import MemoryDeduplicator
-    from memory.models import DeduplicationReport
-    from memory.runtime import Address
     from memory.store import MemoryStore
 
 _GROUPS = 50
@@ -74,19 +72,17 @@ def audit(
 
     With a --from option it reads another store and imports nothing.
     """
-    from memory.decide import GroupFilter
-
     check_report(report)
     if source.stores > 1:
         raise WrongArgument("audit", "needs one store at a time", "give one --from option")
-    chosen = GroupFilter(_GROUPS if groups is None and not as_json else groups, sort, user)
+    chosen = decide.GroupFilter(_GROUPS if groups is None and not as_json else groups, sort, user)
     other = source if source.stores else None
     show_audit(context.obj, chosen, other, as_json=as_json, report=report)
 
 
 def show_audit(
     config: Config,
-    chosen: GroupFilter | None = None,
+    chosen: decide.GroupFilter | None = None,
     source: Source | None = None,
     *,
     as_json: bool = False,
@@ -101,9 +97,6 @@ def show_audit(
 
     Raises: typer.Exit if some memories of the source could not be read.
     """
-    from memory.cli.views import view
-    from memory.decide import GroupFilter
-
     with ExitStack() as opened:
         try:
             with progress("reading"):
@@ -115,16 +108,15 @@ def show_audit(
         say_left_out(brought)
         warn_of_missing_vectors(store)
         with progress("looking") as tell:
-            chosen = chosen or GroupFilter(_GROUPS)
+            chosen = chosen or decide.GroupFilter(_GROUPS)
             found = asyncio.run(assembly.audit_store(store, config, chosen, compared(tell)))
         if report is not None:
-            from memory.decide import similarity_histogram
-            from memory.review import audit_report, cards_of
-
             gc.freeze()  # else every collection while cards are made walks over all memories
-            alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
-            cards, rules = cards_of(found.plan), config.memory.rules
-            save_report(report, audit_report(found.report, cards, alike, rules, store.clock()))
+            alike = decide.similarity_histogram(found.snapshot, store.scope_of, store.scale)
+            cards, rules = review.cards_of(found.plan), config.memory.rules
+            save_report(
+                report, review.audit_report(found.report, cards, alike, rules, store.clock())
+            )
     if as_json:
         sys.stdout.write(found.report.model_dump_json(indent=2) + "\n")
     elif report is None:
@@ -154,26 +146,22 @@ def dedup(
     ] = False,
 ) -> None:
     """Clean the whole store: merge or retire near-copies."""
-    from memory.cli.views import say_cost
-
     if workers is not None and dask is not None:
         raise WrongArgument("dedup", "takes --workers or --dask", "give one of them")
-
-    def batch(deduplicator: MemoryDeduplicator, tell: Tell) -> Awaitable[DeduplicationReport]:
-        return deduplicator.deduplicate_all(
-            max_calls=max_calls,
-            thorough=thorough,
-            on_progress=tell,
-            on_page=lambda page, of: tell(page, of, "page"),
-            on_plan=say_cost,
-            on_compared=compared(tell),
-        )
 
     with (
         assembly.open_existing_store(context.obj) as store,
         assembly.open_executor(workers, dask) as executor,
     ):
-        _run("deduplicating", store, context.obj, batch, executor)
+        _run(
+            "deduplicating",
+            store,
+            context.obj,
+            lambda worker, **callbacks: worker.deduplicate_all(
+                max_calls=max_calls, thorough=thorough, on_plan=say_cost, **callbacks
+            ),
+            executor,
+        )
 
 
 def retry(
@@ -184,39 +172,36 @@ def retry(
     ] = False,
 ) -> None:
     """Ask the model again what it failed to answer."""
-
-    def batch(deduplicator: MemoryDeduplicator, tell: Tell) -> Awaitable[DeduplicationReport]:
-        return deduplicator.retry_pending(
-            again=everything,
-            on_progress=tell,
-            on_page=lambda page, of: tell(page, of, "page"),
-            on_compared=compared(tell),
-        )
-
     with assembly.open_existing_store(context.obj) as store:
-        _run("asking again", store, context.obj, batch)
+        _run(
+            "asking again",
+            store,
+            context.obj,
+            lambda worker, **callbacks: worker.retry_pending(again=everything, **callbacks),
+        )
 
 
 def _run(
     label: str,
     store: MemoryStore,
     config: Config,
-    batch: Callable[[MemoryDeduplicator, Tell], Awaitable[DeduplicationReport]],
+    batch: Callable[..., Awaitable[models.DeduplicationReport]],
     executor: Executor | None = None,
 ) -> None:
     """Run a deduplication with the configured model, show its progress, and print its report.
 
-    `label`: names the work in the progress display. `batch`: called with the deduplicator and a
-    progress callback; does the work and returns the report. `executor`: where the search for pairs
-    and the planning of groups run; if it is None, both run in this process.
+    `label`: names the work in the progress display. `batch`: called with the deduplicator and the
+    callbacks for progress; does the work and returns the report. `executor`: where the search for
+    pairs and the planning of groups run; if it is None, both run in this process.
 
     Raises: typer.Exit if no call of the model succeeded.
     """
-    from memory.cli.views import end_if_nothing_was_answered, view
 
-    async def run(tell: Tell) -> DeduplicationReport:
+    async def run(tell: Tell) -> models.DeduplicationReport:
         async with aclosing(assembly.build_model(config)) as model:
-            return await batch(assembly.build_deduplicator(store, config, model, executor), tell)
+            worker = assembly.build_deduplicator(store, config, model, executor)
+            pages = partial(tell, counted="page")
+            return await batch(worker, on_progress=tell, on_page=pages, on_compared=compared(tell))
 
     with progress(label) as tell:
         report = asyncio.run(run(tell))
@@ -235,15 +220,13 @@ def apply(
 
     An answer that no longer fits is refused, with the reason.
     """
-    from memory.review import Given, read_decisions
-
-    lines = read_decisions(file)
+    lines = review.read_decisions(file)
     given = already = refused = 0
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
         for number, answered in lines:
             outcome = answered if isinstance(answered, InputError) else answers.give(answered)
-            if isinstance(outcome, Given):
+            if isinstance(outcome, review.Given):
                 given += not outcome.repeated
                 already += outcome.repeated
                 continue
@@ -258,7 +241,7 @@ def apply(
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def review(
+def review_groups(
     context: typer.Context,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen on [default: a free one].")
@@ -280,16 +263,19 @@ def review(
 
     There you apply the plan, keep a group apart, leave a member out, write one text, or undo.
     """
-    from memory.runtime import Address
-
-    with Address(host, port).listen() as listening:
-        where = Address(host, listening.getsockname()[1])
+    with runtime.Address(host, port).listen() as listening:
+        where = runtime.Address(host, listening.getsockname()[1])
         asyncio.run(_review(context.obj, where, listening, blind, open_browser=not no_browser))
     err().print("stopped; every answer that was given is kept")
 
 
 async def _review(
-    config: Config, where: Address, listening: socket.socket, blind: bool, *, open_browser: bool
+    config: Config,
+    where: runtime.Address,
+    listening: socket.socket,
+    blind: bool,
+    *,
+    open_browser: bool,
 ) -> None:
     """Print an address that admits one browser, and serve the review until the command is stopped.
 
@@ -297,19 +283,18 @@ async def _review(
     similarities and the plan from the person. `open_browser`: whether to open the address in a
     browser.
     """
-    from memory.review import BrowserSession, ReviewServer
-    from memory.runtime import serve_until, stop_event
-
-    session = BrowserSession(where)
+    browser = review.BrowserSession(where)
     with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:
-            review = assembly.build_review(store, config, model, blind=blind)
-            await review.look()
-            with stop_event() as stop:
-                address = session.address()
+            session = assembly.build_review(store, config, model, blind=blind)
+            await session.look()
+            with runtime.stop_event() as stop:
+                address = browser.address()
                 sys.stdout.write(f"{address}\n")
                 sys.stdout.flush()
                 err().print("the address works once; Ctrl-C ends the review")
                 if open_browser:  # in a thread, since some browsers return only when closed
                     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-                await serve_until(stop, ReviewServer(review, session).app(), listening)
+                await runtime.serve_until(
+                    stop, review.ReviewServer(session, browser).app(), listening
+                )

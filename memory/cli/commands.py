@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from memory.cli.cleaning import apply, audit, dedup, retry, review
+from memory.cli.cleaning import apply, audit, dedup, retry, review_groups
 from memory.cli.importing import import_
 from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, upgrade
 from memory.cli.memories import export, forget, history, runs, search, show_memory, stats, undo
@@ -41,11 +42,30 @@ def _common(
     context.obj = load_config(config)
 
 
-app.command("import")(import_)
-app.command("show")(show_memory)
-for _command in (
-    *(export, search, stats, audit, history, calibrate),
-    *(dedup, undo, runs, retry, forget, reembed, doctor, backup, restore, upgrade),
-    *(review, apply, changes, write_back, serve),
-):
-    app.command()(_command)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "import": import_,
+    "show": show_memory,
+    "export": export,
+    "search": search,
+    "stats": stats,
+    "audit": audit,
+    "history": history,
+    "calibrate": calibrate,
+    "dedup": dedup,
+    "undo": undo,
+    "runs": runs,
+    "retry": retry,
+    "forget": forget,
+    "reembed": reembed,
+    "doctor": doctor,
+    "backup": backup,
+    "restore": restore,
+    "upgrade": upgrade,
+    "review": review_groups,
+    "apply": apply,
+    "changes": changes,
+    "write-back": write_back,
+    "serve": serve,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)

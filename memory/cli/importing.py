@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memory import assembly
+from memory import assembly, interchange
 from memory.cli.shell import EXIT_PROBLEM, MaxCalls, err, progress, say_missing_vectors
+from memory.cli.views import cost
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
@@ -109,11 +110,9 @@ def _source(given: dict[str, Any]) -> Source:
 
     Raises: WrongArgument if an option's value is not valid or does not fit the other options.
     """
-    from memory.interchange import Reading
-
     if given["namespace"] and given["from_langgraph"] is None:
         raise WrongArgument("--namespace", "is for --from-langgraph")
-    reading = Reading(
+    reading = interchange.Reading(
         text_key=given["text_key"],
         user_key=given["user_key"],
         time_key=given["time_key"],
@@ -205,8 +204,6 @@ def import_(
 
     With --raw they are stored unchanged.
     """
-    from memory.cli.views import cost
-
     brought = _read(context.obj, file, source)
     say_left_out(brought)
     config: Config = context.obj.with_calls_per_run(max_calls)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memory import assembly
+from memory import assembly, models, runtime, upkeep
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
+from memory.cli.views import grid
 from memory.errors import InputError
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.upkeep import AlikePair, Answer, Band, Counted
-
 _HEADINGS = (
     "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
 )  # fmt: skip
@@ -28,10 +28,8 @@ _NUMBERS = (1, 2, 6, 7)
 
 def reembed(context: typer.Context) -> None:
     """Compute every vector again, all or none."""
-    from memory.upkeep import reembed as make_again
-
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
-        count = make_again(ledger, assembly.build_embedder(context.obj), tell)
+        count = upkeep.reembed(ledger, assembly.build_embedder(context.obj), tell)
     err().print(f"{count:,} texts embedded again")
 
 
@@ -46,23 +44,20 @@ def doctor(
 
     Without --fix it only reads. It can also read an older ledger, or one that it may not write.
     """
-    from memory.runtime import clear_abandoned, clear_temporary_folders
-    from memory.upkeep import examine, mend
-
-    clear_temporary_folders()
-    clear_abandoned(Path(context.obj.memory.data_dir))
+    runtime.clear_temporary_folders()
+    runtime.clear_abandoned(Path(context.obj.memory.data_dir))
     if fix:
         assembly.read_ledger(context.obj).close()  # an older ledger is for `upgrade`
     with assembly.open_to_examine(context.obj) as (store, limit):
         if limit:
             err().print(f"note: {limit}")
-        found = examine(store)
+        found = upkeep.examine(store)
         mendable = [finding for finding in found if finding.kind == "mendable"]
         if fix and mendable:
             with progress("mending") as tell:
-                mend(store, tell)
+                upkeep.mend(store, tell)
             err().print(f"mended: {'; '.join(finding.what for finding in mendable)}")
-            found = examine(store)
+            found = upkeep.examine(store)
         if as_json:
             show_json([asdict(finding) for finding in found])
         for finding in () if as_json else found:
@@ -84,12 +79,9 @@ def backup(
 
     Other processes can go on working.
     """
-    from memory.store import utc_now
-    from memory.upkeep import back_up
-
-    file = Path(str(file).replace("{date}", f"{utc_now():%Y-%m-%d}"))
+    file = Path(str(file).replace("{date}", f"{datetime.now(UTC):%Y-%m-%d}"))
     with assembly.read_ledger(context.obj) as ledger:
-        live = back_up(ledger, file)
+        live = upkeep.back_up(ledger, file)
     err().print(f"backed up {live:,} memories to {file}")
 
 
@@ -101,9 +93,7 @@ def restore(
 
     The ledger must be damaged or empty.
     """
-    from memory.upkeep import restore as bring_back
-
-    live = bring_back(file, context.obj.memory.effective_ledger_url)
+    live = upkeep.restore(file, context.obj.memory.effective_ledger_url)
     err().print(f"restored {live:,} memories from {file}")
 
 
@@ -149,12 +139,10 @@ def calibrate(
 
     It asks whether pairs of memories say the same, and changes nothing.
     """
-    from memory.upkeep import pairs_of, reviewed
-
     config: Config = context.obj
     with assembly.read_store(config) as store:
-        pairs, memories = pairs_of(store, config.memory.dedup_candidates)
-        known = reviewed(store) if from_reviews else None
+        pairs, memories = upkeep.pairs_of(store, config.memory.dedup_candidates)
+        known = upkeep.reviewed(store) if from_reviews else None
     if known is not None:
         reviewed_pairs, answers = known
         pairs = [*(pair for pair in pairs if pair.key not in answers), *reviewed_pairs]
@@ -164,8 +152,8 @@ def calibrate(
 
 
 def _asked(
-    pairs: Sequence[AlikePair], config: Config, questions: int, *, person: bool
-) -> dict[str, Answer]:
+    pairs: Sequence[upkeep.AlikePair], config: Config, questions: int, *, person: bool
+) -> dict[str, upkeep.Answer]:
     """Ask the model, or the user if `person` is true, about at most `questions` pairs of memories.
 
     Return all answers of this model, or of people, by the pair's key. Answers of earlier runs are
@@ -173,25 +161,22 @@ def _asked(
 
     Raises: InputError if the only model is the offline one, which cannot answer.
     """
-    from memory.models import OFFLINE
-    from memory.upkeep import CalibrationLog, ask_model, ask_person
-
     model = assembly.build_model(config)
-    if model.name == OFFLINE and not person:
+    if model.name == models.OFFLINE and not person:
         raise InputError(
             "calibrate",
             "the offline judge only compares words, which cannot fit a threshold",
             "answer yourself with --person, use --from-reviews, or configure a model",
         )
     file = Path(config.memory.data_dir) / "calibration.jsonl"
-    log = CalibrationLog(file, "person" if person else model.name)
+    log = upkeep.CalibrationLog(file, "person" if person else model.name)
     if person:
-        ask_person(
+        upkeep.ask_person(
             pairs, log, questions, lambda text: err().print(text, markup=False), _read_answer
         )
     else:
         with progress("asking") as tell:
-            ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
+            upkeep.ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
     return log.read()
 
 
@@ -202,8 +187,8 @@ def _read_answer() -> str | None:
 
 
 def _suggest(
-    pairs: Sequence[AlikePair],
-    answers: Mapping[str, Answer],
+    pairs: Sequence[upkeep.AlikePair],
+    answers: Mapping[str, upkeep.Answer],
     memories: int,
     config: Config,
     wanted: float,
@@ -214,8 +199,6 @@ def _suggest(
     share, from 0.5 to 1, of replacements without a model that must be right. Pairs with kana or Han
     get a table of their own, because they have their own threshold setting.
     """
-    from memory.upkeep import lines, suggest
-
     strict = [pair for pair in pairs if pair.strict]
     others = [pair for pair in pairs if not pair.strict]
     if others or not strict:
@@ -224,30 +207,30 @@ def _suggest(
         _show_bands("kana or Han in either text", strict, answers, memories)
     show(_LEGEND)
     now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
-    suggested = suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)
-    sys.stdout.writelines(f"{line}\n" for line in lines(suggested, wanted))
+    suggested = upkeep.suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)
+    sys.stdout.writelines(f"{line}\n" for line in upkeep.lines(suggested, wanted))
 
 
 def _show_bands(
-    title: str, pairs: Sequence[AlikePair], answers: Mapping[str, Answer], memories: int
+    title: str,
+    pairs: Sequence[upkeep.AlikePair],
+    answers: Mapping[str, upkeep.Answer],
+    memories: int,
 ) -> None:
     """Print a table with a row for each band of cosines, the most similar band first.
 
     A row counts the pairs whose cosine is in the band. Bands without pairs are left out. `answers`:
     the answers by the pair's key. `memories`: the number of live memories.
     """
-    from memory.cli.views import grid
-    from memory.upkeep import prices, tally
-
-    bands = tally(pairs, answers)
-    priced = zip(bands, prices(bands, memories), strict=True)
+    bands = upkeep.tally(pairs, answers)
+    priced = zip(bands, upkeep.prices(bands, memories), strict=True)
     rows = [_cells(band, *price) for band, price in priced if band.pairs]
     if title:
         show(title)
     show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=_NUMBERS))
 
 
-def _cells(band: Band, asks: float, found: float | None) -> tuple[str, ...]:
+def _cells(band: upkeep.Band, asks: float, found: float | None) -> tuple[str, ...]:
     counted = band.every
     shares = (_share(counted, hits) for hits in (counted.same, counted.merge, counted.apart))
     finds = "?" if found is None else f"{found:,.0f}"
@@ -255,7 +238,7 @@ def _cells(band: Band, asks: float, found: float | None) -> tuple[str, ...]:
     return edges, f"{band.pairs:,}", f"{counted.asked:,}", *shares, f"{asks:,.0f}", finds
 
 
-def _share(counted: Counted, hits: int) -> str:
+def _share(counted: upkeep.Counted, hits: int) -> str:
     share = counted.share(hits)
     if share is None:
         return ""

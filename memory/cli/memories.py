@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from memory import assembly
+from memory import agent, assembly, interchange, ledger, models, review
 from memory.cli.shell import (
     AsJson,
     ReportFile,
@@ -23,14 +24,11 @@ from memory.cli.shell import (
     show_json,
     warn_of_missing_vectors,
 )
+from memory.cli.views import decisions_view, grid, memory_view, table
 from memory.errors import InputError, MemoryNotFound, WrongArgument
-from memory.text import shortened
+from memory.text import clean, shortened
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from memory.ledger import DecisionRecord, Reader
-    from memory.models import SearchResult
     from memory.store import Forgotten, ForgottenUser, MemoryStore
 
 _MOST_USERS = 5
@@ -47,16 +45,13 @@ def export(
 
     `import` reads it back.
     """
-    from memory.interchange import write_memory
-    from memory.text import clean
-
     user = clean(user) if user is not None else None
     with assembly.read_store(context.obj) as store:
         with store.ledger.reading() as reader:
             behind = reader.external_ids_behind()
         for memory in store.memories():
             if user is None or memory.user == user:
-                sys.stdout.write(write_memory(memory, behind.get(memory.id, ())) + "\n")
+                sys.stdout.write(interchange.write_memory(memory, behind.get(memory.id, ())) + "\n")
         if user is not None and (others := who_exists(store, user)):
             err().print(f"nothing to export{others}")
 
@@ -69,8 +64,6 @@ def search(
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
 ) -> None:
     """Show the memories that match a query best, with scores."""
-    from memory.cli.views import grid
-
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
         found = store.search(query, k, user=user, everyone=user is None, min_score=min_score)
@@ -86,8 +79,6 @@ def who_exists(store: MemoryStore, user: str) -> str:
     The suggested users have similar names. If there are none, the first few users are suggested.
     Return "" if `user` has memories, or if there are no users at all.
     """
-    from memory.text import clean
-
     user = clean(user)
     users = [name for name in store.counts().users if name is not None]
     if user in users or not users:
@@ -99,9 +90,7 @@ def who_exists(store: MemoryStore, user: str) -> str:
     return f": no memory is about {user!r}; there is {', '.join(named)}{more}"
 
 
-def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
-    from rich.text import Text
-
+def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
     content = hit.memory.content
     left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
     shown = Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
@@ -110,8 +99,6 @@ def _hit_row(hit: SearchResult) -> tuple[str, str, Text]:
 
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
     """Show what the store holds."""
-    from memory.cli.views import table
-
     with assembly.read_store(context.obj) as store:
         counts = store.counts()
         warn_of_missing_vectors(store)
@@ -155,25 +142,22 @@ def history(
 
     `undo` takes a decision's number, `show` a memory's id.
     """
-    from memory.cli.views import decisions_view
-    from memory.review import history_report, recorded_cards
-
     check_report(report)
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         known = None if memory_id is None else known_id(reader, memory_id)
         recorded = store.history(known)
         if known is not None and not recorded:
             raise MemoryNotFound(known)
-        cards = recorded_cards(reader, recorded) if report or not as_json else []
+        cards = review.recorded_cards(reader, recorded) if report or not as_json else []
     if report is not None:
-        save_report(report, history_report(cards, context.obj.memory.rules, store.clock()))
+        save_report(report, review.history_report(cards, context.obj.memory.rules, store.clock()))
     if as_json:
         show_json([_decision_json(record) for record in recorded])
     elif report is None:
         show(decisions_view(cards), paged=True)
 
 
-def known_id(reader: Reader, given: str) -> str:
+def known_id(reader: ledger.Reader, given: str) -> str:
     """Return the id of the memory that a person means by the id `given`.
 
     `given` is the memory's own id, or the id that it had in the store from which it was imported.
@@ -188,7 +172,7 @@ def known_id(reader: Reader, given: str) -> str:
     return found[0].memory.id if found else given
 
 
-def _decision_json(record: DecisionRecord) -> dict[str, object]:
+def _decision_json(record: ledger.DecisionRecord) -> dict[str, object]:
     fields = asdict(record)
     del fields["before"]  # only undo reads it
     survivors = [{"id": name, "stands_for": retired} for name, retired in record.survivors]
@@ -201,11 +185,8 @@ def show_memory(
     as_json: AsJson = False,
 ) -> None:
     """Show one memory, its wordings and its decisions."""
-    from memory.cli.views import memory_view
-    from memory.review import memory_history
-
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = memory_history(reader, known_id(reader, memory_id))
+        found = review.memory_history(reader, known_id(reader, memory_id))
     if found is None:
         raise MemoryNotFound(memory_id)
     if not as_json:
@@ -236,15 +217,12 @@ def undo(
 
     Its memories are restored, and are kept apart from then on.
     """
-    from memory.agent import follow_undo
-    from memory.cli.views import decisions_view
-    from memory.review import recorded_cards
     from memory.store import plan_undo
 
     if dry_run:
         with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
             undone = plan_undo(reader, _undo_target(reader, target))
-            shown = recorded_cards(reader, undone[::-1])[::-1]
+            shown = review.recorded_cards(reader, undone[::-1])[::-1]
         show(decisions_view(shown))
         err().print(f"would undo {len(undone):,} decisions; nothing was changed")
         return
@@ -253,14 +231,14 @@ def undo(
             wanted = _undo_target(reader, target)
         undone = store.undo(wanted)
         workspace = assembly.build_workspace(context.obj, store.ledger)
-        if problem := follow_undo(store, workspace, undone):
+        if problem := agent.follow_undo(store, workspace, undone):
             err().print(problem)
     for record in undone:
         what = f"undone {record.number}: {record.action.value} of {len(record.joined)} memories"
         show(f"{what}, {record.reason}")
 
 
-def _undo_target(reader: Reader, given: str) -> int | str:
+def _undo_target(reader: ledger.Reader, given: str) -> int | str:
     """Return what to undo: the number of a decision, or the name of a run.
 
     If `given` is a memory's id, return the number of the memory's latest decision that can be
@@ -278,8 +256,6 @@ def runs(context: typer.Context, as_json: AsJson = False) -> None:
 
     `undo` takes the name of a run.
     """
-    from memory.cli.views import grid
-
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = reader.decisions.runs()
     if as_json:
@@ -307,9 +283,7 @@ def forget(
 
     The memories that it was made from are erased too.
     """
-    from memory.agent import forget_everywhere
     from memory.store import forget_user
-    from memory.text import clean
 
     user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
@@ -324,7 +298,7 @@ def forget(
             with store.ledger.reading() as reader:
                 erase = partial(store.forget, known_id(reader, memory_id))
         workspace = assembly.build_workspace(context.obj, store.ledger)
-        gone, problem = forget_everywhere(store, workspace, erase)
+        gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
     if gone.erased:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memory import assembly
+from memory import agent, assembly, runtime
 from memory.cli.shell import err
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
-    from memory.agent import AgentTools, Opened, Tokens
     from memory.config import Config
-    from memory.runtime import Address
     from memory.store import MemoryStore
 
 
@@ -92,9 +90,9 @@ def _keep_workspace(config: Config, store: MemoryStore) -> None:
 def _over_stdio(config: Config) -> None:
     gc.disable()  # collection takes a tenth of the first answer, and loading makes no garbage
     with assembly.installed("agent", "memory-dedup serve"):
-        from memory.agent import AgentServer, run_and_exit
+        make_server = agent.AgentServer
 
-    def opened() -> Opened:
+    def opened() -> agent.Opened:
         store = assembly.open_store(config)
         _keep_workspace(config, store)
         served = _opened(store, config, None)
@@ -102,25 +100,24 @@ def _over_stdio(config: Config) -> None:
         gc.enable()
         return served
 
-    run_and_exit(AgentServer(ThreadPoolExecutor(1, "opening").submit(opened)))
+    agent.run_and_exit(make_server(ThreadPoolExecutor(1, "opening").submit(opened)))
 
 
 def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
     with assembly.installed("agent", "memory-dedup serve"):
-        from memory.agent import AgentServer, Tokens, read_tokens, serve_over_http, token_gate
+        make_server = agent.AgentServer
     from memory.config import TOKENS_VARIABLE
-    from memory.runtime import Address
 
-    address = Address.read(http)
-    tokens = read_tokens(file) if file is not None else None
+    address = runtime.Address.read(http)
+    tokens = agent.read_tokens(file) if file is not None else None
     if tokens is None and (lines := os.environ.get(TOKENS_VARIABLE, "")).strip():
-        tokens = Tokens.read(TOKENS_VARIABLE, lines)
+        tokens = agent.Tokens.read(TOKENS_VARIABLE, lines)
     _check(config, address, tokens, names)
     with address.listen() as listening, assembly.open_store(config) as store:
         _keep_workspace(config, store)
-        opening: Future[Opened] = Future()
+        opening: Future[agent.Opened] = Future()
         opening.set_result(_opened(store, config, tokens))
-        server = AgentServer(opening)
+        server = make_server(opening)
 
         def check() -> None:
             with store.ledger.reading() as reader:
@@ -128,11 +125,13 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
 
         port = listening.getsockname()[1]
         err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
-        app = token_gate(server.over_http(address, names), tokens, check)
-        asyncio.run(serve_over_http(server, app, listening))
+        app = agent.token_gate(server.over_http(address, names), tokens, check)
+        asyncio.run(agent.serve_over_http(server, app, listening))
 
 
-def _check(config: Config, address: Address, tokens: Tokens | None, names: list[str]) -> None:
+def _check(
+    config: Config, address: runtime.Address, tokens: agent.Tokens | None, names: list[str]
+) -> None:
     """Check the options of HTTP, so that clients see only the memories that they may see.
 
     `names`: the host names that clients use.
@@ -155,19 +154,17 @@ def _check(config: Config, address: Address, tokens: Tokens | None, names: list[
     config.memory.check_users_apart("use no tokens")
 
 
-def _opened(store: MemoryStore, config: Config, tokens: Tokens | None) -> Opened:
+def _opened(store: MemoryStore, config: Config, tokens: agent.Tokens | None) -> agent.Opened:
     """Return the tools of an open store, and the function that closes the store.
 
     With tokens, each user has a separate set of tools. Without tokens, all clients share one set of
     tools, for the user named in the configuration.
     """
-    from memory.agent import Opened
-
     if tokens is None:
         shared = assembly.build_tools(store, config)
-        return Opened(lambda _user: shared, store.close)
-    own: dict[str | None, AgentTools] = {
+        return agent.Opened(lambda _user: shared, store.close)
+    own: dict[str | None, agent.AgentTools] = {
         user: assembly.build_tools(store, _with_agent(config, {"user": user}))
         for user in tokens.users
     }
-    return Opened(own.__getitem__, store.close)
+    return agent.Opened(own.__getitem__, store.close)

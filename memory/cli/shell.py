@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
 import typer
 from rich.console import Console, RenderableType
 
-from memory import __version__
+from memory import __version__, review
 from memory.errors import MemoryPipelineError, WrongArgument
 from memory.runtime import end_quietly, terminate_as_interrupt
 from memory.text import visible
 
 if TYPE_CHECKING:
-    from memory.review import Report
     from memory.store import MemoryStore
 
 EXIT_PROBLEM = 1
@@ -116,19 +115,15 @@ def check_report(path: Path | None) -> None:
     Raises: InputError if the extension is not known or the folder does not exist.
     """
     if path is not None:
-        from memory.review import check_report_name
-
-        check_report_name(path)
+        review.check_report_name(path)
 
 
-def save_report(path: Path, report: Report) -> None:
+def save_report(path: Path, report: review.Report) -> None:
     """Write a report to a file, and print the file's name.
 
     Raises: InputError if the file cannot be written.
     """
-    from memory.review import write_report
-
-    write_report(report, path)
+    review.write_report(report, path)
     err().print(f"report written to {path}; `forget` cannot erase the texts in it")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,11 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from memory import models, review
 from memory.cli.shell import EXIT_PROBLEM, err
-from memory.models import Action, DeduplicationReport, GroupReport, MemberReport, Usage
-
-if TYPE_CHECKING:
-    from memory.review import Card, CardMember, MemoryHistory
 
 _FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
 _INDENTED = (0, 0, 0, 2)
@@ -50,7 +46,7 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 # --- a report -------------------------------------------------------------------------------------
 
 
-def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
+def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
     """Return a report's summary for the terminal.
 
     `groups`: whether to show the groups of the report above the summary.
@@ -63,7 +59,7 @@ def view(report: DeduplicationReport, *, groups: bool) -> RenderableType:
     return Group(*above, table(_planned(report) if report.dry_run else _done(report)))
 
 
-def _planned(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+def _planned(report: models.DeduplicationReport) -> Iterator[tuple[str, str]]:
     asked = report.questions
     free = "" if report.pages else f", of which {report.found - asked:,} need no model"
     yield from _found(report)
@@ -83,7 +79,7 @@ def _planned(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     yield "nothing changed", f"a dry run, {report.seconds:.1f} s"
 
 
-def _done(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+def _done(report: models.DeduplicationReport) -> Iterator[tuple[str, str]]:
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
     yield from _found(report)
     yield "memories after", f"{report.memories_after:,}"
@@ -106,7 +102,7 @@ def _done(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
     yield "rounds, time", f"{report.rounds}, {report.seconds:.1f} s"
 
 
-def _found(report: DeduplicationReport) -> Iterator[tuple[str, str]]:
+def _found(report: models.DeduplicationReport) -> Iterator[tuple[str, str]]:
     yield "memories", f"{report.memories:,}"
     yield from ((f"pairs >= {band}", f"{count:,}") for band, count in report.pairs.items())
 
@@ -115,7 +111,7 @@ def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _group(group: GroupReport, number: str) -> RenderableType:
+def _group(group: models.GroupReport, number: str) -> RenderableType:
     privacy = ", private" if group.is_private else ""
     scores = [score for _, _, score in group.similarities] or [1.0]
     low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
@@ -129,7 +125,7 @@ def _group(group: GroupReport, number: str) -> RenderableType:
     return Group(title, Padding(members, _INDENTED), Padding(why, _INDENTED))
 
 
-def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
+def _member_row(member: models.MemberReport | review.CardMember) -> tuple[Text, str, Text]:
     """Return a table row for a memory: what happens to it, its date, and its text with its id."""
     fate = Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, ""))
     content = Text.assemble(member.content, (f"  {member.id}", "dim"))
@@ -139,7 +135,7 @@ def _member_row(member: MemberReport | CardMember) -> tuple[Text, str, Text]:
 # --- cost and failure -----------------------------------------------------------------------------
 
 
-def cost(model: str, usage: Usage, money: float | None) -> str:
+def cost(model: str, usage: models.Usage, money: float | None) -> str:
     """Return the number of model calls and tokens as text, with their price if it is known.
 
     `money`: the price; None if it is not known.
@@ -149,14 +145,14 @@ def cost(model: str, usage: Usage, money: float | None) -> str:
     return f"{usage.calls:,} ({model}), {tokens}{paid}"
 
 
-def say_cost(planned: DeduplicationReport) -> None:
+def say_cost(planned: models.DeduplicationReport) -> None:
     """Print the estimated cost of a deduplication's first round, before the model is called."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")
 
 
-def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
+def end_if_nothing_was_answered(report: models.DeduplicationReport) -> None:
     """End the command with status 1 if no call of the model succeeded, and print the reason.
 
     Raises: typer.Exit.
@@ -170,7 +166,7 @@ def end_if_nothing_was_answered(report: DeduplicationReport) -> None:
 # --- decisions, and one memory --------------------------------------------------------------------
 
 
-def memory_view(found: MemoryHistory) -> RenderableType:
+def memory_view(found: review.MemoryHistory) -> RenderableType:
     """Return a memory's history for the terminal: its texts, decisions, and how to undo them."""
     wordings = [
         (
@@ -181,37 +177,37 @@ def memory_view(found: MemoryHistory) -> RenderableType:
         )
         for row in found.wordings
     ]
-    added = [_title(card) for card in found.decisions if card.action == Action.ADD]
-    others = [card for card in found.decisions if card.action != Action.ADD]
+    added = [_title(card) for card in found.decisions if card.action == models.Action.ADD]
+    others = [card for card in found.decisions if card.action != models.Action.ADD]
     decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
     living = table([("lives today", found.living or "nobody")])
     return Group(grid(wordings, fixed=3), "", *added, *decisions, "", living)
 
 
-def decisions_view(cards: Sequence[Card]) -> RenderableType:
+def decisions_view(cards: Sequence[review.Card]) -> RenderableType:
     """Return a list of decisions for the terminal, each with the texts that it was about."""
     return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
 
 
-def _decision(card: Card) -> RenderableType:
+def _decision(card: review.Card) -> RenderableType:
     members = grid(map(_member_row, card.members), fixed=2)
     return Group(_title(card), *(Padding(part, _INDENTED) for part in (members, _why(card))))
 
 
-def _title(card: Card) -> Text:
+def _title(card: review.Card) -> Text:
     recorded = card.recorded
     assert recorded is not None
     state = "undone" if recorded.undone else "pending" if recorded.pending else ""
     alike = "" if card.similarity is None else f"{card.similarity:.2f}"
     if recorded.cosine not in (None, card.similarity):
         alike += f" (cosine {recorded.cosine:.2f})"
-    stored = card.reason if card.action == Action.ADD else ""
+    stored = card.reason if card.action == models.Action.ADD else ""
     facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state, stored)
     parts = [part for fact in facts if fact for part in ("  ", fact)]
     return Text.assemble((f"decision {recorded.number}", "bold"), *parts)
 
 
-def _why(card: Card) -> Table:
+def _why(card: review.Card) -> Table:
     recorded = card.recorded
     assert recorded is not None
     verified = f", verified {recorded.verified}" if recorded.verified else ""

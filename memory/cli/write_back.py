@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from memory import assembly
+from memory import assembly, interchange
 from memory.cli.importing import say_left_out
 from memory.cli.shell import EXIT_PROBLEM, confirm, err, progress, show
 from memory.errors import InputError, WrongArgument
@@ -18,7 +19,6 @@ from memory.text import shortened
 
 if TYPE_CHECKING:
     from memory.config import Config
-    from memory.interchange import LeftAlone, Staying, Update, WriteBackPlan
 
 _MOST_CHARACTERS = 200
 """The most characters of a text that the plan shows."""
@@ -29,41 +29,6 @@ Across = Annotated[
         help="Let one row stand for rows that differ in this key, such as run_id; repeatable."
     ),
 ]
-Dump = Annotated[
-    Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
-]
-ToChroma = Annotated[
-    str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
-]
-ToMem0 = Annotated[
-    str | None,
-    typer.Option("--to-mem0", help="mem0's folder, http://HOST:6333, or postgresql://..."),
-]
-ToQdrant = Annotated[
-    str | None, typer.Option("--to-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
-]
-ToPgvector = Annotated[
-    str | None, typer.Option("--to-pgvector", help="postgresql://... of a table with vectors.")
-]
-ToLangGraph = Annotated[
-    str | None,
-    typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
-]
-ToJsonl = Annotated[
-    Path | None,
-    typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
-]
-InCollection = Annotated[
-    str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
-]
-Embedding = Annotated[
-    str | None, typer.Option(help="The embedder of merged texts: package.module:factory.")
-]
-UndoFileName = Annotated[
-    Path | None,
-    typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
-]
-Undo = Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")]
 
 
 # --- changes --------------------------------------------------------------------------------------
@@ -88,16 +53,13 @@ def changes(
 
     It changes nothing itself.
     """
-    from memory.interchange import change_lines, undo_lines, write_lines
-    from memory.store import utc_now
-
     plan = _planned(context.obj, across or (), dump)
     if undo_file is not None:
-        write_lines(undo_file, undo_lines(plan))
+        interchange.write_lines(undo_file, interchange.undo_lines(plan))
     if format == "text":
         _show_plan(plan)
         return
-    for line in change_lines(plan, utc_now()):
+    for line in interchange.change_lines(plan, datetime.now(UTC)):
         sys.stdout.write(line + "\n")
     _say_staying(plan.staying)
 
@@ -118,9 +80,6 @@ def _write_changes(
 
     Raises: WrongArgument if `dump` or `file` is missing; InputError if a file exists already.
     """
-    from memory.interchange import change_lines, undo_lines, write_lines
-    from memory.store import utc_now
-
     if dump is None or file is None:
         problem = "needs a dump, whose rows alone are named, and a file to write"
         remedy = "memory-dedup write-back dump.jsonl --to-jsonl changes.jsonl"
@@ -129,8 +88,8 @@ def _write_changes(
     undo_file = undo_file or assembly.free_undo_file(file.stem)
     if file.exists():
         raise InputError(file, "exists already", "name a new file")
-    write_lines(undo_file, undo_lines(plan))
-    write_lines(file, change_lines(plan, utc_now()))
+    interchange.write_lines(undo_file, interchange.undo_lines(plan))
+    interchange.write_lines(file, interchange.change_lines(plan, datetime.now(UTC)))
     _say_staying(plan.staying)
     err().print(
         f"{file}: {len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
@@ -138,19 +97,17 @@ def _write_changes(
     )
 
 
-def _planned(config: Config, across: Sequence[str], dump: Path | None) -> WriteBackPlan:
-    from memory.interchange import plan_changes, read_memories
-
+def _planned(config: Config, across: Sequence[str], dump: Path | None) -> interchange.WriteBackPlan:
     rows = None
     if dump is not None:
-        brought = assembly.sorted_out(read_memories(dump))
+        brought = assembly.sorted_out(interchange.read_memories(dump))
         say_left_out(brought)
         rows = {str(memory.external_id): memory.content for memory in brought.memories}
     with assembly.read_store(config) as store:
-        return plan_changes(store.ledger, assembly.checked_across(across), rows)
+        return interchange.plan_changes(store.ledger, assembly.checked_across(across), rows)
 
 
-def _show_plan(plan: WriteBackPlan) -> None:
+def _show_plan(plan: interchange.WriteBackPlan) -> None:
     updates = map(_update_lines, plan.updates)
     deletions = (
         f"delete {deletion.row.id}  {_short(deletion.said)}\n  kept {deletion.kept.id}"
@@ -166,11 +123,11 @@ def _show_plan(plan: WriteBackPlan) -> None:
     )
 
 
-def _update_lines(one: Update) -> str:
+def _update_lines(one: interchange.Update) -> str:
     return f"update {one.row.id}\n  from {_short(one.said)}\n  to   {_short(one.text)}"
 
 
-def _say_staying(staying: Sequence[Staying]) -> None:
+def _say_staying(staying: Sequence[interchange.Staying]) -> None:
     """Print how many rows keep their own text because they differ in a key, and name the keys."""
     if not staying:
         return
@@ -187,7 +144,7 @@ def _short(text: str) -> str:
     return shortened(text, _MOST_CHARACTERS)
 
 
-def _say_left_alone(left_alone: Sequence[LeftAlone]) -> None:
+def _say_left_alone(left_alone: Sequence[interchange.LeftAlone]) -> None:
     for row in left_alone:
         err().print(f"left alone {row.id}: {row.why}")
 
@@ -197,19 +154,43 @@ def _say_left_alone(left_alone: Sequence[LeftAlone]) -> None:
 
 def write_back(
     context: typer.Context,
-    dump: Dump = None,
-    to_chroma: ToChroma = None,
-    to_mem0: ToMem0 = None,
-    to_qdrant: ToQdrant = None,
-    to_pgvector: ToPgvector = None,
-    to_langgraph: ToLangGraph = None,
-    to_jsonl: ToJsonl = None,
-    collection: InCollection = None,
-    embedder: Embedding = None,
-    undo_file: UndoFileName = None,
+    dump: Annotated[
+        Path | None, typer.Argument(help="With --to-jsonl: the store as it is now, as JSON Lines.")
+    ] = None,
+    to_chroma: Annotated[
+        str | None, typer.Option("--to-chroma", help="A Chroma folder, or http://HOST:PORT.")
+    ] = None,
+    to_mem0: Annotated[
+        str | None,
+        typer.Option("--to-mem0", help="mem0's folder, http://HOST:6333, or postgresql://..."),
+    ] = None,
+    to_qdrant: Annotated[
+        str | None, typer.Option("--to-qdrant", help="A local Qdrant folder, or http://HOST:6333.")
+    ] = None,
+    to_pgvector: Annotated[
+        str | None, typer.Option("--to-pgvector", help="postgresql://... of a table with vectors.")
+    ] = None,
+    to_langgraph: Annotated[
+        str | None,
+        typer.Option("--to-langgraph", help="The file of a SqliteStore, or postgresql://..."),
+    ] = None,
+    to_jsonl: Annotated[
+        Path | None,
+        typer.Option("--to-jsonl", help="A new file of changes that you apply to any store."),
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option(help="The collection [default: memories, mem0's mem0].")
+    ] = None,
+    embedder: Annotated[
+        str | None, typer.Option(help="The embedder of merged texts: package.module:factory.")
+    ] = None,
+    undo_file: Annotated[
+        Path | None,
+        typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
+    ] = None,
     across: Across = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
-    undo: Undo = None,
+    undo: Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")] = None,
 ) -> None:
     """Write the clean-up back to the store it came from.
 
