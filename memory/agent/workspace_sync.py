@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import json
 import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import filelock
 
@@ -49,6 +50,14 @@ _PATIENCE_S = 10.0
 _MOST_BYTES = 64_000_000
 """The most bytes of a file; a larger file is not read."""
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
+
+
+class _MonologueNote(NamedTuple):
+    """Identifies a monologue without quoting it: its memory's id, and its text's SHA-256 digest."""
+
+    id: str
+    characters: int
+    digest: str
 
 
 class WorkspaceMemorySync:
@@ -93,7 +102,8 @@ class WorkspaceMemorySync:
             text = _inert(visible(memory.content)) + "\n"
             with self._locked():
                 # A process killed between the two writes leaves the file to the previous monologue.
-                self._note_monologues([(memory.id, text), *self._noted_monologues()[:1]])
+                note = _MonologueNote(memory.id, len(text), _digest(text))
+                self._note_monologues([note, *self._monologue_notes()[:1]])
                 _write(self._latest_monologue, text)
 
     def refresh(self, memory: Memory) -> None:
@@ -165,7 +175,7 @@ class WorkspaceMemorySync:
         """
         texts = (_read(path) for path in self._files())
         named = {name for text in texts for name in _MARKER.findall(text)}
-        named |= {name for name, _ in self._noted_monologues()}
+        named |= {note.id for note in self._monologue_notes()}
         with ledger.reading() as reader:
             rows = reader.memories.rows(sorted(named))
         return {name for name, row in rows.items() if row.forgotten}
@@ -191,18 +201,20 @@ class WorkspaceMemorySync:
 
     # --- the latest monologue, and whose it is ---
 
-    def _noted_monologues(self) -> list[tuple[str, str]]:
-        """Return the ids and texts of the last two monologues, newest first.
+    def _monologue_notes(self) -> list[_MonologueNote]:
+        """Return the notes about the last two monologues, newest first.
 
         Return [] if the file of notes is missing or not valid.
         """
         try:
-            return [(name, text) for name, text in json.loads(_read(self._monologue_note) or "[]")]
+            return [
+                _MonologueNote(*note) for note in json.loads(_read(self._monologue_note) or "[]")
+            ]
         except (ValueError, TypeError):  # no file of ours
             return []
 
-    def _note_monologues(self, monologues: Sequence[tuple[str, str]]) -> None:
-        _write(self._monologue_note, json.dumps(monologues))
+    def _note_monologues(self, notes: Sequence[_MonologueNote]) -> None:
+        _write(self._monologue_note, json.dumps(notes))
 
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
         """Erase the text of the monologue file if it came from one of the memories `gone`.
@@ -210,19 +222,20 @@ class WorkspaceMemorySync:
         Text that a person added after the monologue stays. Return messages about text that was
         left.
         """
-        noted = self._noted_monologues()
-        if not any(name in gone for name, _ in noted):
+        notes = self._monologue_notes()
+        if not any(note.id in gone for note in notes):
             return []
         path, before = self._latest_monologue, _read(self._latest_monologue)
-        known = next((note for note in noted if before.startswith(note[1])), None)
+        matching = (note for note in notes if _digest(before[: note.characters]) == note.digest)
+        known = next(matching, None)
         said = list[str]()
         if known is None and before.strip():
             said = [f"{path.name} was edited: it may still tell of a forgotten memory"]
-        elif known is not None and known[0] in gone:
-            added = before.removeprefix(known[1])
+        elif known is not None and known.id in gone:
+            added = before[known.characters :]
             _write(path, added)
             said = [_added_to(path)] if added.strip() else []
-        self._note_monologues([note for note in noted if note[0] not in gone])
+        self._note_monologues([note for note in notes if note.id not in gone])
         return said
 
     def follow_undo(
@@ -255,7 +268,6 @@ class WorkspaceMemorySync:
         return [*sorted(self._memory_dir.glob(_DAILY)), self._curated_memory]
 
     def _remove_entries(self, memory_id: str) -> bool:
-        """Remove all entries of a memory; return whether there were any."""
         changed = False
         for path in self._files():
             lines = _read(path).split("\n")
@@ -359,6 +371,10 @@ def _without_memory_text(line: str, marker: str) -> str:
 def _on_one_line(text: str) -> str:
     """Return a text as one line of Markdown in which nothing can be taken for a marker."""
     return _inert(one_line(text)).replace("[id:", _NO_MARKER)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _inert(text: str) -> str:
