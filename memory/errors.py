@@ -15,7 +15,6 @@ MemoryPipelineError
 ├── CannotUndo              the decision cannot be undone, for the reason given
 ├── EmbeddingError          the embedder returned no vector for a text
 ├── IndexFault              the index failed: search the ledger instead, which is exact
-│   └── ForeignIndex        the index belongs to another store: do not touch it
 └── ModelError              the language model gave no usable answer
     ├── ModelUnavailable    it is unreachable or overloaded: the same question may succeed later
     │   ├── ModelNotAsked   it was not asked at all
@@ -98,17 +97,14 @@ class LedgerDamaged(LedgerError):
 
 
 class LedgerOutdated(LedgerError):
-    """An earlier version wrote the ledger, and the current operation does not upgrade it.
-
-    `stored` is the schema version of the ledger, such as "7".
-    """
+    """An earlier version wrote the ledger, and the current operation does not upgrade it."""
 
     def __init__(self, name: str, stored: str, current: str) -> None:
+        """`stored` and `current` are versions of the ledger's schema, such as "7"."""
         super().__init__(
             f"{name} has schema {stored}, this version needs {current}",
             "run `memory-dedup upgrade`: it writes a backup first",
         )
-        self.stored = stored
 
 
 class EmbedderMismatch(LedgerError):
@@ -122,8 +118,6 @@ class EmbedderMismatch(LedgerError):
             f"this store was made with embedder {stored!r}, but {configured!r} is configured",
             "set memory.embedding back, or run `memory-dedup reembed`",
         )
-        self.stored = stored
-        self.configured = configured
 
 
 class LeaseLost(MemoryPipelineError):
@@ -134,7 +128,6 @@ class LeaseLost(MemoryPipelineError):
 
     def __init__(self, conversation: str) -> None:
         super().__init__(f"another process extracts {conversation!r} now")
-        self.conversation = conversation
 
 
 class MemoryNotFound(MemoryPipelineError):
@@ -155,7 +148,6 @@ class StillStatedBy(MemoryPipelineError):
         super().__init__(
             f"{memory_id} lives on in {successor_id}", f"forget {successor_id} to erase both"
         )
-        self.memory_id = memory_id
         self.successor_id = successor_id
 
 
@@ -171,7 +163,6 @@ class CannotUndo(MemoryPipelineError):
         """
         what = f"decision {target}" if isinstance(target, int) else f"run {target!r}"
         super().__init__(f"{what} cannot be undone: {problem}", remedy)
-        self.target = target
 
 
 class EmbeddingError(MemoryPipelineError):
@@ -180,10 +171,6 @@ class EmbeddingError(MemoryPipelineError):
 
 class IndexFault(MemoryPipelineError):
     """The vector index failed. The caller then compares with all vectors in the ledger instead."""
-
-
-class ForeignIndex(IndexFault):
-    """The vector index was filled from another ledger, so it must not be changed."""
 
 
 class ModelError(MemoryPipelineError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -20,12 +20,8 @@ from memory.models import (
     Verdict,
 )
 
-
-class Clock(Protocol):
-    """A function that returns the current time; tests pass one that they control."""
-
-    def __call__(self) -> datetime:
-        """Return the current time in UTC, with its time zone set."""
+Clock = Callable[[], datetime]
+"""A function that returns the current time in UTC, with its time zone set."""
 
 
 class Embedder(Protocol):
@@ -115,7 +111,6 @@ class Query(NamedTuple):
     vector: Vector
     scope: Scope
     k: int
-    """The greatest number of results."""
     min_cosine: float = -1.0
     """Results with a lower cosine to `vector` may be left out."""
 

@@ -202,7 +202,6 @@ class MemoryStore:
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
-        """Return the newest memories, at most `limit`, newest first."""
         with self._store.ledger.reading() as reader:
             rows = reader.memories.newest(limit, self._scope, None)
         return [row.memory for row in rows]

@@ -46,8 +46,6 @@ _MOST_LOOKS = 5
 
 
 class Distances(NamedTuple):
-    """The distance limits for blocking a save and for linking, and the most links per memory."""
-
     guard: float = 0.05
     """A save is blocked if a stored memory is nearer than this (as `1 - similarity`)."""
     link: float = 0.3

@@ -39,7 +39,6 @@ _WHOLE = 2_000
 The structured answer of the tool has the whole text.
 """
 QUOTE = 120
-"""The most characters of a memory that an answer quotes."""
 RELATED_QUOTE = 70
 _RELATED = 3
 _AGES = (
@@ -75,7 +74,6 @@ def relative_time(moment: datetime, now: datetime) -> str:
 
 
 def shown_similarity(distance: float) -> float:
-    """Return `1 - distance`, limited to the range 0 to 1."""
     return max(0.0, min(1.0, 1.0 - distance))
 
 

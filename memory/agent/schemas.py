@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memory.models import LinkType, Memory, SearchResult
+from memory.models import LinkType, Memory
 
 Emotion = Literal[
     "happy", "sad", "surprised", "moved", "excited", "nostalgic", "curious", "neutral",
@@ -132,8 +132,6 @@ def _short(schema: Any, *, optional: bool) -> Any:
 
 
 class MemoryView(BaseModel):
-    """A memory as a tool's answer shows it."""
-
     id: str
     content: str
     timestamp: str
@@ -146,7 +144,7 @@ class MemoryView(BaseModel):
     similarity: float | None = None
 
     @classmethod
-    def of(cls, memory: Memory) -> MemoryView:
+    def of(cls, memory: Memory, similarity: float | None = None) -> MemoryView:
         return cls(
             id=memory.id,
             content=memory.content,
@@ -157,11 +155,8 @@ class MemoryView(BaseModel):
             user=memory.user,
             is_private=memory.is_private,
             linked_ids=[link.target_id for link in memory.linked_ids],
+            similarity=similarity,
         )
-
-    @classmethod
-    def found(cls, hit: SearchResult) -> MemoryView:
-        return cls.of(hit.memory).model_copy(update={"similarity": hit.similarity})
 
 
 class Remembered(BaseModel):

@@ -50,9 +50,7 @@ _OPENING_S = 60.0
 _USER = "memory_dedup.user"
 """The key under which a request's ASGI scope holds the user of the request's token."""
 _SHORTEST = 16
-"""The least number of characters of a token."""
 _MOST_BYTES = 10_000_000
-"""The most bytes of a token file."""
 _FORM = "write a token, a space and a user, one of them a line"
 INSTRUCTIONS = (
     "Your long-term memory. recall before you answer from memory; remember what is worth keeping, "
@@ -61,22 +59,18 @@ INSTRUCTIONS = (
 
 
 class Opened(NamedTuple):
-    """The tools of a store that has been opened, and the function that closes the store."""
-
     tools_of: Callable[[str | None], AgentTools]
     """Function that returns the tools for a user; the user is None if the server uses no tokens."""
     close: Callable[[], None]
 
 
 class AgentServer:
-    """The MCP server of the agent's tools. Tool calls wait until the store is open."""
+    """The MCP server of the agent's tools. Tool calls wait until the store is open.
+
+    `opening`: a future for the opened store, or for the error that prevented its opening.
+    """
 
     def __init__(self, opening: Future[Opened]) -> None:
-        """Set the store to serve.
-
-        `opening`: a future for the opened store, or for the error that prevented the store from
-        opening.
-        """
         self._opening = opening
         self._under_way: set[asyncio.Task[Any]] = set()
         self.protocol: Server[Any] = Server(
@@ -97,7 +91,6 @@ class AgentServer:
             await talking
 
     async def finish(self) -> None:
-        """Wait a limited time for the running calls to finish."""
         if self._under_way:
             await asyncio.wait([asyncio.wrap_future(self._opening)], timeout=_OPENING_S)
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)

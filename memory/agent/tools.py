@@ -103,7 +103,9 @@ class AgentTools:
         text = scaffolds.not_saved(saved.duplicate_of, differs, self._store.now())
         data = schemas.Remembered(
             saved=False,
-            duplicate_of=schemas.MemoryView.found(saved.duplicate_of),
+            duplicate_of=schemas.MemoryView.of(
+                saved.duplicate_of.memory, saved.duplicate_of.similarity
+            ),
             differs=differs,
         )
         return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_DUPLICATE), data)
@@ -125,7 +127,7 @@ class AgentTools:
             saved=True,
             id=memory.id,
             links=len(related),
-            related=[schemas.MemoryView.found(hit) for hit in related],
+            related=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in related],
             differs=f"{conflict.old} / {conflict.new}" if conflict else "",
             differs_from=conflict.memory.id if conflict else None,
             replaced=old.id if old else None,
@@ -144,7 +146,9 @@ class AgentTools:
             date_from=_moment("date_from", request.date_from, time.min),
             date_to=_moment("date_to", request.date_to, time.max),
         )
-        data = schemas.Recalled(memories=[schemas.MemoryView.found(hit) for hit in found])
+        data = schemas.Recalled(
+            memories=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in found]
+        )
         return ToolAnswer(scaffolds.recalled(found, self._store.now()), data)
 
     async def introspect(self, _request: schemas.Introspect) -> ToolAnswer:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from memory import interchange
 from memory.assembly.sources import (
     Brought,
     Source,
@@ -33,7 +34,6 @@ from memory.decide import GroupFilter
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.interchange import (
-    ACROSS,
     ExternalStore,
     ForeignRow,
     LeftAlone,
@@ -41,18 +41,7 @@ from memory.interchange import (
     TakenBack,
     UndoFile,
     WriteBackPlan,
-    choose_namespaces,
-    note_reading,
-    note_run,
-    noted_reading,
-    noted_runs,
-    own_work_in,
-    plan_write_back,
-    read_undo_file,
-    with_vectors,
 )
-from memory.interchange import undo_write_back as put_back
-from memory.interchange import write_back as carry_out
 from memory.models import DeduplicationReport, Memory, Usage, Vector
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
@@ -78,9 +67,7 @@ class ImportReport:
     actions: Mapping[str, int]
     """Number of decisions by action, such as add, replace or merge."""
     memories_before: int
-    """Number of live memories in the store before the import."""
     memories: int
-    """Number of live memories in the store after the import."""
     waiting: int
     """Number of new questions that wait for the model.
 
@@ -222,7 +209,7 @@ async def import_brought(
             actions = Counter(outcome.action.value for outcome in outcomes)
             name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
         if brought.collection_id is not None and brought.reading is not None:  # for a write-back
-            note_reading(store.ledger, brought.collection_id, brought.reading)
+            interchange.note_reading(store.ledger, brought.collection_id, brought.reading)
         after = store.counts()
         with store.ledger.reading() as reader:
             missing = len(reader.vectors.missing_texts())
@@ -245,7 +232,6 @@ async def import_brought(
 async def _add_unchanged(
     store: MemoryStore, memories: Sequence[Memory], on_progress: Progress | None
 ) -> Counter[str]:
-    """Store memories in batches, without looking for near-copies; return the number by action."""
     added = done = 0
     for batch in store.pace.parts(memories):
         added += await in_thread(store.add_batch, batch)
@@ -315,7 +301,7 @@ class PlannedWriteBack:
             raise InputError(undo_file, "exists already", "name a new undo file")
         self._note_run(undo_file, finished=False)
         tell = on_progress or (lambda _done, _whole: None)
-        done = carry_out(
+        done = interchange.write_back(
             self.theirs, self.plan, self._reading, undo_file, self._now, self._made, tell, begun
         )
         named = (undo_file, begun.path if begun else undo_file)
@@ -334,7 +320,9 @@ class PlannedWriteBack:
         wrote.
         """
         with open_existing_ledger(self._config) as ledger:
-            note_run(ledger, self._collection_id, undo_file.absolute(), finished=finished)
+            interchange.note_run(
+                ledger, self._collection_id, undo_file.absolute(), finished=finished
+            )
 
 
 def compare(
@@ -352,7 +340,7 @@ def compare(
     checked_across(across)
     found = theirs.found()
     with read_store(config) as store:
-        reading = noted_reading(store.ledger, found.collection_id)
+        reading = interchange.noted_reading(store.ledger, found.collection_id)
         if reading is None:
             raise InputError(
                 theirs.name,
@@ -360,14 +348,14 @@ def compare(
                 "import it from there: what is known already is added no second time",
             )
         reading, notes = _with_namespaces(found.rows, reading, theirs)
-        runs = noted_runs(store.ledger, found.collection_id)
-        files = [read_undo_file(file) for file in runs]
+        runs = interchange.noted_runs(store.ledger, found.collection_id)
+        files = [interchange.read_undo_file(file) for file in runs]
         begun = files[-1] if runs and not runs[files[-1].path] else None
-        own_work = own_work_in(theirs, files, found.collection_id)
-        plan = plan_write_back(found.rows, reading, store.ledger, across, own_work)
+        own_work = interchange.own_work_in(theirs, files, found.collection_id)
+        plan = interchange.plan_write_back(found.rows, reading, store.ledger, across, own_work)
     now = (begun and begun.header.at) or utc_now()
     others = [] if not plan.updates else _embedders(config, embedder)
-    plan, made = with_vectors(theirs, plan, found.rows, reading, now, others)
+    plan, made = interchange.with_vectors(theirs, plan, found.rows, reading, now, others)
     return PlannedWriteBack(
         theirs, plan, tuple(notes), config, found.collection_id, reading, begun, now, made
     )
@@ -418,10 +406,12 @@ def undo_write_back(
 
     Raises: InputError.
     """
-    undo = read_undo_file(Path(undo_file))
+    undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
     theirs = their_collection(header.kind, moved_to or header.place, header.collection)
-    return put_back(theirs, header, undo.rows, on_progress or (lambda _done, _whole: None))
+    return interchange.undo_write_back(
+        theirs, header, undo.rows, on_progress or (lambda _done, _whole: None)
+    )
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
@@ -433,8 +423,8 @@ def checked_across(across: Sequence[str]) -> Sequence[str]:
     Raises: WrongArgument if a key is not in `ACROSS`.
     """
     for name in across:
-        if name not in ACROSS:
-            raise WrongArgument("--across", f"{name!r} is none of {', '.join(ACROSS)}")
+        if name not in interchange.ACROSS:
+            raise WrongArgument("--across", f"{name!r} is none of {', '.join(interchange.ACROSS)}")
     return across
 
 
@@ -455,7 +445,7 @@ def _with_namespaces(
     """
     if theirs.kind != "langgraph" or reading.namespaces is not None:
         return reading, []
-    choice = choose_namespaces(rows, theirs.name, reading, ())
+    choice = interchange.choose_namespaces(rows, theirs.name, reading, ())
     chosen = reading.model_copy(update={"namespaces": choice.chosen})
     return chosen, left_namespaces(choice.left, by_choice=False)
 

@@ -41,7 +41,6 @@ from memory.models import Memory
 from memory.search import ChromaServer
 
 _NAMED = 20
-"""The greatest number of namespaces that a note names."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ class Source:
     """
 
     reading: Reading = field(default_factory=Reading)
-    """How the fields of a memory are found in a row."""
     collection: str | None = None
     chroma: str | None = None
     mem0: str | None = None
@@ -68,7 +66,6 @@ class Source:
 
     @property
     def stores(self) -> int:
-        """Return the number of stores and files that are given."""
         places = (*self.collections.values(), self.mem0, self.mcp_memory, self.file)
         return sum(place is not None for place in places)
 

@@ -21,12 +21,8 @@ from memory.store import Asker
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from memory.agent import AgentTools, OnSaved, WorkspaceMemorySync
-    from memory.deduplicator import MemoryDeduplicator
-    from memory.extractor import ChatMemory, MemoryExtractor, OnExtracted
     from memory.ledger import Ledger
     from memory.protocols import Embedder, LanguageModel
-    from memory.review import Answers, Review
     from memory.store import MemoryStore
 
 _DASK_S = 10
@@ -37,7 +33,7 @@ _WORKSPACE = "workspace"
 
 def build_deduplicator(
     store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
-) -> MemoryDeduplicator:
+) -> deduplicator.MemoryDeduplicator:
     """Build a deduplicator for an open store.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
@@ -59,7 +55,7 @@ def build_deduplicator(
     )
 
 
-def build_answers(store: MemoryStore, config: Config) -> Answers:
+def build_answers(store: MemoryStore, config: Config) -> review.Answers:
     """Build the object that applies the answers of a person in a review.
 
     It records the decisions under the identifier of a new run.
@@ -69,7 +65,7 @@ def build_answers(store: MemoryStore, config: Config) -> Answers:
 
 def build_review(
     store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
-) -> Review:
+) -> review.Review:
     """Build a review, in which a person decides about groups of near-copies.
 
     The offline judge proposes a decision about each group. `model` is only asked if the person
@@ -92,7 +88,9 @@ def build_review(
     )
 
 
-def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) -> MemoryExtractor:
+def build_extractor(
+    store: MemoryStore, config: Config, model: LanguageModel
+) -> extractor.MemoryExtractor:
     """Build the object that stores a chatbot's turns and extracts memories from them.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
@@ -104,8 +102,11 @@ def build_extractor(store: MemoryStore, config: Config, model: LanguageModel) ->
 
 
 def _extractor(
-    store: MemoryStore, config: Config, model: LanguageModel, deduplicator: MemoryDeduplicator
-) -> MemoryExtractor:
+    store: MemoryStore,
+    config: Config,
+    model: LanguageModel,
+    deduplicator: deduplicator.MemoryDeduplicator,
+) -> extractor.MemoryExtractor:
     return extractor.MemoryExtractor(
         store,
         deduplicator,
@@ -122,7 +123,7 @@ def open_chat_memory(
     model: LanguageModel | None = None,
     embedder: Embedder | None = None,
     **settings: Any,
-) -> ChatMemory:
+) -> extractor.ChatMemory:
     """Open a store and a model, and return the memory of a running chatbot.
 
     Use it with `async with`, which also closes the store and the model. `config`: a configuration
@@ -153,9 +154,9 @@ def build_chat_memory(
     config: Config,
     model: LanguageModel,
     *,
-    on_extracted: OnExtracted | None = None,
+    on_extracted: extractor.OnExtracted | None = None,
     release: Callable[[], Coroutine[Any, Any, None]] | None = None,
-) -> ChatMemory:
+) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
     `on_extracted`: called in the extraction thread with the result of each extraction. `release`:
@@ -175,8 +176,8 @@ def build_chat_memory(
 
 
 def build_tools(
-    store: MemoryStore, config: Config, observers: Sequence[OnSaved] = ()
-) -> AgentTools:
+    store: MemoryStore, config: Config, observers: Sequence[agent.OnSaved] = ()
+) -> agent.AgentTools:
     """Build the agent's tools.
 
     `observers`: functions that are called with each memory after it was saved. They are not called
@@ -194,7 +195,9 @@ def build_tools(
     return agent.AgentTools(own, engine, build_workspace(config), distances, compose)
 
 
-def build_workspace(config: Config, ledger: Ledger | None = None) -> WorkspaceMemorySync | None:
+def build_workspace(
+    config: Config, ledger: Ledger | None = None
+) -> agent.WorkspaceMemorySync | None:
     """Return the object that keeps Markdown copies of memories; None if no folder is known.
 
     The folder is the configured one. If none is configured and `ledger` is given, it is the folder

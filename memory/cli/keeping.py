@@ -22,8 +22,6 @@ _HEADINGS = (
     "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
 )  # fmt: skip
 _LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all above were asked"
-_NUMBERS = (1, 2, 6, 7)
-"""The positions, from 0, of the columns in `_HEADINGS` that are aligned right."""
 
 
 def reembed(context: typer.Context) -> None:
@@ -227,7 +225,7 @@ def _show_bands(
     rows = [_cells(band, *price) for band, price in priced if band.pairs]
     if title:
         show(title)
-    show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=_NUMBERS))
+    show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=(1, 2, 6, 7)))
 
 
 def _cells(band: upkeep.Band, asks: float, found: float | None) -> tuple[str, ...]:

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from memory.store import Forgotten, ForgottenUser, MemoryStore
 
 _MOST_USERS = 5
-"""The most users that a message lists."""
 _MOST_CHARACTERS = 2_000
-"""The most characters of a memory that `search` shows."""
 
 
 def export(

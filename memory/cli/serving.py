@@ -69,7 +69,6 @@ def serve(
 
 
 def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
-    """Return a copy of the configuration in which `values` replace settings of `agent`."""
     return config.model_copy(update={"agent": config.agent.model_copy(update=values)})
 
 

@@ -33,7 +33,6 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 _LINE_EVERY_S = 10.0
-"""The seconds between two lines of progress if stderr is not a terminal."""
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
@@ -53,8 +52,6 @@ ReportFile = Annotated[
 
 
 def version_option(program: str) -> Any:
-    """Return the typer option `--version`, which prints the program's version and exits."""
-
     def show_version(wanted: bool) -> None:
         if wanted:
             show(f"{program} {__version__}")
@@ -85,7 +82,6 @@ def show(data: RenderableType, *, paged: bool = False) -> None:
 
 
 def show_json(data: Any) -> None:
-    """Print data on stdout as indented JSON."""
     sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2, default=str) + "\n")
 
 

@@ -39,7 +39,6 @@ def grid(
 
 
 def table(rows: Iterable[tuple[str, str]]) -> Table:
-    """Return a table of two columns: names and values."""
     return grid(((Text(name), Text(value)) for name, value in rows), fixed=1, gap=2)
 
 
@@ -126,7 +125,6 @@ def _group(group: models.GroupReport, number: str) -> RenderableType:
 
 
 def _member_row(member: models.MemberReport | review.CardMember) -> tuple[Text, str, Text]:
-    """Return a table row for a memory: what happens to it, its date, and its text with its id."""
     fate = Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, ""))
     content = Text.assemble(member.content, (f"  {member.id}", "dim"))
     return fate, f"{member.timestamp:%Y-%m-%d}", content
@@ -167,7 +165,6 @@ def end_if_nothing_was_answered(report: models.DeduplicationReport) -> None:
 
 
 def memory_view(found: review.MemoryHistory) -> RenderableType:
-    """Return a memory's history for the terminal: its texts, decisions, and how to undo them."""
     wordings = [
         (
             f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
@@ -185,7 +182,6 @@ def memory_view(found: review.MemoryHistory) -> RenderableType:
 
 
 def decisions_view(cards: Sequence[review.Card]) -> RenderableType:
-    """Return a list of decisions for the terminal, each with the texts that it was about."""
     return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from memory.config import Config
 
 _MOST_CHARACTERS = 200
-"""The most characters of a text that the plan shows."""
 
 Across = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from memory.config.settings import ACCESS, SECTIONS, Config, MemoryConfig
 from memory.errors import ConfigError
-from memory.models import Problem, first_problem
+from memory.models import first_problem
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +25,6 @@ DEFAULT_FILE = Path("config.yaml")
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the tokens of an agent's server: one line `TOKEN USER` per user."""
 EVERY_KEY = "docs/configuration.md lists every key"
-_SIMILAR = 0.8
-"""How similar the name of an unknown variable must be to a known name to count as misspelled.
-
-From 0 to 1; 1 means equal.
-"""
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
 """For each key, where it was set: a file and line (`config.yaml:7`) or the name of a variable."""
@@ -96,15 +91,31 @@ def _with_overrides(
     `sources`: where each key was set; the sources of the overrides are added to it. `path`: the
     file that errors name for keys without a source.
 
-    Raises: ConfigError if a value is wrong or a key is unknown.
+    Raises: ConfigError if a value is wrong or a key is unknown. It says where the key was set, or
+    else where its section was set.
     """
     for key_path, name, value in overrides:
-        _put(values, key_path, value)
         sources[key_path] = name
+        section = values
+        for part in key_path[:-1]:  # sections are copied, so that the caller's stay unchanged
+            inner = section.get(part)
+            section[part] = dict(inner) if isinstance(inner, dict) else {}
+            section = section[part]
+        section[key_path[-1]] = value
     try:
         return Config.model_validate(values)
     except ValidationError as exc:
-        raise _explained(first_problem(exc), sources, path) from exc
+        problem = first_problem(exc)
+        key_path = problem.where
+        above = (key_path[:length] for length in range(len(key_path), 0, -1))
+        source = next(
+            (sources[key] for key in above if key in sources), str(path or "configuration")
+        )
+        if problem.kind == "extra_forbidden":
+            remedy = _suggestion(key_path)
+            raise ConfigError(source, problem.field, "unknown key", remedy) from exc
+        given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
+        raise ConfigError(source, problem.field, problem.what + given, EVERY_KEY) from exc
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
@@ -130,20 +141,6 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
     workspace_dir = absolute(workspace) if workspace is not None else None
     agent = config.agent.model_copy(update={"workspace_dir": workspace_dir})
     return config.model_copy(update={"memory": memory, "agent": agent})
-
-
-def _explained(problem: Problem, sources: Mapping[KeyPath, str], path: Path | None) -> ConfigError:
-    """Return an error that says where the wrong key was set, or else where its section was set.
-
-    `path`: the file to name if neither place is known.
-    """
-    key_path = problem.where
-    above = (key_path[:length] for length in range(len(key_path), 0, -1))
-    source = next((sources[key] for key in above if key in sources), str(path or "configuration"))
-    if problem.kind == "extra_forbidden":
-        return ConfigError(source, problem.field, "unknown key", _suggestion(key_path))
-    given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
-    return ConfigError(source, problem.field, problem.what + given, EVERY_KEY)
 
 
 # --- config.yaml ----------------------------------------------------------------------------------
@@ -289,23 +286,7 @@ def _variable(key_path: KeyPath) -> str:
     return "_".join(["memory", *key_path] if key_path[0] != "memory" else key_path).upper()
 
 
-def _put(values: dict[str, Any], key_path: KeyPath, value: Any) -> None:
-    """Set a key in nested sections.
-
-    The sections on its path are copied first, so that the original sections stay unchanged.
-    """
-    for name in key_path[:-1]:
-        inner = values.get(name)
-        values[name] = dict(inner) if isinstance(inner, dict) else {}
-        values = values[name]
-    values[key_path[-1]] = value
-
-
 def _suggestion(key_path: KeyPath) -> str:
-    """Return a hint for an unknown key.
-
-    The hint names the most similar known key, or says where all keys are listed.
-    """
     known = {path[-1]: ".".join(path) for path, _ in _all_keys()}
     known |= {name: name for name in SECTIONS}
     close = difflib.get_close_matches(key_path[-1], known, n=1)
@@ -324,7 +305,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
             yield key_path, name, _parsed(environ[name], type_)
         elif name.startswith("MEMORY_") and name not in (*variables, TOKENS_VARIABLE):
             known = [*variables, TOKENS_VARIABLE]
-            for close in difflib.get_close_matches(name, known, 1, _SIMILAR):
+            for close in difflib.get_close_matches(name, known, 1, 0.8):
                 logger.warning("%s is not known, and not read; did you mean %s?", name, close)
 
 

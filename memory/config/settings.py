@@ -76,8 +76,6 @@ class ChromaConfig(Frozen):
 
 
 class SearchConfig(Frozen):
-    """How memories are searched."""
-
     hybrid: bool = True
     """Whether search compares words as well as vectors."""
     vectors_mb: int = Field(default=512, ge=0)
@@ -113,8 +111,6 @@ class EmbeddingConfig(Frozen):
 
 
 class MemoryConfig(Frozen):
-    """How memories are stored and deduplicated."""
-
     dedup_enabled: bool = True
     """Whether a new memory is compared with the stored memories.
 
@@ -192,7 +188,6 @@ class MemoryConfig(Frozen):
 
     @property
     def rules(self) -> Rules:
-        """The thresholds and settings that decide what happens to similar memories."""
         return Rules(
             upper=self.dedup_upper_threshold,
             lower=self.dedup_lower_threshold,
@@ -231,8 +226,6 @@ PLAIN_THRESHOLDS = (
 
 
 class LLMConfig(Frozen):
-    """Which language model is used, with its time-outs, retries and prices."""
-
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
     """The name of a built-in provider, or your own model as `package.module:factory`."""
     model: str | None = None
@@ -247,9 +240,7 @@ class LLMConfig(Frozen):
     timeout_s: float = Field(default=30.0, gt=0.0)
     """The time-out of each attempt of a model call, in seconds."""
     max_attempts: int = Field(default=4, ge=1)
-    """The maximum number of attempts of one model call."""
     concurrency: int = Field(default=8, ge=1)
-    """The maximum number of model calls that run at the same time."""
     budget_s: float = Field(default=60.0, gt=0.0)
     """The maximum total time, in seconds, to wait for the model.
 
@@ -261,7 +252,6 @@ class LLMConfig(Frozen):
     Without `price_in` and `price_out`, reports show no costs.
     """
     price_out: float | None = Field(default=None, ge=0.0)
-    """The price of a million output tokens."""
     breaker_failures: int = Field(default=5, ge=1)
     """The number of failed calls in a row after which the model is not called for a while.
 
@@ -314,8 +304,6 @@ class AgentConfig(Frozen):
 
 
 class Config(Frozen):
-    """The whole configuration."""
-
     memory: MemoryConfig = MemoryConfig()
     llm: LLMConfig = LLMConfig()
     agent: AgentConfig = AgentConfig()
