@@ -3,6 +3,8 @@ from .judgements import BATCH_PAUSE as BATCH_PAUSE
 from .judgements import ScopedText as ScopedText
 from .judgements import TextPair as TextPair
 from .ledger import Ledger as Ledger
+from .ledger import Reader as Reader
+from .ledger import Writer as Writer
 from .links import seen_from as seen_from
 from .memories import split_repeats as split_repeats
 from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
@@ -23,13 +25,11 @@ from .records import Step as Step
 from .records import StoredItem as StoredItem
 from .records import Waiting as Waiting
 from .records import with_verdicts as with_verdicts
+from .snapshot import Lineage as Lineage
+from .snapshot import Snapshot as Snapshot
+from .snapshot import snapshot_of as snapshot_of
+from .snapshot import take_snapshot as take_snapshot
 from .sqlite import set_aside as set_aside
-from .state import Lineage as Lineage
-from .state import Reader as Reader
-from .state import Snapshot as Snapshot
-from .state import Writer as Writer
-from .state import snapshot_of as snapshot_of
-from .state import take_snapshot as take_snapshot
 from .terms import Postings as Postings
 from .terms import RankedRow as RankedRow
 from .turns import SHARED as SHARED

@@ -167,21 +167,13 @@ class Decisions(TableGroup):
 class DecisionsWriter(Decisions):
     """Write access to decisions: records them, marks them, and erases forgotten content."""
 
-    def record(self, decision: Decision, before: str, at: datetime, run: str | None) -> int:
-        """Record a decision and return its number.
-
-        `before`: JSON with the state that undo restores, made by `MemoriesWriter.images`. `at`: the
-        time. `run`: the name of the batch or import, or None.
-        """
-        return self.record_all([(decision, before)], at, run)[0]
-
-    def record_all(
+    def record(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
-        """Record several decisions, and return their numbers in the given order.
+        """Record decisions, and return their numbers in the given order.
 
-        `decided`: pairs of a decision and JSON with the state that undo restores. `at`: the time.
-        `run`: the name of the batch or import, or None.
+        `decided`: pairs of a decision and JSON with the state that undo restores, made by
+        `MemoriesWriter.images`. `at`: the time. `run`: the name of the batch or import, or None.
         """
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]

@@ -52,7 +52,7 @@ class SqliteDatabase(Database):
         self.name = str(path)
         self._path = path
         self._untouched = untouched
-        self._file = _file_at(path.absolute())
+        self._file = path.stat()
         self._view = _view_of(path, read_only=not create, untouched=untouched)
         self._write_lock = threading.Lock()
         self._log_pages = 0
@@ -211,7 +211,11 @@ class SqliteDatabase(Database):
 
         Raises: LedgerError.
         """
-        if self._file is None or _file_at(self._path.absolute()) != self._file:
+        try:
+            is_open_file = os.path.samestat(self._path.stat(), self._file)
+        except OSError:
+            is_open_file = False
+        if not is_open_file:
             raise LedgerError(
                 f"the ledger {self.name} was moved, deleted or replaced while it was open",
                 "put it back, or start again",
@@ -222,15 +226,6 @@ class SqliteDatabase(Database):
             if part in message:
                 return problem, remedy
         return f"failed: {message}", ""
-
-
-def _file_at(path: Path) -> tuple[int, int] | None:
-    """Return device and inode, which identify the file at a path; None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def set_aside(url: str) -> Path:

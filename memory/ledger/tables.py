@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -299,19 +299,22 @@ def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
     return [memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
 
 
-def scope_values_of(metadata: str, columns: Sequence[Any]) -> ScopeValues:
+def scope_values_of(
+    metadata: str, columns: Sequence[Any], fields: Collection[str] | None = None
+) -> ScopeValues:
     """Return the values that decide a memory's scope, by field name.
 
     `metadata`: the memory's metadata as JSON. `columns`: its values of the columns SCOPE_FIELDS, in
-    the order of SCOPE_FIELDS.
+    the order of SCOPE_FIELDS. `fields`: the metadata fields to include, or None for all.
 
     Raises: LedgerDamaged.
     """
     values = dict(zip(SCOPE_FIELDS, columns, strict=True))
-    if metadata == "{}":
+    if metadata == "{}" if fields is None else not fields:
         return values
     with naming_damage(f"a memory of {values['user']!r}"):
-        return scope_values(json.loads(metadata)) | values
+        known = scope_values(json.loads(metadata))
+    return values | (known if fields is None else {name: known.get(name) for name in fields})
 
 
 TOMBSTONE: dict[str, Any] = {

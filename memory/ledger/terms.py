@@ -27,6 +27,7 @@ from memory.text import search_terms
 
 Ints = npt.NDArray[np.int64]
 _HASH = 8
+"""Length of a hash, in characters."""
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
@@ -107,7 +108,9 @@ class Terms(TableGroup):
         `user` None means memories without a user; with `everyone`, the memories of all users are
         included instead. If there are very many memories, the most frequent terms are left out.
         """
-        owners = self._owners() if everyone else [_owner(user)]
+        owners = [_hashed(user)]
+        if everyone:
+            owners = list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
         totals = self._connection.execute(_TOTAL, {"owners": owners}).all()
         memories, length = sum(row.memories for row in totals), sum(row.terms for row in totals)
         if not memories or not terms:
@@ -130,9 +133,6 @@ class Terms(TableGroup):
             entries >> 17 & _MOST_OFTEN,
             entries & _LONGEST,
         )
-
-    def _owners(self) -> list[str]:
-        return list(self._connection.scalars(sa.select(t.term_totals.c.owner)))
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
         """Return the rarest of these terms: as many as `_MOST_ENTRIES` allows, at least one."""
@@ -198,59 +198,56 @@ def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None
     its user and its text. The last two are the owner and the term hashes that the index holds for
     the memory now; they are None if it holds none.
     """
-    old, lists = list[tuple[int, str, str]](), list[tuple[int, str, str]]()
+    old, new = list[_Listed](), list[_Listed]()
     for number, live, user, content, owner_before, before in states:
-        owner, terms = _owner(user), listed(content) if live else None
-        if (owner_before, before) == (owner, terms) or before is terms is None:
+        owner, terms = _hashed(user), list(map(_hashed, search_terms(content))) if live else None
+        joined = None if terms is None else "".join(terms)
+        if (owner_before, before) == (owner, joined) or before is joined is None:
             continue
         if before is not None:
-            old.append((number, owner_before, before))
+            known = [before[start : start + _HASH] for start in range(0, len(before), _HASH)]
+            old.append((number, owner_before, known))
         if terms is not None:
-            lists.append((number, owner, terms))
+            new.append((number, owner, terms))
     if old:
         _remove(connection, old)
-    new: dict[tuple[str, str, int], bytes] = defaultdict(bytes)
-    for number, owner, terms in lists:
-        every = _cut(terms)
+    entries: dict[tuple[str, str, int], bytes] = defaultdict(bytes)
+    for number, owner, terms in new:
         # 7 bits of position in the block, 8 of count, 17 of length
-        rest = (number % _BLOCK) << 25 | min(len(every), _LONGEST)
-        for term, count in Counter(every).items():
+        rest = (number % _BLOCK) << 25 | min(len(terms), _LONGEST)
+        for term, count in Counter(terms).items():
             entry = rest | min(count, _MOST_OFTEN) << 17
-            new[owner, term, number // _BLOCK] += entry.to_bytes(4, "little")
-    _put(connection, _APPEND, [(*key, new[key]) for key in sorted(new)])
-    _put(connection, _NOTE, lists)
-    _count(connection, old, lists)
+            entries[owner, term, number // _BLOCK] += entry.to_bytes(4, "little")
+    _put(connection, _APPEND, [(*key, entries[key]) for key in sorted(entries)])
+    _put(connection, _NOTE, [(number, owner, "".join(terms)) for number, owner, terms in new])
+    _count(connection, old, new)
 
 
-def _count(
-    connection: sa.Connection,
-    old: Sequence[tuple[int, str, str]],
-    new: Sequence[tuple[int, str, str]],
-) -> None:
-    """Update the numbers of memories and terms of each owner.
+_Listed = tuple[int, str, list[str]]
+"""A memory in the index of terms: its number, its owner, and the hashes of its terms.
 
-    `old`, `new`: the memories removed and added, each as its number, its owner, and the hashes of
-    its terms as one string.
-    """
+If a term occurs several times, its hash does too. A table stores the hashes as one string.
+"""
+
+
+def _count(connection: sa.Connection, old: Sequence[_Listed], new: Sequence[_Listed]) -> None:
+    """Update the numbers of memories and terms of each owner. `old`, `new`: removed and added."""
     memories, found = Counter[str](), Counter[str]()
     for sign, changes in ((-1, old), (1, new)):
         for _, owner, terms in changes:
             memories[owner] += sign
-            found[owner] += sign * (len(terms) // _HASH)
+            found[owner] += sign * len(terms)
     changed = sorted(owner for owner in memories if memories[owner] or found[owner])
     _put(connection, _ADD, [(owner, memories[owner], found[owner]) for owner in changed])
     if any(memories[owner] < 0 for owner in changed):
         connection.execute(t.term_totals.delete().where(t.term_totals.c.memories <= 0))
 
 
-def _remove(connection: sa.Connection, old: Sequence[tuple[int, str, str]]) -> None:
-    """Remove memories from the index of terms.
-
-    `old`: each memory as its number, its owner, and the hashes of its terms as one string.
-    """
+def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
+    """Remove memories from the index of terms."""
     leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, owner, terms in old:
-        for term in _cut(terms):
+        for term in terms:
             leaving[owner, number // _BLOCK][term].add(number % _BLOCK)
     table = t.postings
     shorter, empty = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
@@ -302,28 +299,12 @@ def _ranked_row(row: Any) -> RankedRow:
     return RankedRow(row.seq, row.id, t.scope_values_of(row.metadata, row[4:]), vector)
 
 
-# --- what stands in the tables ------------------------------------------------------------------
-
-
 @lru_cache(maxsize=65_536)
-def _hashed(term: str) -> str:
-    """Return a hash of 8 characters for a term, so that the index reveals no word."""
-    return b64encode(blake2b(term.encode(), digest_size=6).digest()).decode()
+def _hashed(word: str | None) -> str:
+    """Return a hash of 8 characters for a term or a user, so that the index reveals neither.
 
-
-def _owner(user: str | None) -> str:
-    """Return the hash of a user; "" for memories without a user."""
-    return "" if user is None else _hashed(user)
-
-
-def listed(text: str) -> str:
-    """Return the hashes of a text's terms as one string, without separators.
-
-    If a term occurs several times, its hash does too.
+    No user, None, has the hash "".
     """
-    return "".join(map(_hashed, search_terms(text)))
-
-
-def _cut(hashes: str) -> list[str]:
-    """Split a string of hashes, of 8 characters each, into the single hashes."""
-    return [hashes[start : start + _HASH] for start in range(0, len(hashes), _HASH)]
+    if word is None:
+        return ""
+    return b64encode(blake2b(word.encode(), digest_size=6).digest()).decode()

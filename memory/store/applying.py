@@ -391,7 +391,7 @@ class Applier:
         for one in decided:
             if one.decision.pending and one.decision.model not in (None, PERSON):
                 self._count_failure(writer, one)
-        numbers = writer.decisions.record_all(recorded, self._clock(), run)
+        numbers = writer.decisions.record(recorded, self._clock(), run)
         answered = [
             (one.names, number)
             for one, number in zip(decided, numbers, strict=True)

@@ -182,7 +182,7 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     live = tuple(row.memory for row in rows if row.live)
     if live:
         decision = Decision(Action.FORGET, FORGOTTEN_REASON, live)
-        writer.decisions.record(decision, NOTHING_BEFORE, at, None)
+        writer.decisions.record([(decision, NOTHING_BEFORE)], at, None)
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:

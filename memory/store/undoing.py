@@ -111,7 +111,7 @@ def undo(
             ]
             writer.distinct.mark_all(parted, "person")
         decision = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
-        writer.decisions.record(decision, NOTHING_BEFORE, clock(), None)
+        writer.decisions.record([(decision, NOTHING_BEFORE)], clock(), None)
     return undone
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.engine import Engine
 from memory.errors import LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.ledger import Ledger, open_database
-from memory.ledger.state import take_snapshot
+from memory.ledger.snapshot import take_snapshot
 from memory.ledger.tables import attempts, distinct_pairs
 from memory.models import Action, Decision, Judge, LinkType, Memory, MemoryLink, Scope, Turn
 from memory.store import erase
@@ -220,7 +220,8 @@ def test_a_decision_is_recorded_with_the_state_before_it(
         writer.memories.insert_all([memory])
     with ledger.writing() as writer:
         decision = Decision(Action.KEEP_BOTH, "told apart", (memory,), pending=True)
-        writer.decisions.record(decision, writer.memories.images([[memory.id]])[0], START, "run_1")
+        [image] = writer.memories.images([[memory.id]])
+        writer.decisions.record([(decision, image)], START, "run_1")
     with ledger.reading() as reader:
         assert reader.counts().decisions == {"keep_both": 1}
         assert reader.counts().pending == 1
@@ -298,9 +299,8 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(
         scope = Scope.of(successor, ("user",))
         writer.distinct.mark(scope, successor.content, other.content, "test", "model")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
-        writer.decisions.record(
-            decision, writer.memories.images([[secret.id, successor.id]])[0], START, None
-        )
+        [image] = writer.memories.images([[secret.id, successor.id]])
+        writer.decisions.record([(decision, image)], START, None)
         writer.memories.retire([(secret.id, successor.id)])
     erase(ledger, successor.id, START)
     with ledger.reading() as reader:

@@ -1,0 +1,163 @@
+"""A snapshot: all live memories at one revision, from which a batch plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from memory.ledger.judgements import ScopedText, TextPair
+from memory.ledger.ledger import Reader
+from memory.ledger.records import Row
+from memory.ledger.vectors import VectorTable
+
+
+class Lineage(Enum):
+    """Which texts, besides its own, a snapshot lists as a memory's ancestors.
+
+    SYNTHESISED: the texts from which the memory was merged. WHOLE: these, and also all texts that
+    the memory has replaced.
+    """
+
+    SYNTHESISED = "those that it was synthesised from"
+    WHOLE = "and all that it has replaced, whether or not it states them"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All live memories at one revision, oldest first, with the verdicts on their texts.
+
+    A batch is planned from a snapshot. Texts are named by their keys, and pairs of texts by their
+    scope and both keys.
+    """
+
+    rows: tuple[Row, ...]
+    vectors: VectorTable
+    ancestors: Mapping[str, tuple[str, ...]]
+    """By memory id, the keys of the texts that the memory was merged from.
+
+    With `Lineage.WHOLE`, also the keys of all texts that it has replaced.
+    """
+    distinct: frozenset[TextPair]
+    """Pairs that the model is not asked about.
+
+    Either a judge called the two texts distinct (they state different things), or the model failed
+    to judge the pair and is not to be asked again yet.
+    """
+    revision: int
+    waiting: int = 0
+    """Number of pairs that the model failed to judge and is not to be asked about yet."""
+    judged: frozenset[TextPair] = frozenset()
+    """Pairs that a judge called distinct, if the batch accepts the verdicts of this judge."""
+    kept_apart: frozenset[TextPair] = frozenset()
+    """Pairs that a person decided to keep as two memories."""
+    stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By memory id, the keys of all texts that the memory has replaced or was merged from.
+
+    Empty if `kept_apart` is empty.
+    """
+    read: frozenset[ScopedText] = frozenset()
+    """Texts that the model has read already on a page (a question about many memories)."""
+
+
+def take_snapshot(
+    reader: Reader,
+    distinct: Collection[TextPair],
+    waiting: Collection[TextPair] = (),
+    lineage: Lineage = Lineage.SYNTHESISED,
+    before: Snapshot | None = None,
+    kept_apart: Collection[TextPair] = (),
+    read: Collection[ScopedText] = (),
+) -> Snapshot:
+    """Take a snapshot of all live memories, from which a batch can plan.
+
+    The model will not be asked about two kinds of pairs: `distinct`, which judges called distinct,
+    and `waiting`, which it failed to judge recently. `lineage`: which texts count as a memory's
+    ancestors. `before`: an earlier snapshot; if it is given, only rows written after it are read.
+    `kept_apart`: pairs that a person keeps as two memories. `read`: texts that the model has read.
+    """
+    rows, ancestors = _live_rows(reader, before)
+    if lineage is Lineage.WHOLE:
+        ancestors |= _keys_stood_for(reader, rows)
+    keys = [row.text_key for row in rows]
+    keys += [key for of_one in ancestors.values() for key in of_one]
+    stands_for = _keys_stood_for(reader, rows) if kept_apart else {}
+    return Snapshot(
+        rows=rows,
+        vectors=reader.vectors.table(keys, None if before is None else before.vectors),
+        ancestors=ancestors,
+        distinct=frozenset(distinct) | frozenset(waiting),
+        revision=reader.revision(),
+        waiting=len(waiting),
+        judged=frozenset(distinct),
+        kept_apart=frozenset(kept_apart),
+        stands_for=stands_for,
+        read=frozenset(read),
+    )
+
+
+def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
+    """Take a snapshot of only the memories with these ids, live or retired.
+
+    The snapshot contains no verdicts and no ancestors (texts that a memory was merged from).
+    """
+    found = reader.memories.rows(ids).values()
+    rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
+    return Snapshot(
+        rows=rows,
+        vectors=reader.vectors.table(row.text_key for row in rows),
+        ancestors={},
+        distinct=frozenset(),
+        revision=reader.revision(),
+    )
+
+
+def _live_rows(
+    reader: Reader, before: Snapshot | None
+) -> tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]:
+    """Return all live rows, oldest first, and by memory id the texts that each was merged from.
+
+    The texts are given by their keys. `before`: an earlier snapshot; if it is given, only rows
+    written after it are read.
+    """
+    if before is None:
+        rows, known = list(reader.memories.live()), dict[str, tuple[str, ...]]()
+    else:
+        changed = [change.id for change in reader.followers.changes(before.revision)]
+        written = reader.memories.rows(changed)
+        rows = [row for row in before.rows if row.memory.id not in written]
+        rows += [row for row in written.values() if row.live]
+        known = {name: of for name, of in before.ancestors.items() if name not in written}
+    rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
+    ancestors = dict(known)
+    for row in rows:
+        if row.memory.id not in known:
+            ancestors[row.memory.id] = _ancestor_keys(reader, row)
+    return tuple(rows), ancestors
+
+
+def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+    """Return, by memory id, the keys of all texts that each of these live memories has replaced.
+
+    Memories that have replaced none are left out.
+    """
+    retired = reader.memories.rows(list(reader.memories.successions()))
+    alive = reader.memories.living_ids(retired)
+    found: dict[str, list[str]] = {row.memory.id: [] for row in rows}
+    for name, end in alive.items():
+        found[end].append(retired[name].text_key)
+    return {name: tuple(dict.fromkeys(keys)) for name, keys in found.items() if keys}
+
+
+def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
+    """Return the keys of the texts that a memory was merged from, directly or in several steps."""
+    keys: dict[str, None] = {}
+    todo = list(row.memory.merged_from)
+    seen = set(todo)
+    while todo:
+        rows = reader.memories.rows(todo)
+        keys.update((found.text_key, None) for found in rows.values())
+        todo = [name for found in rows.values() for name in found.memory.merged_from]
+        todo = [name for name in dict.fromkeys(todo) if name not in seen]
+        seen.update(todo)
+    return tuple(keys)
