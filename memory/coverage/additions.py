@@ -63,7 +63,13 @@ def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) ->
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
     if longer.parse.asks or longer.parse.language == OTHER:
         return extra
-    return extra if _reaches_over(longer, shorter) else _changed(longer)
+    if _reaches_over(longer, shorter):
+        return extra
+    words, added = longer.parse.words, longer.added
+    first = added.index(False) if False in added else 0
+    changing = [n for n in range(len(words)) if added[n] and _changes(words, n, added, first)]
+    phrases = (words[max(0, position - 1) : position + 2] for position in changing)
+    return tuple(dict.fromkeys(" ".join(word.surface for word in phrase) for phrase in phrases))
 
 
 _DEFINITE = re.compile(
@@ -324,25 +330,13 @@ def _is_clause_behind(side: Side) -> bool:
     return first > 0 and all(more[first:]) and words[first].clause != words[first - 1].clause
 
 
-def _changed(side: Side) -> tuple[str, ...]:
-    """Return the extra words that change a neighbouring word, each together with its neighbours.
-
-    An extra noun after a noun names a different thing (a cat toy). An extra word next to a number
-    changes the amount, and an extra name next to a name makes it another person. An extra word
-    before the subject may change the subject.
-    """
-    words, more = side.parse.words, side.added
-    first = more.index(False) if False in more else 0
-    changing = [n for n in range(len(words)) if more[n] and _changes(words, n, more, first)]
-    phrases = (words[max(0, position - 1) : position + 2] for position in changing)
-    return tuple(dict.fromkeys(" ".join(word.surface for word in phrase) for phrase in phrases))
-
-
 def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: int) -> bool:
     """Return whether the extra word at `position` changes a neighbouring word.
 
-    `more`: for each word, whether it is extra. `first`: the position of the first word that is not
-    extra.
+    An extra noun after a noun names a different thing (a cat toy). An extra word next to a number
+    changes the amount, and an extra name next to a name makes it another person. An extra word
+    before the subject may change the subject. `more`: for each word, whether it is extra. `first`:
+    the position of the first word that is not extra.
     """
     word = words[position]
     before = words[position - 1] if position and not more[position - 1] else None

@@ -18,11 +18,7 @@ from memory.text import COUNTERS, NOT, SAME_IN_JAPANESE, Kind, Token, han_value,
 if TYPE_CHECKING:
     from sudachipy import Morpheme, Tokenizer
 
-_LONGEST = 12_000
-"""The length limit, in characters, of a text that is read with the dictionary.
-
-The dictionary fails at about 16,000 characters.
-"""
+_LONGEST = 12_000  # characters; the dictionary fails at about 16,000
 
 
 def japanese_tokens(text: str) -> list[Token] | None:

@@ -193,8 +193,7 @@ Example: a "green house" is not a "greenhouse".
 # --- what governs ---------------------------------------------------------------------------------
 
 _PART_OF = "part of"
-_NO_PARTS = MEASURES | {"front"}
-"""Nouns that do not name a part if "of" follows: a cup of tea, in front of the house."""
+_NO_PARTS = MEASURES | {"front"}  # "of" after them names no part: a cup of tea, in front of it
 _LOOSE = frozenset({"", "in", "of"})
 """Keys of prepositions that may be left out, as in "on Monday" or "all of the cats".
 

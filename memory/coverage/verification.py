@@ -28,12 +28,9 @@ from memory.text import (
     shortened,
 )
 
-_LONGER = 1.5
-"""Maximum length of a merged text, as a multiple of the length of all its sources together."""
-_MOST_SENTENCES = 40
-"""The maximum number of sentences of a source; a source with more is not compared by sentence."""
-_MOST_SHOWN, _SHOWN = 40, 80
-"""How many words or sentences a reason lists, and to how many characters each of them is cut."""
+_LONGER = 1.5  # longest merged text, by the length of all its sources together
+_MOST_SENTENCES = 40  # a source with more sentences is not compared by sentence
+_MOST_SHOWN, _SHOWN = 40, 80  # items that a reason lists, and the characters shown of each
 _INVENTS = "states what no memory states:"
 
 
@@ -327,8 +324,7 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w
 _without_genitive = partial(re.compile(r"['’]s?$").sub, "")
 """Return a name without its genitive ending: Mia for "Mia's"."""
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
-_TITLE_CASE = 0.7
-"""If the share of words with a capital is higher than this, a text is taken for a title."""
+_TITLE_CASE = 0.7  # a text with a larger share of capitalised words is taken for a title
 
 
 def _names_in(texts: Sequence[str]) -> frozenset[str]:

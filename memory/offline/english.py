@@ -111,8 +111,7 @@ _THIS = re.compile(
 _FEWEST_WORDS = 3
 LONGEST = 320
 """Maximum length of a statement, in characters."""
-_LONGEST_SENTENCE = 2_000
-"""Length limit in characters: a longer sentence is ignored, because nobody says one in a chat."""
+_LONGEST_SENTENCE = 2_000  # characters; nobody says a longer sentence in a chat
 
 
 def plain_spelling(text: str) -> str:

@@ -40,13 +40,8 @@ CANNOT_TELL = "the offline judge cannot tell"
 
 _FREE = Usage()
 _RECALLED = 3
-_MOST_PAIRS = 400
-"""The maximum number of pairs of sentences that are compared.
-
-Two texts with more pairs of sentences are not combined.
-"""
-_MOST_LONGER = 3
-"""Two texts are not combined if one is more than this many times as long as the other."""
+_MOST_PAIRS = 400  # texts with more pairs of sentences are not combined
+_MOST_LONGER = 3  # texts are not combined if one is more than this many times as long
 
 
 class OfflineModel:

@@ -128,14 +128,6 @@ def has_dangling_pronoun(clause: str) -> bool:
 # --- worth keeping --------------------------------------------------------------------------------
 
 
-def _any_of(phrases: str) -> str:
-    """Return a group of a regular expression that matches any of several phrases.
-
-    `phrases`: the phrases, separated by bars.
-    """
-    return f"(?:{phrases})"
-
-
 _ADVERBS = (
     r"(?:,? (?:"
     "totally|really|completely|also|just|so|very|super|always|still|definitely|truly|absolutely|"
@@ -148,7 +140,7 @@ _AM = (
     r"(?:I|we)(?:'m|'re| am| are| was| were| feel| felt|'ve been| have been|'ll be| got| get|"
     r"(?:'ve| have) (?:always )?(?:felt|been))"
 )
-_THIN_VERBS = _any_of(
+_THIN_VERBS = (
     "started (?:(?:a few|a couple of|\\w+) \\w+ (?:ago|back)|last \\w+)$|(?:(?:'ve|have) )?been "
     "\\w+ing (?:for|it|since|at it)|do -|(?:have|had|got|'ve got) so much|'ve been playing for|"
     "agreed?|see|guess|hoped?|know|knew|mean|bet|wish|wonder|suppose|understand|get it|got this|"
@@ -180,7 +172,7 @@ _THIN_VERBS = _any_of(
     "last|yesterday|when|because|\\w+ing))|'ve (?:come|grown|gone) (?:so|a|through)|have gone "
     "through|don't know|go through|went through a lot"
 )
-_MOODS = _any_of(
+_MOODS = (
     "glad|sorry|happy|sad|proud|here|sure|excited|thrilled|stoked|pumped|grateful|thankful|"
     "lucky(?! to have (?:my|a|two|three))|amazed|blown|blessed(?! with (?:a|two|three|my))|ready|"
     "back(?! from)|down|in$|good|great|fine|ok|okay|busy(?! \\w+ing)|swamped|tired|nervous|"
@@ -202,35 +194,35 @@ _MOODS = _any_of(
     "(?:that|of you)|keen to (?:hear|see|know)|thinking about (?!\\w+ing|a |an )\\w+|always "
     "thinking"
 )
-_PLANNED = _any_of(
+_PLANNED = (
     "be (?:teaching|visiting|going|moving|starting|attending|performing|playing|hosting|"
     "travell?ing|working|studying|competing|presenting|speaking|running|leaving|flying|getting|"
     "having|taking)|start|move|visit|travel|graduate|marry|always remember our|never forget "
     "(?:the|our|my)|have (?:a|an|my|our) (?:\\w+ )?(?:exam|surgery|appointment|interview|baby|"
     "wedding|meeting|concert|exhibition|test)"
 )
-_ABLE = _any_of(
+_ABLE = (
     "(?:also |even |only |now )?(?:speak|play (?:the|a )|swim|drive|sing|cook|juggle|ski|surf|sew|"
     "knit|dance)|not (?:eat|drink)"
 )
-_WISHED = _any_of(
+_WISHED = (
     "like to (?:become|be|visit|learn|study|move|start|open|own)|never|been|had|gone|(?:really "
     ")?love to (?!hear|see|know|check|take|get|help|meet|come|do|be|have|try|give|join|go there|"
     "tell)\\w+"
 )
 _THIN = re.compile(
-    rf"(?:I|we)(?:'ve|'d)?{_ADVERBS} ?{_THIN_VERBS}(?![\w-])|{_AM}{_ADVERBS} sorry\b"
+    rf"(?:I|we)(?:'ve|'d)?{_ADVERBS} ?(?:{_THIN_VERBS})(?![\w-])|{_AM}{_ADVERBS} sorry\b"
     r"|we (?:\w+ ){0,2}(?:back|push|support|help|trust|have|pushing|supporting)(?: up)? (?:each "
     r"other|one another)",
     re.IGNORECASE,
 )
 """Matches clauses that are not worth keeping, whatever words follow the match."""
 _VAGUE = re.compile(
-    rf"{_AM}{_ADVERBS} {_MOODS}(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
-    rf"|(?:I'd|I would|we'd|we would)\b(?! {_WISHED}|.*\b(?:for hours|every|as a (?:kid|child)|"
+    rf"{_AM}{_ADVERBS} (?:{_MOODS})(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
+    rf"|(?:I'd|I would|we'd|we would)\b(?! (?:{_WISHED})|.*\b(?:for hours|every|as a (?:kid|child)|"
     rf"when I was)\b)"
-    rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? {_PLANNED})"
-    rf"|(?:I|we)(?: \w+ly)? can\b(?! {_ABLE})"
+    rf"|(?:I'll|I will|we'll|we will)\b(?!(?: be)? (?:{_PLANNED}))"
+    rf"|(?:I|we)(?: \w+ly)? can\b(?! (?:{_ABLE}))"
     r"|(?:I|we)(?: \w+ly)? (?:could|should|might|may|must|shall|ought)\b"
     r"|(?:I|we)(?: \w+ly| just)? (?:need|have|'ve got|have got) to\b"
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
@@ -251,19 +243,17 @@ _CHAT = re.compile(
     re.IGNORECASE,
 )
 _SMALL_TALK = re.compile(
-    r"^"
-    + _any_of(
-        "my (?:pleasure|bad|goodness|god|gosh|dear|friend)|we should|let me|let's|glad|happy|nice|"
-        "good|great|hope|hoping|looking forward|can't wait|guess|kudos|sounds|looks|maybe|perhaps|"
-        "congrats|much|wish|bet|thought|feels?|just (?!last|yesterday|this)|it|this|these|they|"
-        "those|that|he|she|here's|here|look|check|what|how|why|such|same|not|if|seeing|knowing|"
-        "being|having|makes|let|imagine|remember|speaking|talking|wonder|as (?:for|you)|see|show|"
-        "tell|enjoy|keep|take"
-    )
-    + r"\b",
+    r"^(?:"
+    "my (?:pleasure|bad|goodness|god|gosh|dear|friend)|we should|let me|let's|glad|happy|nice|"
+    "good|great|hope|hoping|looking forward|can't wait|guess|kudos|sounds|looks|maybe|perhaps|"
+    "congrats|much|wish|bet|thought|feels?|just (?!last|yesterday|this)|it|this|these|they|"
+    "those|that|he|she|here's|here|look|check|what|how|why|such|same|not|if|seeing|knowing|"
+    "being|having|makes|let|imagine|remember|speaking|talking|wonder|as (?:for|you)|see|show|"
+    "tell|enjoy|keep|take"
+    r")\b",
     re.IGNORECASE,
 )
-_PRAISE = _any_of(
+_PRAISE = (
     "amazing|awesome|great|good|nice|cool|fun|incredible|wonderful|fantastic|beautiful|lovely|"
     "tough|hard|rewarding|inspiring|special|important|powerful|crazy|unreal|perfect|best|exciting|"
     "excited|happy|intense|unforgettable|interesting|enlightening|emotional|overwhelming|calming|"
@@ -281,21 +271,19 @@ _COUNTS_FOR_LITTLE = re.compile(
     r"felt|sounds?|tasted?|makes?|give[sn]?|got off to))(?: (?:so|really|very|super|pretty|such|"
     r"just|always|also|truly|absolutely|definitely|all|quite|a lot of|lots of|to be|the|still|"
     r"going|been|simply|too|kind of|me|it|us))* "
-    rf"{_PRAISE}\b[^0-9]*$"
+    rf"(?:{_PRAISE})\b[^0-9]*$"
 )
 _KEEPS = re.compile(
     r"\b(?:I|[Ww]e)(?:'ve| have|'m| am)?(?: (?:really|also|always|still|never|just|actually|"
     r"absolutely|into|a|big|huge|been|all|both|finally|"
-    "even|recently))* "
-    + _any_of(
-        "do|doing|did|enjoying|loving|love|like|hate|enjoy|prefer|adore|dislike|cherish|can't "
-        "(?:stand|eat|drink)|don't (?:like|eat|drink|have|own|smoke|drive)|own|have|got|play|"
-        "study|teach|collect|speak|work|live|keep|kept|studied|played|worked|lived|grew|moved|"
-        "quit|adopted|married|fan of|into|allergic|vegan|vegetarian|joined|started|writing|"
-        "learning|playing|reading|training|teaching|coaching|practi[cs]ing|volunteering|painting|"
-        "running|dating|raising|studying|used to (?:love|play|work|live|be|have|own)"
-    )
-    + r"\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|(?:'d|\bwould) love to\b|"
+    "even|recently))* (?:"
+    "do|doing|did|enjoying|loving|love|like|hate|enjoy|prefer|adore|dislike|cherish|can't "
+    "(?:stand|eat|drink)|don't (?:like|eat|drink|have|own|smoke|drive)|own|have|got|play|"
+    "study|teach|collect|speak|work|live|keep|kept|studied|played|worked|lived|grew|moved|"
+    "quit|adopted|married|fan of|into|allergic|vegan|vegetarian|joined|started|writing|"
+    "learning|playing|reading|training|teaching|coaching|practi[cs]ing|volunteering|painting|"
+    "running|dating|raising|studying|used to (?:love|play|work|live|be|have|own)"
+    r")\b|\ballergic\b|\bmy (?:favou?rite|fave|name|birthday|job)\b|(?:'d|\bwould) love to\b|"
     r"\bwent \w+ing\b"
     r"|\b(?:got|was|am|'m) (?:married|engaged|promoted|hired|fired|divorced|accepted|born|drafted|"
     r"diagnosed|raised|elected|retired)\b|\bon my (?:\w+ )?list\b"

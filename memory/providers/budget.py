@@ -227,8 +227,7 @@ _SHORTER = 0.7  # length of a merged text, divided by that of its memories toget
 _REFUSED = 0.1  # share of merged texts that are refused and asked about once more
 
 
-_Cost = tuple[float, float, float]
-"""The number of calls, the number of characters sent, and the number of characters answered."""
+_Cost = tuple[float, float, float]  # calls, characters sent, characters answered
 
 
 def estimated(

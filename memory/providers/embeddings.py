@@ -16,11 +16,7 @@ import numpy.typing as npt
 from memory.errors import EmbeddingError
 from memory.models import Vectors
 
-_LONG = 2_000
-"""Texts with more characters than this are embedded alone, in pieces.
-
-In a batch, each text is padded to the length of the longest text.
-"""
+_LONG = 2_000  # longer texts are embedded alone: a batch is padded to its longest text
 _DIM = 256
 _LOADING = threading.Lock()
 

@@ -41,8 +41,7 @@ from memory.runtime import OfEachLoop, telemetry
 logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 600.0
-_LONGEST_RETRY_AFTER_S = 3_600.0
-"""Longest pause in seconds before a server is tried again, even if it asks for more."""
+_LONGEST_RETRY_AFTER_S = 3_600.0  # even if a server asks for a longer pause
 _OPERATIONS: dict[type, str] = {
     Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
 }  # fmt: skip
