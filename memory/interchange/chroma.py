@@ -33,12 +33,10 @@ from memory.search import (
 )
 
 _PAGE = 1_000
-_MAY_NOT = "readonly database"
-"""Part of Chroma's error message for a folder to which it may not write."""
+_MAY_NOT = "readonly database"  # part of Chroma's error message
 _NEVER = 10**9
 """A number of writes that is never reached; it keeps Chroma from rewriting its index files."""
-_USUAL = 1_000
-"""Chroma's default number of writes before it rewrites its files."""
+_USUAL = 1_000  # Chroma's default number of such writes
 
 
 @dataclass(frozen=True)

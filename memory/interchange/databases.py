@@ -26,19 +26,15 @@ import numpy as np
 from memory.errors import InputError
 from memory.models import Vector
 
-_PATIENCE_S = 30
-"""How many seconds to wait for another program's lock."""
-
+_PATIENCE_S = 30  # how long to wait for another program's lock
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
 """The offset of the byte of a SQLite file that gives its journal mode; its value in WAL mode."""
-_BESIDE = ("-wal", "-shm", "-journal")
-"""Name endings of the files that SQLite puts next to a database file."""
-_KEPT_BESIDE = ("-wal", "-journal")
-"""Name endings of the extra files that hold data, so that they must be copied with the database.
+_BESIDE = ("-wal", "-journal", "-shm")
+"""Name endings of the files that SQLite puts next to a database file.
 
-SQLite can rebuild the third one, `-shm`.
+The first two hold data, so they must be copied with it; SQLite can rebuild the third.
 """
 _TRIES, _PAUSE_S = 40, 0.25
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
@@ -65,7 +61,8 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
                     shutil.copytree(part, copy / part.name, copy_function=_copy)
                 else:
                     _copy(part, copy / part.name)
-            _make_writable(copy)
+            for part in copy.rglob("*"):  # a library may write, even if it is only asked to read
+                part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
         except OSError as exc:
             raise InputError(place, f"cannot be copied: {exc}", "is it in use?") from exc
         yield copy
@@ -87,7 +84,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
         shutil.copy2(source, target)
     elif not _backed_up(source, target, in_wal_mode=header.endswith(_WAL)):
         target.unlink(missing_ok=True)
-        for end in ("", *filter(lambda end: _beside(source, end).is_file(), _KEPT_BESIDE)):
+        for end in ("", *(end for end in _BESIDE[:2] if _beside(source, end).is_file())):
             shutil.copy2(_beside(source, end), _beside(target, end))
 
 
@@ -131,15 +128,6 @@ def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]
             raise InputError(source, "is being written by another program", "try again")
 
     return on_progress
-
-
-def _make_writable(copy: Path) -> None:
-    """Make the files in the folder `copy` writable.
-
-    Database libraries may write to their files even if they are only asked to read.
-    """
-    for part in copy.rglob("*"):
-        part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
 
 
 # --- a file that is open --------------------------------------------------------------------------

@@ -24,8 +24,7 @@ _OTHER_OWNERS = (("agent", "agent_id"), ("run", "run_id"))
 The owner is then `agent:NAME` or `run:NAME`.
 """
 _TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
-_DERIVED = ("hash", "text_lemmatized")
-"""Metadata keys whose values mem0 derives from the text."""
+_DERIVED = ("hash", "text_lemmatized")  # mem0 derives their values from the text
 _LISTS = ("linked_ids", "tags")
 _OURS = ("category", "emotion", "intensity", "importance", *_LISTS)
 """Metadata keys that become fields of a memory; an invalid value stays in the metadata."""
@@ -35,11 +34,8 @@ MILLISECONDS_FROM = 1e11
 Read as seconds, this value would be in the year 5138.
 """
 EXPIRY = ("expiration_date", "expires_at")
-"""Metadata keys that hold the time at which a row expires."""
 UPDATED = ("updated_at", "updatedAt")
-"""Metadata keys that hold the time of a row's last update."""
-_SHOWN = 80
-"""The most characters of a row's id that a message shows."""
+_SHOWN = 80  # characters of a row's id in a message
 
 
 @dataclass(frozen=True)
@@ -140,13 +136,17 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
     Raises: ValueError, whose message says in one line why the row cannot be read.
     """
     left = dict(row.metadata)
+    if reading.id_key is not None and row.metadata.get(reading.id_key) in (None, ""):
+        raise ValueError(f"has no {reading.id_key}: what is it called?")
     given: dict[str, Any] = {
-        "external_id": _named(row, reading),
+        "external_id": row.id if reading.id_key is None else str(row.metadata[reading.id_key]),
         "timestamp": _recorded(left, reading),
         "content": _text(row, left, reading),
         "user": _owner(left, reading),
-        "is_private": _private(left),
     }
+    is_private = left.pop("is_private", False)
+    # Some stores have no booleans.
+    given["is_private"] = bool(is_private) if is_private in (None, 0, 1) else is_private
     if row.links:
         given["linked_ids"] = row.links
     for name in _OURS:
@@ -154,14 +154,6 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
             value = left.pop(name)
             given[name] = _listed(value) if name in _LISTS and isinstance(value, str) else value
     return _checked(given, left, row)
-
-
-def _named(row: ForeignRow, reading: Reading) -> str:
-    if reading.id_key is None:
-        return row.id
-    if row.metadata.get(reading.id_key) in (None, ""):
-        raise ValueError(f"has no {reading.id_key}: what is it called?")
-    return str(row.metadata[reading.id_key])
 
 
 def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
@@ -219,7 +211,11 @@ def _owner(left: dict[str, Any], reading: Reading) -> str | None:
     keys = _USER_KEYS if reading.user_key is None else (reading.user_key,)
     for key in keys:
         if left.get(key) not in (None, ""):
-            return _own_name(str(left.pop(key)), key)
+            owner = str(left.pop(key))
+            if any(owner.startswith(f"{kind}:") for kind, _ in _OTHER_OWNERS):
+                problem = f"its {key} {owner!r} is how rows of agents and runs are named here"
+                raise ValueError(problem)
+            return _unpadded(owner, key)
     if reading.user_key is None:
         for kind, key in _OTHER_OWNERS:
             if left.get(key) not in (None, ""):
@@ -228,12 +224,6 @@ def _owner(left: dict[str, Any], reading: Reading) -> str | None:
         return None
     names = reading.user_key or f"{', '.join(_USER_KEYS)}, agent_id or run_id"
     raise ValueError(f"has no {names}: whose memory is it? --no-user takes it as nobody's")
-
-
-def _own_name(owner: str, key: str) -> str:
-    if any(owner.startswith(f"{kind}:") for kind, _ in _OTHER_OWNERS):
-        raise ValueError(f"its {key} {owner!r} is how rows of agents and runs are named here")
-    return _unpadded(owner, key)
 
 
 def _unpadded(owner: str, key: str) -> str:
@@ -296,16 +286,6 @@ def moment(value: Any, *, assume_utc: bool) -> str:
             raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
         read = read.replace(tzinfo=UTC)
     return read.isoformat()
-
-
-def _private(left: dict[str, Any]) -> object:
-    """Remove `is_private` from the metadata `left` and return its value; False if it is missing.
-
-    0 and 1 become booleans, since some stores have no booleans. Any other value is returned
-    unchanged.
-    """
-    value = left.pop("is_private", None)
-    return bool(value) if value is None or value in (0, 1) else value
 
 
 def _listed(text: str) -> list[Any]:

@@ -19,13 +19,11 @@ from memory.text import clean_json, normalise
 
 _MOST = 64 * 2**20
 """The greatest length of a line that is read, in bytes; parsing a line takes far more memory."""
-_MARK = b"\xef\xbb\xbf"
-"""The byte order mark with which some programs begin a file."""
+_MARK = b"\xef\xbb\xbf"  # a byte order mark
 _REPLACES = "replaces"
 """The key that lists the external ids of the memories that an exported memory has replaced."""
 M = TypeVar("M", Memory, Turn)
-_BEGIN = 100
-"""The number of bytes at the start of a file from which its format is recognised."""
+_BEGIN = 100  # bytes from which a file's format is recognised
 
 
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
@@ -97,24 +95,17 @@ def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueE
             yield from lines
             return
         wrong.append((number, fields))
-    if len(wrong) > 1:
-        raise _of_another_kind(path, *wrong[0])
-    yield from wrong
-
-
-def _of_another_kind(path: Path, number: int, problem: ValueError) -> InputError:
-    """Return the error for a file that is not JSON Lines; the advice in it fits the file's format.
-
-    `number` is the number (from 1) of the file's first bad line, and `problem` is the error of this
-    line.
-    """
+    if len(wrong) <= 1:
+        yield from wrong
+        return
+    number, problem = wrong[0]
     with open_regular(path) as file:
         begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
     if begin.startswith(b"["):
         remedy = "jq -c '.[]' writes each of it on a line of its own"
-        return InputError(path, "is one JSON array", remedy, number)
+        raise InputError(path, "is one JSON array", remedy, number)
     remedy = "jq -c . writes each on one line" if begin.startswith(b"{") else "give JSON Lines"
-    return InputError(path, f"no line is a JSON object: {problem}", remedy, number)
+    raise InputError(path, f"no line is a JSON object: {problem}", remedy, number)
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:

@@ -26,8 +26,7 @@ LangGraph changes the other columns, such as the expiry, also when an item is re
 """
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
 """The columns of a vector that identify its item and its field, and hold its numbers."""
-Spot = tuple[str, str]
-"""An item's namespace and its key; the two together identify the item."""
+Spot = tuple[str, str]  # an item's namespace and its key, which identify it
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,7 @@ from memory.interchange.undo_file import Kind, Stored
 _PLAIN = ("smallint", "integer", "bigint", "double precision", "real", "boolean")
 """SQL types whose values are kept as JSON values; values of other types are kept as text."""
 _DENSE = ("vector", "halfvec")
-"""pgvector's types of dense vectors."""
-_ROW = "row of this name"
-"""The column name under which a SELECT returns a row's key; no real column has it."""
+_ROW = "row of this name"  # a SELECT returns the key under it; no real column has it
 _OF_THE_TEXT = (*_DENSE, "sparsevec", "tsvector")
 """SQL types of columns that are derived from a row's text."""
 _JSON = ("json", "jsonb")

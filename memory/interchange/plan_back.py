@@ -35,10 +35,11 @@ _COMPARED = ("content", "user", "timestamp", "is_private", "tags", "metadata", "
              "importance", "intensity", "emotion")  # fmt: skip
 """Fields of a memory that must be as they were at the import; otherwise its row is left alone."""
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
 _OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
-"""The metadata keys that a memory has if it was extracted from a turn here, not imported."""
+"""The metadata keys that a memory has if it was extracted from turns here, not imported."""
 
 OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
 """The rows that earlier write-backs updated, by row id: each row before and after each update."""
@@ -152,7 +153,7 @@ class _Known:
     alive: Memory
     """The live memory that stands for the row now: the memory in `arrived_as`, or its successor."""
     seen: dict[str, str]
-    """The row's values, by key, of the metadata keys that decide which queries find the row."""
+    """The values by which queries filter rows, by metadata key, with the time of expiry."""
 
 
 def plan_write_back(
@@ -175,25 +176,36 @@ def plan_write_back(
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
-    known, changed, unknown = _known(rows, reading, ledger, own_work or {})
-    return _plan_of(known, across, tuple(changed), unknown)
+    read = list(_as_imported(rows, reading, own_work or {}))
+    with ledger.reading() as reader:
+        arrivals = reader.memories.earlier_arrivals([before for _, _, before in read])
+        arrived = [None if row is None else row.memory for row, _ in arrivals]
+        living = _living(reader, (memory.id for memory in arrived if memory is not None))
+        first = reader.decisions.first_states()
+    known: list[_Known] = []
+    changed: list[LeftAlone] = []
+    for (row, memory, before), arrival in zip(read, arrived, strict=True):
+        if arrival is None or arrival.id not in living:
+            continue
+        alive = living[arrival.id]
+        imported = first.get(arrival.id, arrival)
+        if all(getattr(imported, name) == getattr(before, name) for name in _COMPARED):
+            known.append(_Known(row, memory, arrival.id, alive, _seen_as(row, reading)))
+        elif alive.id != arrival.id or alive.content != memory.content:
+            changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
+    unknown = len(rows) - len(known) - len(changed)
+    return replace(_plan_of(known, across), left_alone=tuple(changed), unknown=unknown)
 
 
-def _plan_of(
-    known: Sequence[_Known],
-    across: Collection[str],
-    changed: tuple[LeftAlone, ...] = (),
-    unknown: int = 0,
-) -> WriteBackPlan:
+def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
     """Return the plan for rows whose present memories are known.
 
     Rows form a group if one live memory stands for all of them. `across`: metadata keys in which a
-    row may differ from the row that replaces it. `changed` and `unknown` are copied into the plan,
-    as its `left_alone` and `unknown`.
+    row may differ from the row that replaces it.
     """
     groups: dict[str, list[_Known]] = {}
-    for one in known:
-        groups.setdefault(one.alive.id, []).append(one)
+    for row in rows:
+        groups.setdefault(row.alive.id, []).append(row)
     updates: list[Update] = []
     deletions: list[Deletion] = []
     staying: list[Staying] = []
@@ -210,7 +222,7 @@ def _plan_of(
                     staying.append(Staying(row.row, kept.row, _apart(row, kept)))
                 elif stand_in is not row:
                     deletions.append(Deletion(row.row, row.memory.content, stand_in.row))
-    return WriteBackPlan(tuple(updates), tuple(deletions), changed, unknown, tuple(staying))
+    return WriteBackPlan(tuple(updates), tuple(deletions), (), 0, tuple(staying))
 
 
 def _seen_together(group: Sequence[_Known], across: Collection[str]) -> list[list[_Known]]:
@@ -220,9 +232,9 @@ def _seen_together(group: Sequence[_Known], across: Collection[str]) -> list[lis
     `across` are not compared.
     """
     parts: dict[tuple[tuple[str, str], ...], list[_Known]] = {}
-    for one in group:
-        apart = tuple(item for item in one.seen.items() if item[0] not in across)
-        parts.setdefault(apart, []).append(one)
+    for row in group:
+        seen = tuple(item for item in row.seen.items() if item[0] not in across)
+        parts.setdefault(seen, []).append(row)
     return list(parts.values())
 
 
@@ -234,57 +246,29 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
     gets the merged text; a second row with this text would be an exact copy.
     """
     staying: list[_Known] = []
-    for one in sorted(part, key=_lasting, reverse=True):
-        stand_in = next((other for other in staying if _states_all(other, one)), None)
+    for row in sorted(part, key=_lasting, reverse=True):
+        stand_ins = (
+            other
+            for other in staying
+            if other.memory.content == other.alive.content
+            or covers(other.memory.content, row.memory.content)
+        )
+        stand_in = next(stand_ins, None)
         if stand_in is None:
-            staying.append(one)
-        yield one, stand_in
+            staying.append(row)
+        yield row, stand_in
 
 
-def _states_all(other: _Known, one: _Known) -> bool:
-    text = other.memory.content
-    return text == other.alive.content or covers(text, one.memory.content)
-
-
-def _apart(one: _Known, kept: _Known) -> tuple[str, ...]:
+def _apart(row: _Known, kept: _Known) -> tuple[str, ...]:
     """Return the metadata keys in which two rows differ, among the keys by which queries filter."""
-    return tuple(name for name, value in one.seen.items() if kept.seen.get(name) != value) + tuple(
-        name for name in kept.seen if name not in one.seen
-    )
-
-
-def _known(
-    rows: Sequence[ForeignRow], reading: Reading, ledger: Ledger, own_work: OwnWork
-) -> tuple[list[_Known], list[LeftAlone], int]:
-    """Find the memories that were imported from the rows of a collection.
-
-    Return three values: the rows that are as they were imported; the rows that a write-back skips,
-    because their metadata changed after the import; and the number of all other rows.
-    """
-    read = list(_as_imported(rows, reading, own_work))
-    with ledger.reading() as reader:
-        found = reader.memories.earlier_arrivals([before for _, _, before in read])
-        arrived = [None if row is None else row.memory for row, _ in found]
-        living = _living(reader, (memory.id for memory in arrived if memory is not None))
-        first = reader.decisions.first_states()
-    known: list[_Known] = []
-    changed: list[LeftAlone] = []
-    for (row, memory, before), known_as in zip(read, arrived, strict=True):
-        if known_as is None or known_as.id not in living:
-            continue
-        end = living[known_as.id]
-        if _is_as(first.get(known_as.id, known_as), before):
-            known.append(_Known(row, memory, known_as.id, end, _seen_as(row, reading)))
-        elif end.id != known_as.id or end.content != memory.content:
-            changed.append(LeftAlone(row.id, "its metadata changed since it was imported"))
-    return known, changed, len(rows) - len(known) - len(changed)
+    keys = {**row.seen, **kept.seen}
+    return tuple(name for name in keys if row.seen.get(name) != kept.seen.get(name))
 
 
 def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
     """Return, for memories with the ids `names`, the live memories that stand for them now.
 
-    The result maps an id to a live memory: the memory with this id if it is live, otherwise its
-    live successor. An id is left out if no live memory stands for it.
+    An id is left out if no live memory stands for it.
     """
     alive = reader.memories.living_ids(names)
     rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
@@ -311,17 +295,11 @@ def _as_imported(
 
 def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
     """Return the row as it was before earlier write-backs updated it; `row` itself if none did."""
-    todo = list(own_work.get(row.id, ()))
-    found = row
-    while step := next((one for one in todo if one[1].says_the_same(found)), None):
-        todo.remove(step)
-        found = step[0]
-    return found
-
-
-def _is_as(arrived: Memory, memory: Memory) -> bool:
-    """Return whether two memories are equal in all fields that an import reads from a row."""
-    return all(getattr(arrived, name) == getattr(memory, name) for name in _COMPARED)
+    updates = list(own_work.get(row.id, ()))
+    while update := next((pair for pair in updates if pair[1].says_the_same(row)), None):
+        updates.remove(update)
+        row = update[0]
+    return row
 
 
 def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
@@ -337,34 +315,26 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
     return seen if row.expires is None else seen | {"expires_at": row.expires.isoformat()}
 
 
-def _worth(one: _Known) -> tuple[bool, bool, datetime]:
+def _worth(row: _Known) -> tuple[bool, bool, datetime]:
     """Return a sort key for rows; the row with the greatest key is the one to keep.
 
     The key says whether the row has the live memory's text, whether it became the live memory at
     its import, and how new it is.
     """
-    same = one.memory.content == one.alive.content
-    return same, one.arrived_as == one.alive.id, one.memory.timestamp
+    has_text = row.memory.content == row.alive.content
+    return has_text, row.arrived_as == row.alive.id, row.memory.timestamp
 
 
-def _lasting(one: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
+def _lasting(row: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
     """Return a sort key for rows that may replace each other: the row that expires last is kept."""
-    return _expiry(one), _worth(one)
-
-
-def _expiry(one: _Known) -> datetime:
-    """Return when the row expires; the latest possible time if it never does."""
-    return min((_moment(one.seen[name]) for name in EXPIRY if name in one.seen), default=_NEVER)
-
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
+    expiries = (_moment(row.seen[name]) for name in EXPIRY if name in row.seen)
+    return min(expiries, default=_NEVER), _worth(row)
 
 
 def _moment(given: str) -> datetime:
     """Return a time of expiry, `given` as a number or as text in a row's metadata.
 
-    If the value cannot be read, the row never expires, as in mem0. Then the latest possible time is
-    returned.
+    If the value cannot be read, the row never expires, as in mem0.
     """
     for form in (float, str):
         try:
@@ -392,8 +362,12 @@ def plan_changes(
         arrived: dict[str, Memory] = {}
         for row in reader.memories.all():
             memory = first.get(row.memory.id, row.memory)
-            if not row.forgotten and _is_imported(memory, rows):
-                arrived[str(memory.external_id)] = memory
+            is_ours = memory.external_id is None or memory.metadata.keys() in _OF_A_TURN
+            if row.forgotten or is_ours:
+                continue
+            name = str(memory.external_id)
+            if rows is None or rows.get(name) == memory.content:
+                arrived[name] = memory
         living = _living(reader, (memory.id for memory in arrived.values()))
     known: list[_Known] = []
     for name, memory in arrived.items():
@@ -405,12 +379,6 @@ def plan_changes(
     return _plan_of(known, across)
 
 
-def _is_imported(memory: Memory, rows: Mapping[str, str] | None) -> bool:
-    if memory.external_id is None or memory.metadata.keys() in _OF_A_TURN:
-        return False
-    return rows is None or rows.get(memory.external_id) == memory.content
-
-
 def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     """Return the plan's changes as JSON lines, updates first.
 
@@ -418,12 +386,12 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     In a row that gets a new text, the time of the last update becomes `now`.
     """
     lines = []
-    for one in plan.updates:
-        _, changes = changes_for(one.row, one.text, _BY_USER, now)
-        lines.append(_update_line(one, one.text, {**one.row.metadata, **changes}))
-    for gone in plan.deletions:
-        reason = f"{gone.kept.id} stands for it"
-        lines.append(json.dumps({"delete": gone.row.id, "because": reason}, ensure_ascii=False))
+    for update in plan.updates:
+        _, changes = changes_for(update.row, update.text, _BY_USER, now)
+        lines.append(_update_line(update, update.text, {**update.row.metadata, **changes}))
+    for deletion in plan.deletions:
+        line = {"delete": deletion.row.id, "because": f"{deletion.kept.id} stands for it"}
+        lines.append(json.dumps(line, ensure_ascii=False))
     return lines
 
 
@@ -433,9 +401,9 @@ def undo_lines(plan: WriteBackPlan) -> list[str]:
     Each line is an update of a row with its old text and metadata. If the row was deleted, the
     program that applies the line has to add the row.
     """
-    return [_update_line(one, one.said, one.row.metadata) for one in plan.changes]
+    return [_update_line(change, change.said, change.row.metadata) for change in plan.changes]
 
 
-def _update_line(one: RowChange, text: str, metadata: Mapping[str, Any]) -> str:
-    line = {"update": one.row.id, "text": text, "metadata": metadata}
+def _update_line(change: RowChange, text: str, metadata: Mapping[str, Any]) -> str:
+    line = {"update": change.row.id, "text": text, "metadata": metadata}
     return json.dumps(line, ensure_ascii=False)

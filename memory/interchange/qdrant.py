@@ -25,10 +25,8 @@ from memory.interchange.undo_file import Kind, Stored, Vectors
 
 _PAGE = 1_000
 _PATIENCE_S = 60
-_IN_USE = "already accessed"
-"""Part of the library's error message for a folder that another program has locked."""
-_MOST_DIGITS = 20
-"""Digits of the largest 64-bit number; a UUID without hyphens has 32."""
+_IN_USE = "already accessed"  # part of the library's error message
+_MOST_DIGITS = 20  # of a 64-bit number; a UUID without hyphens has 32
 
 
 def is_qdrant(folder: Path) -> bool:

@@ -16,8 +16,7 @@ from memory.interchange.databases import sqlite_copy
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
 from memory.interchange.qdrant import is_qdrant
 
-MEM0_COLLECTION = "mem0"
-"""The name of mem0's default collection."""
+MEM0_COLLECTION = "mem0"  # mem0's default
 _OWN_RECORDS = "migrations_"
 """The beginning of the folder names of mem0's internal stores, which hold no memories."""
 _MEMORY_LABELS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
@@ -41,8 +40,7 @@ _GENERATED = re.compile(
 """A pattern for item keys that a program generated: a UUID, a hash, a ULID, or a counter."""
 _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
-_LONGEST = 1_000
-"""A text with more characters than this is not taken for a memory."""
+_LONGEST = 1_000  # characters of a text that is taken for a memory
 
 
 # --- mem0 -----------------------------------------------------------------------------------------
@@ -56,15 +54,22 @@ def vector_folder(path: Path) -> Path:
     if not path.is_dir():
         problem = "is not a folder" if path.exists() else "there is no such folder"
         raise InputError(path, problem, "give mem0's folder, or its Chroma or Qdrant folder")
-    inside = sorted(path.iterdir())
-    inside = [one for one in inside if one.is_dir() and not one.name.startswith(_OWN_RECORDS)]
-    found = [one for one in [path, *inside] if _is_store(one)]
-    if path in found:
+    inside = [
+        folder
+        for folder in sorted(path.iterdir())
+        if folder.is_dir() and not folder.name.startswith(_OWN_RECORDS)
+    ]
+    stores = [
+        folder
+        for folder in [path, *inside]
+        if (folder / "chroma.sqlite3").is_file() or is_qdrant(folder)
+    ]
+    if path in stores:
         return path
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(one.name for one in found)
+    if len(stores) == 1:
+        return stores[0]
+    if stores:
+        names = ", ".join(folder.name for folder in stores)
         raise InputError(path, f"holds several stores: {names}", "name one of these folders")
     raise InputError(
         path, "holds no store of mem0", "give its Chroma or Qdrant folder; by default /tmp/qdrant"
@@ -84,14 +89,14 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     if file := next((file for file in files if file.is_file()), None):
         with sqlite_copy(file) as history:
             changes = history.run("SELECT * FROM history ORDER BY rowid")
-        times = {row["memory_id"]: row["updated_at"] or row["created_at"] for row in changes}
-    return [_with_time(row, times.get(row.id)) for row in rows]
-
-
-def _with_time(row: ForeignRow, at: str | None) -> ForeignRow:
-    if not at or row.metadata.get("updated_at") or row.metadata.get("created_at"):
-        return row
-    return replace(row, metadata=row.metadata | {"created_at": at})
+        dated = {row["memory_id"]: row["updated_at"] or row["created_at"] for row in changes}
+        times = {name: at for name, at in dated.items() if at}
+    return [
+        row
+        if row.metadata.get("updated_at") or row.metadata.get("created_at") or row.id not in times
+        else replace(row, metadata=row.metadata | {"created_at": times[row.id]})
+        for row in rows
+    ]
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
@@ -103,10 +108,6 @@ def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
             gone = False
         if not gone:
             yield row
-
-
-def _is_store(folder: Path) -> bool:
-    return (folder / "chroma.sqlite3").is_file() or is_qdrant(folder)
 
 
 # --- LangGraph ------------------------------------------------------------------------------------
@@ -145,9 +146,14 @@ def choose_namespaces(
     by_namespace: dict[str, list[ForeignRow]] = {}
     for row in rows:
         by_namespace.setdefault(namespace_of(row), []).append(row)
+    for prefix in wanted:
+        if not any(_is_inside(name, prefix) for name in by_namespace):
+            shown = ", ".join(sorted(by_namespace)[:20]) or "none"
+            raise InputError(source, f"has no namespace {prefix!r}", f"there are: {shown}")
     if wanted:
-        _refuse_unknown(wanted, by_namespace, source)
-        chosen = [name for name in by_namespace if any(_is_inside(name, one) for one in wanted)]
+        chosen = [
+            name for name in by_namespace if any(_is_inside(name, prefix) for prefix in wanted)
+        ]
     else:
         chosen = [name for name, items in by_namespace.items() if _holds_memories(items, reading)]
     left = {name: len(items) for name, items in by_namespace.items() if name not in set(chosen)}
@@ -164,19 +170,11 @@ def namespace_of(row: ForeignRow) -> str:
     return str(row.metadata["namespace"])
 
 
-def _refuse_unknown(wanted: Sequence[str], there: Iterable[str], source: str) -> None:
-    names = sorted(there)
-    for prefix in wanted:
-        if not any(_is_inside(name, prefix) for name in names):
-            shown = ", ".join(names[:20]) or "none"
-            raise InputError(source, f"has no namespace {prefix!r}", f"there are: {shown}")
-
-
 def _is_inside(namespace: str, prefix: str) -> bool:
     """Return whether `namespace` is `prefix` or inside it; `*` in the prefix fits any one label."""
     labels, wanted = namespace.split("."), prefix.split(".")
     pairs = zip(wanted, labels, strict=False)
-    return len(wanted) <= len(labels) and all(one in ("*", label) for one, label in pairs)
+    return len(wanted) <= len(labels) and all(want in ("*", label) for want, label in pairs)
 
 
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
@@ -198,7 +196,7 @@ def _words(name: str) -> set[str]:
 
 
 def _is_something_else(row: ForeignRow, reading: Reading) -> bool:
-    text, key = text_of(row, reading), _key_of(row)
+    text, key = text_of(row, reading), str(row.metadata["key"])
     return bool(
         len(text) > _LONGEST
         or _PLACEHOLDER.search(text)
@@ -213,9 +211,5 @@ def _names_a_memory(row: ForeignRow) -> bool:
     return bool(
         row.metadata.get("kind") == "Memory"  # langmem's
         or "memory" in row.metadata
-        or _GENERATED.fullmatch(_key_of(row))
+        or _GENERATED.fullmatch(str(row.metadata["key"]))
     )
-
-
-def _key_of(row: ForeignRow) -> str:
-    return str(row.metadata["key"])

@@ -27,7 +27,6 @@ _READ, _WRITTEN = "read_from:", "written_back:"
 """Prefixes of the keys under which the ledger keeps notes; the collection's id follows them."""
 
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
-"""The program to whose store a collection belongs."""
 Vectors = dict[str, Any]
 """The vectors of a row by name; the name is `""` in a store whose vectors have no names.
 
@@ -50,13 +49,13 @@ def _exact(vectors: Vectors) -> dict[str, Any]:
 
 
 def _as_vectors(given: dict[str, Any]) -> Vectors:
-    return {name: _as_vector(numbers) for name, numbers in given.items()}
-
-
-def _as_vector(numbers: Any) -> Any:
-    """Return a dense vector as a float32 array; return sparse and multiple vectors unchanged."""
-    plain = isinstance(numbers, list) and not any(isinstance(one, list) for one in numbers)
-    return np.asarray(numbers, dtype=np.float32) if plain else numbers
+    """Return the vectors of JSON values: lists of numbers become arrays, all else stays."""
+    return {
+        name: np.asarray(vector, dtype=np.float32)
+        if isinstance(vector, list) and not any(isinstance(part, list) for part in vector)
+        else vector
+        for name, vector in given.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ A write-back carries the result of a clean-up here over to another program's col
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,19 +26,16 @@ from memory.interchange.foreign import ForeignRow, Reading
 from memory.interchange.plan_back import LeftAlone, OwnWork, RowChange, Update, WriteBackPlan
 from memory.interchange.undo_file import ChangedRow, Stored, UndoFile, UndoHeader, write_lines
 from memory.models import Vector
+from memory.runtime import Progress
 
 logger = logging.getLogger(__name__)
 
 _MOVED = "it changed since it was read"
 _OTHER_KIND = "it has a sparse or a multiple vector, which nobody here can make anew"
 _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
-_SAMPLE = 8
-"""The number of stored vectors that an embedder must reproduce before it is used."""
+_SAMPLE = 8  # stored vectors that an embedder must reproduce before it is used
 _NEAR = 0.02
 """Up to this relative distance, two vectors count as equal, since embedding services round."""
-
-Tell = Callable[[int, int], None]
-"""A progress callback: called with the number of rows that are done, and of all rows."""
 
 
 # --- vectors of new texts -------------------------------------------------------------------------
@@ -184,7 +181,7 @@ def write_back(
     undo_file: Path,
     now: datetime,
     made: Mapping[str, Vector],
-    on_progress: Tell = lambda _done, _whole: None,
+    on_progress: Progress = lambda _done, _whole: None,
     begun: UndoFile | None = None,
 ) -> WriteBackPlan:
     """Save the planned changes to an undo file, then make them in the collection `theirs`.
@@ -233,7 +230,7 @@ def _carry_out(
     rows: OpenCollection,
     plan: WriteBackPlan,
     changed: Mapping[str, ChangedRow],
-    on_progress: Tell,
+    on_progress: Progress,
 ) -> WriteBackPlan:
     """Update and delete rows as planned, but skip rows that have changed after the plan was made.
 
@@ -337,7 +334,7 @@ class TakenBack:
 
 
 def undo_write_back(
-    theirs: ExternalStore, header: UndoHeader, rows: Sequence[ChangedRow], on_progress: Tell
+    theirs: ExternalStore, header: UndoHeader, rows: Sequence[ChangedRow], on_progress: Progress
 ) -> TakenBack:
     """Restore the text, metadata and vectors that each row had before a write-back.
 
