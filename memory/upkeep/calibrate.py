@@ -31,7 +31,6 @@ from memory.upkeep.calibration import (
     Answer,
     Counted,
     Suggestion,
-    Upper,
     most_informative,
 )
 
@@ -42,10 +41,8 @@ _SAYS = {
 """The words that a person may type, and the answer that each word means."""
 _SKIPS = frozenset({"s", "skip", ""})
 _HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
-_ROUND = 10
-"""The number of pairs to ask about before the answers are used to choose the next ones."""
-_MOST_BYTES = 64_000_000
-"""The size of the largest file of answers that is read, in bytes: some 300,000 answers."""
+_ROUND = 10  # pairs to ask about before the answers are used to choose the next ones
+_MOST_BYTES = 64_000_000  # of a file of answers: some 300,000
 
 
 # --- the answers so far ---------------------------------------------------------------------------
@@ -78,23 +75,17 @@ class CalibrationLog:
         except OSError as exc:
             raise InputError(self._path, f"cannot be read: {exc.strerror}") from exc
         for number, line in enumerate(text.splitlines(), 1):
-            if line.strip():
-                by, key, answer = self._parsed(line, number)
-                if by == self._by:
-                    answers[key] = answer
+            if not line.strip():
+                continue
+            try:
+                values = json.loads(line)
+                by, key, answer = values["by"], values["pair"], Answer(values["answer"])
+            except (ValueError, TypeError, KeyError) as exc:
+                remedy = "fix or remove this line"
+                raise InputError(self._path, "this line is not an answer", remedy, number) from exc
+            if by == self._by:
+                answers[key] = answer
         return answers
-
-    def _parsed(self, line: str, number: int) -> tuple[str, str, Answer]:
-        """Return who gave the answer on a line, the key of the pair, and the answer.
-
-        Raises: InputError, which names the line's number.
-        """
-        try:
-            values = json.loads(line)
-            return values["by"], values["pair"], Answer(values["answer"])
-        except (ValueError, TypeError, KeyError) as exc:
-            remedy = "fix or remove this line"
-            raise InputError(self._path, "this line is not an answer", remedy, number) from exc
 
     def add(self, key: str, answer: Answer) -> None:
         """Append an answer about the pair with this key to the file; create the file if needed."""
@@ -112,12 +103,12 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
     the two distinct. Undone decisions, forgotten texts and pairs of equal texts are left out.
     """
     with store.ledger.reading() as reader:
-        found = [one for record in reader.decisions.by_person() for one in _answered(record)]
-        memories = [memory for older, newer, _ in found for memory in (older, newer)]
+        answered = [pair for record in reader.decisions.by_person() for pair in _answered(record)]
+        memories = [memory for older, newer, _ in answered for memory in (older, newer)]
         vectors = reader.vectors.of(text_key(memory.content) for memory in memories)
     pairs: dict[str, AlikePair] = {}
     answers: dict[str, Answer] = {}
-    for older, newer, answer in found:
+    for older, newer, answer in answered:
         a, b = (vectors.get(text_key(memory.content)) for memory in (older, newer))
         if a is not None and b is not None:
             pair = AlikePair(older, newer, float(similarity(a, b)))
@@ -177,14 +168,14 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
         if row.text_key in snapshot.vectors:
             texts = scopes.setdefault(store.scope_of(row.memory), {})
             texts.setdefault(row.text_key, row.memory)
-    found: list[AlikePair] = []
+    pairs: list[AlikePair] = []
     for texts in scopes.values():
         matrix = snapshot.vectors.of(list(texts))
         memories = list(texts.values())  # oldest first, so that i is the older
         near = candidate_pairs(matrix, math.inf, nearest, EDGES[0]).nearest
         for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True):
-            found.append(AlikePair(memories[i], memories[j], float(cosine)))
-    return found, len(snapshot.rows)
+            pairs.append(AlikePair(memories[i], memories[j], float(cosine)))
+    return pairs, len(snapshot.rows)
 
 
 def _in_rounds(
@@ -285,7 +276,13 @@ def ask_person(
     given, total = 0, still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, questions))
     for number, pair in enumerate(offered, start=1):
-        say("\n".join(_shown(pair, f"{number}/{total}")))
+        texts = [
+            f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
+            for memory in (pair.older, pair.newer)
+        ]
+        difference = differs(pair.older.content, pair.newer.content)
+        shown = f"  differs  {difference}" if difference else "  differs in wording alone"
+        say("\n".join([f"\n{number}/{total}  {pair.cosine:.3f}", *texts, shown]))
         heard = hear()
         while heard is not None and heard not in {*_SAYS, *_SKIPS, "q"}:
             say(_HELP)
@@ -296,18 +293,6 @@ def ask_person(
             log.add(pair.key, _SAYS[heard])
             given += 1
     return given
-
-
-def _shown(pair: AlikePair, number: str) -> Iterator[str]:
-    """Yield the lines of text that show a pair to a person.
-
-    `number` is put before the first line; it says which question this is, such as `3/20`.
-    """
-    yield f"\n{number}  {pair.cosine:.3f}"
-    for memory in (pair.older, pair.newer):
-        yield f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
-    difference = differs(pair.older.content, pair.newer.content)
-    yield f"  differs  {difference}" if difference else "  differs in wording alone"
 
 
 # --- what to write into config.yaml ---------------------------------------------------------------
@@ -327,7 +312,13 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
             yield f"# {_of(fit.near.worth, fit.near)} within 0.05 of it"
     if scale is None:
         yield "# too few answers, or too much the same, to say from where on pairs are worth asking"
-    yield from _expected(upper, wanted)
+    if upper.threshold is None:
+        yield "# too few answers about what is replaced unasked: the upper threshold stays"
+    elif upper.precision is None:
+        yield f"# what is replaced unasked is nowhere known to be the same {wanted:.0%} of the time"
+    else:
+        yield f"# replaced unasked from {upper.threshold:.3g} on, {upper.precision:.1%} the same:"
+        yield f"# {_of(upper.counted.same, upper.counted)}"
     if scale is None and upper.threshold is None:
         return
     yield "memory:"
@@ -338,22 +329,6 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
         yield "  embedding:"
         kana_han = f", anchor_kana_han: {scale.cjk_anchor:.3g}"
         yield f"    scale: {{anchor: {scale.anchor:.3g}{kana_han}}}"
-
-
-def _expected(upper: Upper, wanted: float) -> Iterator[str]:
-    """Yield comments for config.yaml that state the evidence for the upper threshold.
-
-    From this threshold on, a memory replaces another memory without a question to a model. `wanted`
-    is the share of such replacements, from 0 to 1, that should be right.
-    """
-    if upper.threshold is None:
-        yield "# too few answers about what is replaced unasked: the upper threshold stays"
-    elif upper.precision is None:
-        yield f"# what is replaced unasked is nowhere known to be the same {wanted:.0%} of the time"
-    else:
-        same = upper.counted.same
-        yield f"# replaced unasked from {upper.threshold:.3g} on, {upper.precision:.1%} the same:"
-        yield f"# {_of(same, upper.counted)}"
 
 
 def _of(hits: int, counted: Counted) -> str:

@@ -26,12 +26,9 @@ EDGES = (
     0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.98, 0.99, 1.0,
 )  # fmt: skip
 """The bounds of the bands: each band includes its lower bound, the last one its upper bound too."""
-FEW = 12
-"""The smallest number of answers from which an anchor or a threshold is computed."""
-_FIRST = 3
-"""The number of pairs of each band that are asked about before any others."""
-_AROUND = 0.05
-"""Answers about pairs within this cosine distance of an anchor are shown as its evidence."""
+FEW = 12  # the fewest answers from which an anchor or a threshold is computed
+_FIRST = 3  # pairs of each band that are asked about before any others
+_AROUND = 0.05  # the cosine distance from an anchor within which answers are its evidence
 
 
 class Answer(StrEnum):
@@ -110,7 +107,6 @@ class Counted:
 
     @property
     def asked(self) -> int:
-        """The number of all answers."""
         return self.same + self.merge + self.apart
 
     @property
@@ -133,7 +129,8 @@ class Band:
 
     `pairs` is the number of pairs. In a covered pair, one text states everything that the other
     text states. Only pairs from a cosine of 0.95 on are checked for that. In lower bands,
-    `covered_pairs` is 0 and `covered` is empty.
+    `covered_pairs` is 0 and `covered` is empty. `every` counts the answers about all pairs,
+    `covered` those about the covered pairs.
     """
 
     low: float
@@ -141,26 +138,19 @@ class Band:
     pairs: int
     covered_pairs: int
     every: Counted
-    """The answers about all pairs of the band."""
     covered: Counted
-    """The answers about the covered pairs of the band."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted anchor of a scale: the cosine at which half of the pairs should be merged.
+    """A fitted anchor of a scale, and the answers about pairs near it.
 
-    These are the pairs whose answer is SAME or MERGE.
+    `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if it
+    could not be fitted.
     """
 
     anchor: float | None
-    """The fitted cosine; None if it could not be fitted.
-
-    It cannot be fitted if there are too few answers, or if all answers are alike. Nor can it be
-    fitted if the share of answers SAME or MERGE does not rise with the cosine.
-    """
     near: Counted
-    """The answers about pairs with a cosine near the anchor."""
 
 
 @dataclass(frozen=True)
@@ -168,18 +158,14 @@ class Upper:
     """A suggested upper threshold, and the evidence for it.
 
     If the similarity of two memories reaches the threshold, one memory replaces the other without a
-    question to a model.
+    question to a model. The threshold is 1 if none is good enough, and None if there are too few
+    answers. `precision` is the estimated share of right replacements, None if the threshold is 1 or
+    None. `counted` has the answers about the pairs that reach the threshold.
     """
 
     threshold: float | None
-    """The lowest threshold from which on replacements are right often enough.
-
-    It is 1 if no threshold is good enough, and None if there are too few answers.
-    """
     precision: float | None
-    """The estimated share of right replacements; None if the threshold is 1 or None."""
     counted: Counted
-    """The answers about the pairs whose similarity reaches the threshold."""
 
 
 UNKNOWN = Upper(None, None, Counted())
@@ -187,12 +173,14 @@ UNKNOWN = Upper(None, None, Counted())
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A suggested scale and upper threshold for the configuration, and the evidence for them."""
+    """A suggested scale and upper threshold for the configuration, and the evidence for them.
+
+    `scale` is None if no anchor could be fitted. `fits` has the fitted anchors, first for pairs
+    without kana and Han, then for pairs with them.
+    """
 
     scale: Scale | None
-    """The suggested scale; None if no anchor could be fitted."""
     fits: tuple[Fit, Fit]
-    """The fitted anchors, first for pairs without kana and Han, then for pairs with them."""
     upper: Upper
 
 
@@ -316,9 +304,8 @@ def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
     worth = np.array([answers[pair.key] is not Answer.APART for pair in asked], dtype=np.float64)
-    if len(asked) < FEW or worth.min() == worth.max():
-        return Fit(None, Counted())
-    crossing = _logistic_half(cosines, worth)
+    varies = len(asked) >= FEW and worth.min() != worth.max()
+    crossing = _logistic_half(cosines, worth) if varies else None
     if crossing is None:
         return Fit(None, Counted())
     bounds = (float(cosines.min()), min(float(cosines.max()), NEAR_COPY - 0.01))
@@ -402,13 +389,13 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
     threshold, precision, answers = None, None, Counted()
     pairs, right, known = 0, 0.0, Counted()
     for band in reversed([band for band in bands if band.low >= NEAR_COPY]):
-        there, counted = (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)
+        count, counted = (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)
         share = counted.share(counted.same)
-        if not there:
+        if not count:
             continue
         if share is None:
             break
-        pairs, right, known = pairs + there, right + there * share, known + counted
+        pairs, right, known = pairs + count, right + count * share, known + counted
         if right / pairs < wanted:
             threshold = threshold or 1.0
             break

@@ -26,10 +26,8 @@ from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
 from memory.text import normalise, text_key
 
-_UNIT = 1e-3
-"""How far the length of a stored vector may differ from 1."""
-_AT_ONCE = 1_000
-"""The number of texts in one call of the embedder."""
+_UNIT = 1e-3  # how far the length of a stored vector may differ from 1
+_AT_ONCE = 1_000  # texts in one call of the embedder
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
