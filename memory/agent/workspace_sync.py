@@ -251,7 +251,8 @@ class WorkspaceMemorySync:
         """
         for record in recorded:
             involved = (*record.members, *record.created)
-            if not any(self._has_entry(name) for name in involved):
+            lines = (line for path in self._files() for line in _read(path).split("\n"))
+            if not any(_is_entry(line, name) for line in lines for name in involved):
                 continue
             for name in involved:
                 memory = get(name)
@@ -259,10 +260,6 @@ class WorkspaceMemorySync:
                     self.remove_memory(name)
                 else:
                     self.refresh(memory)
-
-    def _has_entry(self, memory_id: str) -> bool:
-        lines = (line for path in self._files() for line in _read(path).split("\n"))
-        return any(_is_entry(line, memory_id) for line in lines)
 
     def _files(self) -> list[Path]:
         return [*sorted(self._memory_dir.glob(_DAILY)), self._curated_memory]

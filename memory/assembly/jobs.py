@@ -35,7 +35,6 @@ from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.interchange import (
     ExternalStore,
-    ForeignRow,
     LeftAlone,
     Reading,
     TakenBack,
@@ -347,7 +346,11 @@ def compare(
                 "was never imported into this store, so nothing of it is known here",
                 "import it from there: what is known already is added no second time",
             )
-        reading, notes = _with_namespaces(found.rows, reading, theirs)
+        notes: list[str] = []
+        if theirs.kind == "langgraph" and reading.namespaces is None:  # the import recorded none
+            choice = interchange.choose_namespaces(found.rows, theirs.name, reading, ())
+            reading = reading.model_copy(update={"namespaces": choice.chosen})
+            notes = left_namespaces(choice.left, by_choice=False)
         runs = interchange.noted_runs(store.ledger, found.collection_id)
         files = [interchange.read_undo_file(file) for file in runs]
         begun = files[-1] if runs and not runs[files[-1].path] else None
@@ -432,22 +435,6 @@ def free_undo_file(collection: str) -> Path:
     """Return the first unused path `COLLECTION.undo-N.jsonl` in the working directory."""
     names = (Path(f"{collection}.undo-{number}.jsonl") for number in count(1))
     return next(name for name in names if not name.exists())
-
-
-def _with_namespaces(
-    rows: Sequence[ForeignRow], reading: Reading, theirs: ExternalStore
-) -> tuple[Reading, list[str]]:
-    """Return the settings for reading a store's rows, and a note about rows that are not read.
-
-    If the store is a LangGraph store whose import recorded no namespaces, they are chosen from
-    `rows` and added to the settings. The note then names the other namespaces. In all other cases,
-    `reading` is returned unchanged, with no note.
-    """
-    if theirs.kind != "langgraph" or reading.namespaces is not None:
-        return reading, []
-    choice = interchange.choose_namespaces(rows, theirs.name, reading, ())
-    chosen = reading.model_copy(update={"namespaces": choice.chosen})
-    return chosen, left_namespaces(choice.left, by_choice=False)
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:

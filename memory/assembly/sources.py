@@ -66,8 +66,8 @@ class Source:
 
     @property
     def stores(self) -> int:
-        places = (*self.collections.values(), self.mem0, self.mcp_memory, self.file)
-        return sum(place is not None for place in places)
+        locations = (*self.collections.values(), self.mem0, self.mcp_memory, self.file)
+        return sum(location is not None for location in locations)
 
     @property
     def collections(self) -> dict[Kind, str | None]:
@@ -90,15 +90,17 @@ class Source:
         Raises: InputError unless exactly one store with named collections is given. A mem0 store
         counts as one.
         """
-        named = [(kind, place) for kind, place in self.collections.items() if place is not None]
+        named = [
+            (kind, location) for kind, location in self.collections.items() if location is not None
+        ]
         default = "memories"
         if self.mem0 is not None:
             named, default = [*named, mem0_store(self.mem0)], MEM0_COLLECTION
         if len(named) != 1:
             raise InputError("source", "needs exactly one store", "name its folder or address")
-        [(kind, place)] = named
-        theirs = their_collection(kind, place, self.collection or default)
-        given = self.mem0 or place
+        [(kind, location)] = named
+        theirs = their_collection(kind, location, self.collection or default)
+        given = self.mem0 or location
         return theirs, theirs.address if "://" in given else given
 
 
@@ -213,40 +215,40 @@ def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str
 # --- which collection ----------------------------------------------------------------------------
 
 
-def their_collection(kind: Kind, place: str, name: str) -> ExternalStore:
+def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
     """Return the collection `name` of another program's store, without reading it.
 
-    `kind`: the kind of store. `place`: its folder or address.
+    `kind`: the kind of store. `location`: its folder or address.
 
     Raises: InputError if the address is not valid.
     """
     if kind == "langgraph":
-        return langgraph_at(place)
+        return langgraph_at(location)
     if kind == "pgvector":
-        if not is_postgres(place):
-            raise InputError(place, "is no address of a PostgreSQL", "give postgresql://...")
-        return PgvectorStore(place, name)
+        if not is_postgres(location):
+            raise InputError(location, "is no address of a PostgreSQL", "give postgresql://...")
+        return PgvectorStore(location, name)
     if kind == "qdrant":
-        return QdrantStore(place.rstrip("/") if is_address(place) else Path(place), name)
-    return ChromaStore(_chroma_place(place), name)
+        return QdrantStore(location.rstrip("/") if is_address(location) else Path(location), name)
+    return ChromaStore(_chroma_location(location), name)
 
 
-def mem0_store(place: str) -> tuple[Kind, str]:
+def mem0_store(location: str) -> tuple[Kind, str]:
     """Return the kind of store in which mem0 keeps its memories, and the folder or address of it.
 
-    `place`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
+    `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
 
     Raises: InputError if the folder does not hold exactly one such store.
     """
-    if is_postgres(place):
-        return "pgvector", place
-    if is_address(place):
-        return "qdrant", place
-    folder = vector_folder(Path(place))
+    if is_postgres(location):
+        return "pgvector", location
+    if is_address(location):
+        return "qdrant", location
+    folder = vector_folder(Path(location))
     return ("qdrant" if is_qdrant(folder) else "chroma"), str(folder)
 
 
-def _chroma_place(given: str) -> Path | ChromaServer:
+def _chroma_location(given: str) -> Path | ChromaServer:
     """Return `given` as the folder of a Chroma store or, if it begins with "http", as a server.
 
     Raises: InputError if the address of the server is not of the form `http://HOST:PORT`.

@@ -218,7 +218,13 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     if config.llm.provider == "offline" or (config.llm.provider == "auto" and not config.api_key):
         return offline.OfflineModel()
     if config.llm.provider == "openai":
-        return _with_breaker(_openai_model(config), config)
+        with installed("openai", "llm.provider"):
+            make = providers.OpenAIModel
+        if config.llm.model is None:
+            remedy = "set llm.model to a name that it knows"
+            raise ConfigError("llm.provider", "", "openai needs the name of a model", remedy)
+        server = _openai_server(config, "llm.provider", config.llm.base_url)
+        return _with_breaker(make(server, config.llm, config.llm.model), config)
     key = _gemini_key(config, "llm.provider")
     return _with_breaker(providers.GeminiModel(key, config.llm), config)
 
@@ -249,17 +255,6 @@ def _with_breaker(
         # A person waits timeout_s for a reply, a write budget_s: both leave later than this.
         patience_s=min(llm.timeout_s, llm.budget_s) / 2,
     )
-
-
-def _openai_model(config: Config) -> LanguageModel:
-    with installed("openai", "llm.provider"):
-        make = providers.OpenAIModel
-
-    if config.llm.model is None:
-        remedy = "set llm.model to a name that it knows"
-        raise ConfigError("llm.provider", "", "openai needs the name of a model", remedy)
-    server = _openai_server(config, "llm.provider", config.llm.base_url)
-    return make(server, config.llm, config.llm.model)
 
 
 # --- the embedder ---------------------------------------------------------------------------------

@@ -89,27 +89,22 @@ def build_review(
 
 
 def build_extractor(
-    store: MemoryStore, config: Config, model: LanguageModel
+    store: MemoryStore,
+    config: Config,
+    model: LanguageModel,
+    deduplicator: deduplicator.MemoryDeduplicator | None = None,
 ) -> extractor.MemoryExtractor:
     """Build the object that stores a chatbot's turns and extracts memories from them.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
+    `deduplicator`: compares the extracted memories with the stored ones (default: a new one).
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
     model = guarded(model, config)
-    return _extractor(store, config, model, build_deduplicator(store, config, model))
-
-
-def _extractor(
-    store: MemoryStore,
-    config: Config,
-    model: LanguageModel,
-    deduplicator: deduplicator.MemoryDeduplicator,
-) -> extractor.MemoryExtractor:
     return extractor.MemoryExtractor(
         store,
-        deduplicator,
+        deduplicator or build_deduplicator(store, config, model),
         model,
         gap_s=config.memory.extraction_gap,
         concurrency=config.llm.concurrency,
@@ -166,7 +161,7 @@ def build_chat_memory(
     deduplicator = build_deduplicator(store, config, model)
     return extractor.ChatMemory(
         store,
-        _extractor(store, config, model, deduplicator),
+        build_extractor(store, config, model, deduplicator),
         deduplicator,
         concurrency=config.llm.concurrency,
         wait_s=config.memory.extraction_wait,

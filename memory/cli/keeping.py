@@ -221,19 +221,17 @@ def _show_bands(
     the answers by the pair's key. `memories`: the number of live memories.
     """
     bands = upkeep.tally(pairs, answers)
-    priced = zip(bands, upkeep.prices(bands, memories), strict=True)
-    rows = [_cells(band, *price) for band, price in priced if band.pairs]
+    rows = []
+    for band, (asks, finds) in zip(bands, upkeep.prices(bands, memories), strict=True):
+        counted = band.every
+        shares = (_share(counted, hits) for hits in (counted.same, counted.merge, counted.apart))
+        counts = f"{band.low:.2f}-{band.high:.2f}", f"{band.pairs:,}", f"{counted.asked:,}"
+        prices = f"{asks:,.0f}", "?" if finds is None else f"{finds:,.0f}"
+        if band.pairs:
+            rows.append((*counts, *shares, *prices))
     if title:
         show(title)
     show(grid([_HEADINGS, *reversed(rows)], fixed=7, gap=1, right=(1, 2, 6, 7)))
-
-
-def _cells(band: upkeep.Band, asks: float, found: float | None) -> tuple[str, ...]:
-    counted = band.every
-    shares = (_share(counted, hits) for hits in (counted.same, counted.merge, counted.apart))
-    finds = "?" if found is None else f"{found:,.0f}"
-    edges = f"{band.low:.2f}-{band.high:.2f}"
-    return edges, f"{band.pairs:,}", f"{counted.asked:,}", *shares, f"{asks:,.0f}", finds
 
 
 def _share(counted: upkeep.Counted, hits: int) -> str:

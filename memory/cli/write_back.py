@@ -107,7 +107,10 @@ def _planned(config: Config, across: Sequence[str], dump: Path | None) -> interc
 
 
 def _show_plan(plan: interchange.WriteBackPlan) -> None:
-    updates = map(_update_lines, plan.updates)
+    updates = (
+        f"update {update.row.id}\n  from {_short(update.said)}\n  to   {_short(update.text)}"
+        for update in plan.updates
+    )
     deletions = (
         f"delete {deletion.row.id}  {_short(deletion.said)}\n  kept {deletion.kept.id}"
         for deletion in plan.deletions
@@ -120,10 +123,6 @@ def _show_plan(plan: interchange.WriteBackPlan) -> None:
         f"{len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
         f"{len(plan.left_alone):,} left alone; {plan.unknown:,} were not imported in this form"
     )
-
-
-def _update_lines(one: interchange.Update) -> str:
-    return f"update {one.row.id}\n  from {_short(one.said)}\n  to   {_short(one.text)}"
 
 
 def _say_staying(staying: Sequence[interchange.Staying]) -> None:

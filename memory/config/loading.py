@@ -160,7 +160,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
     except UnicodeDecodeError as exc:
         raise ConfigError(str(path), "", "is not UTF-8 text", "save it as UTF-8") from exc
     except yaml.YAMLError as exc:
-        raise _broken_yaml(path, exc) from exc
+        mark = getattr(exc, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+        problem = getattr(exc, "problem", None) or "cannot be parsed"
+        raise ConfigError(where, "", f"is not YAML: {problem}", "fix this line") from exc
     if values is None:
         return {}, {}
     if not isinstance(values, dict):
@@ -247,13 +250,6 @@ def _resembles_ours(values: Mapping[str, Any]) -> bool:
 def _resembles_memory(section: Any, cutoff: float) -> bool:
     keys = map(str, section) if isinstance(section, dict) else ()
     return any(difflib.get_close_matches(key, MemoryConfig.model_fields, 1, cutoff) for key in keys)
-
-
-def _broken_yaml(path: Path, exc: yaml.YAMLError) -> ConfigError:
-    mark = getattr(exc, "problem_mark", None)
-    where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-    problem = getattr(exc, "problem", None) or "cannot be parsed"
-    return ConfigError(where, "", f"is not YAML: {problem}", "fix this line")
 
 
 def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, int]]:

@@ -112,10 +112,6 @@ class EmbeddingConfig(Frozen):
 
 class MemoryConfig(Frozen):
     dedup_enabled: bool = True
-    """Whether a new memory is compared with the stored memories.
-
-    If False, every new memory is stored.
-    """
     dedup_upper_threshold: Share = NEAR_COPY
     """The lowest similarity at which a memory can replace another memory without asking a model."""
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
@@ -128,7 +124,6 @@ class MemoryConfig(Frozen):
     `is_private` must always be equal too, even if it is not listed.
     """
     dedup_candidates: int = Field(default=5, ge=1, le=100)
-    """The number of most similar stored memories that a new memory is compared with."""
     dedup_calls_per_run: int = Field(default=500, ge=0)
     """The maximum number of model calls in one batch run or import."""
     read_private: bool = False
@@ -313,7 +308,6 @@ class Config(Frozen):
     It is only read from the environment.
     """
     openai_key: SecretStr | None = Field(default=None, exclude=True)
-    """The OpenAI key, only read from the environment variable OPENAI_API_KEY."""
     openai_url: str | None = Field(default=None, exclude=True)
     """The server's URL if no `base_url` is configured.
 
