@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import signal
-from typing import Any
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Numbers of two parameters of glibc's `mallopt`."""
@@ -12,30 +12,23 @@ _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 
 def dedup() -> None:
     """Run the command `memory-dedup`."""
-    loading = _quietly()
-    keep_heap_small()
-    from memory.cli import main
-
-    signal.signal(signal.SIGINT, loading)
-    main()
+    _run("memory.cli")
 
 
 def chat() -> None:
     """Run the command `memory-chat`."""
-    loading = _quietly()
-    keep_heap_small()
-    from orchestrator import main
-
-    signal.signal(signal.SIGINT, loading)
-    main()
+    _run("orchestrator")
 
 
-def _quietly() -> Any:
-    """Let Ctrl-C end the process without a traceback; return the previous SIGINT handler."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
+def _run(module: str) -> None:
+    """Import a module and run its `main`; Ctrl-C during the import ends the process quietly."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return before
+    keep_heap_small()
+    main = importlib.import_module(module).main
+    signal.signal(signal.SIGINT, handler)
+    main()
 
 
 def keep_heap_small() -> None:

@@ -69,11 +69,7 @@ class Recall(Arguments):
     user: str | None = Field(default=None, description="Only what is about this user.")
 
 
-class Introspect(Arguments):
-    pass
-
-
-class Consolidate(Arguments):
+class NoArguments(Arguments):
     pass
 
 
@@ -270,7 +266,7 @@ SURFACE_TOOLS = (
     Tool(
         "introspect",
         "See recent memories and what is still open, and reflect on them.",
-        Introspect,
+        NoArguments,
         Introspected,
         read_only=True,
         idempotent=True,
@@ -280,7 +276,7 @@ BACKEND_TOOLS = (
     Tool(
         "consolidate",
         "Replay and link recent memories, and propose pairs that may be one. Merges nothing.",
-        Consolidate,
+        NoArguments,
         Consolidated,
     ),
     Tool(

@@ -151,7 +151,7 @@ class AgentTools:
         )
         return ToolAnswer(scaffolds.recalled(found, self._store.now()), data)
 
-    async def introspect(self, _request: schemas.Introspect) -> ToolAnswer:
+    async def introspect(self, _request: schemas.NoArguments) -> ToolAnswer:
         recent = await self._store.list_recent(_RECENT)
         still_open = (await self._store.still_open())[:_OPEN]
         text = scaffolds.introspected(recent, still_open, self._store.now())
@@ -162,7 +162,7 @@ class AgentTools:
 
     # --- backend ---
 
-    async def consolidate(self, _request: schemas.Consolidate) -> ToolAnswer:
+    async def consolidate(self, _request: schemas.NoArguments) -> ToolAnswer:
         stats = await self._engine.run(self._store)
         data = schemas.Consolidated.model_validate(stats.to_dict())
         return ToolAnswer(_consolidated(stats), data)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from memory.ledger import Ledger
     from memory.models import Scale
     from memory.protocols import Embedder, LanguageModel, VectorIndex
-    from memory.providers import OpenAIServer
     from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
@@ -350,7 +349,7 @@ def _gemini_key(config: Config, setting: str) -> SecretStr:
     return config.api_key
 
 
-def _openai_server(config: Config, setting: str, base_url: str | None) -> OpenAIServer:
+def _openai_server(config: Config, setting: str, base_url: str | None) -> providers.OpenAIServer:
     """Return an OpenAI server: its address and its API key.
 
     The address is `base_url`, if given; else the value of OPENAI_BASE_URL, if set; else OpenAI's

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 from rich.console import Console, RenderableType
@@ -32,7 +32,6 @@ EXIT_USAGE = 2
 """The exit status for a wrong command line, the same as the option parser's."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
-_LINE_EVERY_S = 10.0
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
@@ -163,32 +162,24 @@ def run_shell(main: Callable[[], None]) -> None:
     except MemoryPipelineError as exc:
         err().print(f"error: {exc}")
         sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
-    except KeyboardInterrupt:
-        _interrupted("interrupted", terminated=terminated())
-    except SystemExit as exc:  # typer has turned Ctrl-C into its exit code by now
-        if exc.code != EXIT_INTERRUPTED:
-            raise
-        kept = "interrupted: what was decided is kept, the rest is untouched"
-        _interrupted(kept, terminated=terminated())
-    except BrokenPipeError:  # nobody reads the pipe any more
-        _give_up_stdout()
+    except (KeyboardInterrupt, SystemExit) as exc:
+        message = "interrupted"
+        if isinstance(exc, SystemExit):
+            if exc.code != EXIT_INTERRUPTED:
+                raise
+            # typer has turned Ctrl-C into its exit code, so a command had begun
+            message = "interrupted: what was decided is kept, the rest is untouched"
+        end_quietly()
+        err().print(message)
+        sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
     except OSError as exc:
-        err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
-        _give_up_stdout()
+        if not isinstance(exc, BrokenPipeError):  # then nobody reads the pipe any more
+            err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
+        # Else Python tries to flush stdout once more, which would fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PROBLEM)
     finally:
         end_quietly()
-
-
-def _interrupted(message: str, *, terminated: bool) -> NoReturn:
-    end_quietly()
-    err().print(message)
-    sys.exit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED)
-
-
-def _give_up_stdout() -> NoReturn:
-    """Exit with an error status, without Python's attempt to flush stdout, which would fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(EXIT_PROBLEM)
 
 
 class Tell(Protocol):
@@ -209,7 +200,7 @@ def compared(tell: Tell) -> Callable[[int, int], None]:
 
 
 @contextmanager
-def progress(label: str, every_s: float = _LINE_EVERY_S) -> Iterator[Tell]:
+def progress(label: str, every_s: float = 10.0) -> Iterator[Tell]:
     """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
     Yield a callback that any thread may call. If it is called with a new value of `counted`, the

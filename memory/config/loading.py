@@ -264,9 +264,13 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 # --- every key, and the values given for it -------------------------------------------------------
 
 
-def _all_keys() -> list[tuple[KeyPath, Any]]:
-    """Return every configuration key as a pair (path, type)."""
-    return [key for section, model in SECTIONS.items() for key in _keys(model, (section,))]
+def _variables() -> dict[str, tuple[KeyPath, Any]]:
+    """Return the path and the type of every key by its variable, such as MEMORY_LLM_MODEL."""
+    keys = (key for section, model in SECTIONS.items() for key in _keys(model, (section,)))
+    return {
+        "_".join(path if path[0] == "memory" else ("memory", *path)).upper(): (path, type_)
+        for path, type_ in keys
+    }
 
 
 def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
@@ -277,13 +281,8 @@ def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any
             yield (*above, name), field.annotation
 
 
-def _variable(key_path: KeyPath) -> str:
-    """Return the name of a key's environment variable, such as MEMORY_LLM_MODEL."""
-    return "_".join(["memory", *key_path] if key_path[0] != "memory" else key_path).upper()
-
-
 def _suggestion(key_path: KeyPath) -> str:
-    known = {path[-1]: ".".join(path) for path, _ in _all_keys()}
+    known = {path[-1]: ".".join(path) for path, _ in _variables().values()}
     known |= {name: name for name in SECTIONS}
     close = difflib.get_close_matches(key_path[-1], known, n=1)
     return f"did you mean {known[close[0]]}?" if close else EVERY_KEY
@@ -294,7 +293,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
 
     Also log a warning about each variable whose name seems to be a misspelled name of ours.
     """
-    variables = {_variable(key_path): (key_path, type_) for key_path, type_ in _all_keys()}
+    variables = _variables()
     for name in sorted(environ):
         if name in variables and environ[name].strip():  # a blank folder is not the current one
             key_path, type_ = variables[name]
@@ -313,7 +312,8 @@ def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
 
     Raises: ConfigError if a name is unknown.
     """
-    by_name = {_variable(path).lower().removeprefix("memory_"): path for path, _ in _all_keys()}
+    paths = {name: path for name, (path, _) in _variables().items()}
+    by_name = {name.lower().removeprefix("memory_"): path for name, path in paths.items()}
     for name, value in settings.items():
         if name in SECTIONS and isinstance(value, Mapping):
             yield from (((name, key), f"setting {name}", one) for key, one in value.items())
