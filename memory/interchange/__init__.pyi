@@ -18,7 +18,6 @@ from .pgvector import PgvectorStore as PgvectorStore
 from .plan_back import ACROSS as ACROSS
 from .plan_back import LeftAlone as LeftAlone
 from .plan_back import Staying as Staying
-from .plan_back import Update as Update
 from .plan_back import WriteBackPlan as WriteBackPlan
 from .plan_back import change_lines as change_lines
 from .plan_back import plan_changes as plan_changes

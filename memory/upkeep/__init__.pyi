@@ -6,7 +6,6 @@ from .calibrate import pairs_of as pairs_of
 from .calibrate import reviewed as reviewed
 from .calibration import AlikePair as AlikePair
 from .calibration import Answer as Answer
-from .calibration import Band as Band
 from .calibration import Counted as Counted
 from .calibration import prices as prices
 from .calibration import suggest as suggest
