@@ -24,7 +24,7 @@ from memory.decide import (
     without_fallback,
 )
 from memory.deduplicator.judging import Judging
-from memory.deduplicator.page_reading import PageReader, ScopeContext, ScopeReading
+from memory.deduplicator.page_reading import ScopeContext, ScopeReading
 from memory.deduplicator.second_reading import TRIAL
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
@@ -390,17 +390,11 @@ class Batch:
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
         one_more = _step_counter(on_progress, sum(map(len, scopes)))
-        reader = PageReader(
-            self._judging,
-            self._calls,
-            self._settings.budget_s,
-            asyncio.Semaphore(self._settings.concurrency),
-            self._settings.concurrency,
-        )
+        concurrency = asyncio.Semaphore(self._settings.concurrency)
 
         async def read(pages: Sequence[PagePlan]) -> None:
-            context = self._context(pages[0].scope, account, arrival)
-            reading = ScopeReading(reader, context, pages)
+            context = self._context(pages[0].scope, account, arrival, concurrency)
+            reading = ScopeReading(context, pages)
             try:
                 await reading.run(one_more)
             finally:
@@ -410,7 +404,13 @@ class Batch:
 
         await side_by_side(read, scopes, self._settings.concurrency)
 
-    def _context(self, scope: Scope, account: Account, arrival: dict[str, int]) -> ScopeContext:
+    def _context(
+        self,
+        scope: Scope,
+        account: Account,
+        arrival: dict[str, int],
+        concurrency: asyncio.Semaphore,
+    ) -> ScopeContext:
         snapshot, plan = self._snapshot, account.latest
         assert snapshot is not None
         kept_apart = KeptApart(scope, snapshot)
@@ -424,15 +424,25 @@ class Batch:
                 return None
             await self._count(GroupPlan(decision.members, None, None), decision, account)
             kept_apart.joined(decision)
-            for one in decision.survivors:
-                last = max(arrival.get(member.id, 0) for member in decision.members)
-                arrival[one.memory.id] = last
+            last = max(arrival.get(member.id, 0) for member in decision.members)
+            arrival.update((one.memory.id, last) for one in decision.survivors)
             return done.memory
 
         async def record(keys: set[str]) -> None:
             await in_thread(self._record, [(scope.key, key) for key in keys])
 
-        return ScopeContext(kept_apart, plan.likeness.lowest, apply, record, arrival)
+        return ScopeContext(
+            self._judging,
+            self._calls,
+            self._settings.budget_s,
+            concurrency,
+            self._settings.concurrency,
+            kept_apart,
+            plan.likeness.lowest,
+            apply,
+            record,
+            arrival,
+        )
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
         texts = [member.content for member in decision.members]

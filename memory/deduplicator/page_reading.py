@@ -30,8 +30,8 @@ _SHARED = "groups of two pages share a memory: name it in one group, with one te
 
 
 @dataclass(frozen=True)
-class PageReader:
-    """The judge that reads pages, and its limits: calls, seconds for a question, concurrency.
+class ScopeContext:
+    """What a `ScopeReading` needs to read the pages of one scope: the judge, limits and callbacks.
 
     A page is one question about up to 48 memories of a scope.
     """
@@ -39,18 +39,10 @@ class PageReader:
     judging: Judging
     calls: CallBudget
     budget_s: float
+    """Seconds that one question may wait for the model."""
     concurrency: asyncio.Semaphore
     at_once: int
     """The number of pages of one scope that are read before their merged texts are checked."""
-
-
-@dataclass(frozen=True)
-class ScopeContext:
-    """What a `ScopeReading` needs from the store to read the pages of one scope.
-
-    It holds callbacks and shared values. A page is one question about up to 48 memories.
-    """
-
     apart: Apart
     """Function that returns who judged two of the given memories to be different.
 
@@ -113,13 +105,10 @@ class ScopeReading:
     merged texts in their answers are then checked together.
     """
 
-    def __init__(
-        self, reader: PageReader, context: ScopeContext, pages: Sequence[PagePlan]
-    ) -> None:
-        self._reader = reader
+    def __init__(self, context: ScopeContext, pages: Sequence[PagePlan]) -> None:
         self._context = context
         self._todo = list(pages)
-        self._calls = reader.calls
+        self._calls = context.calls
         self._living: dict[str, Memory] = {}
         """For each memory that this reading has merged, by id: the live memory that it became."""
         self._made: set[str] = set()
@@ -140,8 +129,8 @@ class ScopeReading:
     async def run(self, on_page: Callable[[], None]) -> None:
         """Read all pages and apply the decisions; call `on_page()` after each page."""
         while self._todo:
-            pages = self._todo[: self._reader.at_once]
-            self._calls = self._reader.calls.part(_calls_for(len(pages)))
+            pages = self._todo[: self._context.at_once]
+            self._calls = self._context.calls.part(_calls_for(len(pages)))
             while len(pages) > 1 and _calls_for(len(pages)) > self._calls.left:
                 pages.pop()
             try:
@@ -185,7 +174,7 @@ class ScopeReading:
                     members,
                     str(exc),
                     self._context.similarity(members),
-                    self._reader.judging.model.name,
+                    self._context.judging.model.name,
                     Usage.of_failure(exc),
                 )
                 if await self._context.apply(decision) is None:
@@ -200,7 +189,7 @@ class ScopeReading:
 
         Raises: ModelError.
         """
-        judging, apart = self._reader.judging, self._context.apart
+        judging, apart = self._context.judging, self._context.apart
         verdict, parts = await self._within_limits(
             lambda asking: judging.read_page(question, asking, apart)
         )
@@ -215,9 +204,9 @@ class ScopeReading:
 
         Raises: ModelError.
         """
-        asking = Asking(self._calls, Budget(self._reader.budget_s))
+        asking = Asking(self._calls, Budget(self._context.budget_s))
         try:
-            async with self._reader.concurrency:
+            async with self._context.concurrency:
                 return await ask(asking)
         except CallsSpent:
             raise
@@ -246,7 +235,7 @@ class ScopeReading:
             for name in group.ids:
                 holders.setdefault(name, []).append(n)
         shared = [(numbers[0], n) for numbers in holders.values() for n in numbers[1:]]
-        most = min(MOST_IN_GROUP, self._reader.judging.model.page_size)
+        most = min(MOST_IN_GROUP, self._context.judging.model.page_size)
         for component in connected(len(found), shared):
             entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
             largest = entangled[0]
@@ -284,7 +273,7 @@ class ScopeReading:
         parts = [group.part for group in groups]
         try:
             settled = await self._within_limits(
-                lambda asking: self._reader.judging.reader.settle(parts, asking)
+                lambda asking: self._context.judging.reader.settle(parts, asking)
             )
         except ModelError as exc:
             _log_failure(exc)
@@ -315,7 +304,7 @@ class ScopeReading:
             group.part = replace(group.part, merge=replace(group.part.merge, members=members))
             if len(members) > room:
                 batches.append([])
-                room = self._reader.judging.model.page_size
+                room = self._context.judging.model.page_size
             batches[-1].append(group)
             room -= len(members)
         for batch in batches:
@@ -360,7 +349,7 @@ class ScopeReading:
         they are, and the question stays pending unless the refusal is final.
         """
         page, part = group.page, group.part
-        decision = self._reader.judging.join(part, self._context.similarity(group.members))
+        decision = self._context.judging.join(part, self._context.similarity(group.members))
         decision, page.usage = replace(decision, usage=page.usage), Usage()
         living = await self._context.apply(decision)
         if living is None and not part.is_final:

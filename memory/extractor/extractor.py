@@ -30,7 +30,7 @@ from memory.errors import (
 from memory.extractor.leasing import leased
 from memory.extractor.turn_reader import TurnReader, TurnsRead, summed
 from memory.ledger import PendingTurn, Reader, Waiting
-from memory.models import ExtractionResult, Turn, Usage
+from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore
@@ -177,10 +177,7 @@ class MemoryExtractor:
                 except LeaseLost as exc:
                     logger.warning("%s", exc)
                     return None
-                result = summed(work.result, part.result)
-                if part.fault and work.fault:  # what the earlier one cost is not in a result yet
-                    result = replace(result, usage=result.usage + Usage.of_failure(work.fault))
-                work = TurnsRead(result, part.fault or work.fault)
+                work = TurnsRead(summed(work.result, part.result), part.fault or work.fault)
                 if on_chunk is not None and part.result != ExtractionResult():
                     on_chunk(part.result)
                 if part.fault is not None:
@@ -378,9 +375,6 @@ class BackgroundExtraction:
 
     def _note(self, conversation: str, work: TurnsRead | None) -> None:
         now = asyncio.get_running_loop().time()
-        if work is not None and work.fault is not None:
-            paid = self._account.usage + Usage.of_failure(work.fault)
-            self._account = replace(self._account, usage=paid)
         if work is None:
             self._not_before[conversation] = now + _HELD_S
         elif work.fault is None or isinstance(work.fault, (ModelTooSlow, ModelRefused)):
@@ -395,7 +389,7 @@ class BackgroundExtraction:
 
     def _tell(self, part: ExtractionResult) -> None:
         self._account = summed(self._account, part)
-        if self._on_extracted is None:
+        if self._on_extracted is None or part == ExtractionResult(usage=part.usage):
             return
         try:
             self._on_extracted(part)
@@ -433,7 +427,6 @@ def _answered(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _names_no_conversation(turn: Turn) -> bool:
-    """Return whether the turn names no conversation."""
     return "conversation" not in turn.model_fields_set
 
 

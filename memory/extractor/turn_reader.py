@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from calendar import month_name
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -66,14 +65,13 @@ _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
 
 @dataclass(frozen=True)
 class TurnsRead:
-    """The result of reading some turns, and the error that ended the reading, if any."""
+    """The result of reading some turns, with the cost of failed calls.
+
+    `fault` is the reason why reading ended early; None if it did not.
+    """
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
-    """The reason why reading ended early; None if it did not.
-
-    The cost of the failed call is not part of `result`.
-    """
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,6 @@ class Shown:
 
     @property
     def texts(self) -> list[str]:
-        """Return the texts of all turns and memories that were shown."""
         return [*(turn.text for turn in self.turns), *(one.content for one in self.remembered)]
 
     @property
@@ -135,7 +132,6 @@ class Shown:
         return [(one.user, self._words(one.content)) for one in self.remembered]
 
     def _words(self, text: str) -> frozenset[str]:
-        """Return the words of a text without the names of the speakers."""
         speakers = {turn.speaker for turn in self.turns}
         names = {word for speaker in speakers for word in telling_words(speaker)}
         return frozenset(telling_words(text)) - names
@@ -215,21 +211,17 @@ class TurnReader:
             found, shown, asked = await self._candidates(chunk, lease)
         except (ModelTooSlow, ModelRefused) as exc:
             to_read = await in_thread_if_long(_texts(chunk), _to_read, chunk)
-            if len(to_read) < 2:
-                return TurnsRead(fault=exc)
-            middle = to_read[len(to_read) // 2]
-            halves = (chunk[:middle], chunk[middle:])
-            return await self._read_halves(halves, lease, Usage.of_failure(exc))
+            if len(to_read) > 1:
+                return await self._read_halves(chunk, to_read[len(to_read) // 2], lease, exc)
+            return TurnsRead(ExtractionResult(usage=Usage.of_failure(exc)), exc)
         except ModelAnswerError as exc:
             if len(chunk) > 1:
-                middle = len(chunk) // 2
-                halves = (chunk[:middle], chunk[middle:])
-                return await self._read_halves(halves, lease, Usage.of_failure(exc))
+                return await self._read_halves(chunk, len(chunk) // 2, lease, exc)
             logger.warning("turn %s of %s: %s", chunk[0].name, chunk[0].turn.conversation, exc)
             await self.count_attempts(chunk, lease)
-            return TurnsRead(failed(exc))
+            return TurnsRead(ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc)))
         except ModelError as exc:
-            return TurnsRead(fault=exc)
+            return TurnsRead(ExtractionResult(usage=Usage.of_failure(exc)), exc)
         stored = await self._store_found(chunk, found, shown, lease)
         return TurnsRead(summed(stored, asked))
 
@@ -238,31 +230,37 @@ class TurnReader:
 
         Raises: LeaseLost.
         """
-        await in_thread(self._count_attempts, chunk, lease)
+
+        def count(writer: Writer) -> None:
+            for one in chunk:
+                writer.turns.count_attempt(one.seq)
+
+        await in_thread(self._write, count, lease)
 
     async def _read_halves(
-        self, halves: Sequence[Sequence[PendingTurn]], lease: Lease, paid: Usage
+        self, chunk: Sequence[PendingTurn], middle: int, lease: Lease, failure: ModelError
     ) -> TurnsRead:
         """Read the two halves of a chunk of turns, after a call about the whole chunk failed.
 
-        `paid`: the cost of the failed call. If the model answers about only one half, a failed
-        attempt is counted for each turn of the other half. If it answers about neither half, no
-        attempt is counted, and the result holds the error.
+        `middle`: the position of the second half. `failure`: the error of the failed call. If the
+        model answers about only one half, a failed attempt is counted for each turn of the other
+        half. If it answers about neither half, no attempt is counted, and the result holds the
+        error.
         """
-        result = ExtractionResult(usage=paid)
+        result = ExtractionResult(usage=Usage.of_failure(failure))
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
-        for half in halves:
+        for half in (chunk[:middle], chunk[middle:]):
             part = await self.read(half, lease)
             result = summed(result, part.result)
             if isinstance(part.fault, (ModelTooSlow, ModelRefused)):
                 slow.append((half, part.fault))
             elif part.fault is not None:
-                return TurnsRead(_with_costs(result, slow), part.fault)
-        if len(slow) == len(halves):
-            return TurnsRead(_with_costs(result, slow[1:]), slow[0][1])
+                return TurnsRead(result, part.fault)
+        if len(slow) == 2:
+            return TurnsRead(result, slow[0][1])
         for half, too_slow in slow:
             await self.count_attempts(half, lease)
-            result = summed(result, failed(too_slow))
+            result = summed(result, ExtractionResult(problem=str(too_slow)))
         return TurnsRead(result)
 
     async def _candidates(
@@ -287,7 +285,12 @@ class TurnReader:
             taken, over_limit = _limited(extraction.candidates, to_ask)
             for said, candidate in await in_thread_if_long(shown.texts, shown.uncopied, taken):
                 found[said.anchor.seq].append(self._kept(said, candidate, shown))
-        await in_thread(self._keep_candidates, found, lease)
+
+        def keep(writer: Writer) -> None:
+            for seq, candidates in found.items():
+                writer.turns.keep_candidates(seq, candidates)
+
+        await in_thread(self._write, keep, lease)
         return found, shown, ExtractionResult(usage=usage, over_limit=over_limit)
 
     def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
@@ -419,7 +422,13 @@ class TurnReader:
         texts = [one.content for one in (*recalled, *(new.memory for _, new in every))]
         fresh = await in_thread_if_long(texts, _unstated, every, recalled)
         outcomes = await self._deduplicator.check_and_merge_all(fresh, lease=lease)
-        await in_thread(self._finish, chunk, lease)
+
+        def finish(writer: Writer) -> None:
+            for one in chunk:
+                writer.turns.finish(one.seq)
+            writer.turns.clear(lease.conversation, but=_CONTEXT, older_than_s=self._gap_s)
+
+        await in_thread(self._write, finish, lease)
         return ExtractionResult(
             outcomes=tuple(outcomes),
             extracted=len(chunk),
@@ -453,29 +462,11 @@ class TurnReader:
         with self._store.ledger.reading() as reader:
             return [row.memory for row in reader.memories.rows(ids).values()]
 
-    # --- transactions that only the holder of the lease may make ---
-
-    @contextmanager
-    def _writing(self, lease: Lease) -> Iterator[Writer]:
+    def _write(self, change: Callable[[Writer], None], lease: Lease) -> None:
+        """Call `change` in a transaction that only the holder of the lease may make."""
         with self._store.ledger.writing() as writer:
             writer.leases.check(lease)
-            yield writer
-
-    def _keep_candidates(self, found: dict[int, list[KeptCandidate | None]], lease: Lease) -> None:
-        with self._writing(lease) as writer:
-            for seq, candidates in found.items():
-                writer.turns.keep_candidates(seq, candidates)
-
-    def _finish(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
-        with self._writing(lease) as writer:
-            for one in chunk:
-                writer.turns.finish(one.seq)
-            writer.turns.clear(lease.conversation, but=_CONTEXT, older_than_s=self._gap_s)
-
-    def _count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
-        with self._writing(lease) as writer:
-            for one in chunk:
-                writer.turns.count_attempt(one.seq)
+            change(writer)
 
 
 def _unstated(
@@ -587,30 +578,14 @@ def _limited(
     return found[:most], max(0, len(found) - most)
 
 
-def failed(exc: ModelError) -> ExtractionResult:
-    return ExtractionResult(problem=str(exc), usage=Usage.of_failure(exc))
-
-
-def _with_costs(
-    result: ExtractionResult, failed: Sequence[tuple[object, ModelError]]
-) -> ExtractionResult:
-    """Return the result with the cost of the failed calls added.
-
-    `failed`: pairs whose second item is the error of a failed call.
-    """
-    return replace(result, usage=sum((Usage.of_failure(exc) for _, exc in failed), result.usage))
-
-
-def summed(first: ExtractionResult, *others: ExtractionResult) -> ExtractionResult:
-    """Return the sum of several extraction results, with the `pending` and `known` of `first`."""
-    for other in others:
-        first = replace(
-            first,
-            outcomes=first.outcomes + other.outcomes,
-            extracted=first.extracted + other.extracted,
-            already_remembered=first.already_remembered + other.already_remembered,
-            over_limit=first.over_limit + other.over_limit,
-            usage=first.usage + other.usage,
-            problem=first.problem or other.problem,
-        )
-    return first
+def summed(first: ExtractionResult, other: ExtractionResult) -> ExtractionResult:
+    """Return the sum of two extraction results, with the `pending` and `known` of `first`."""
+    return replace(
+        first,
+        outcomes=first.outcomes + other.outcomes,
+        extracted=first.extracted + other.extracted,
+        already_remembered=first.already_remembered + other.already_remembered,
+        over_limit=first.over_limit + other.over_limit,
+        usage=first.usage + other.usage,
+        problem=first.problem or other.problem,
+    )
