@@ -38,7 +38,6 @@ from .verdicts import Part as Part
 from .verdicts import as_read as as_read
 from .verdicts import checked as checked
 from .verdicts import decided as decided
-from .verdicts import joined_as as joined_as
 from .verdicts import merged as merged
 from .verdicts import page_parts as page_parts
 from .verdicts import part_alone as part_alone

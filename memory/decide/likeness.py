@@ -353,7 +353,6 @@ class PlanExecutor:
             yield found
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        """Return the plan of each group, in order."""
         return plan_groups(groups, rules)
 
 

@@ -139,7 +139,6 @@ def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: boo
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
 
 
-_SAME_FACT = "states the same fact"
 _JUDGED_APART = "an earlier verdict says that two of them are different facts"
 
 
@@ -156,26 +155,6 @@ def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
     if len(merge.text) > max(LONGEST, longest + longest // 5):
         return "the merged text is too long"
     return ""
-
-
-def joined_as(
-    part: Part, similarity: float | None, reason: str, new_id: Callable[[], str], model: str
-) -> Decision:
-    """Return the decision that applies one accepted merge.
-
-    `similarity`: the similarity of its members, or None if unknown. `reason`: the reason to record,
-    "" for the usual reason. `new_id`: returns the id for a new memory. `model`: the name of the
-    model.
-    """
-    return Decision(
-        Action.MERGE,
-        reason or _SAME_FACT,
-        part.merge.members,
-        (merged(part.merge.text, part.merge.members, new_id),),
-        similarity=similarity,
-        model=model,
-        verified=part.verified,
-    )
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:
@@ -209,7 +188,7 @@ def decided(
     """
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     by_reading = any(part.verified == "by a second reading" for part in parts)
-    why = verdict.reason or (_SAME_FACT if verdict.parts else "judged distinct")
+    why = verdict.reason or ("states the same fact" if verdict.parts else "judged distinct")
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
         "; ".join([why, *(part.reason for part in parts if part.reason)]),

@@ -12,7 +12,7 @@ from memory.decide import (
     Part,
     after_failure,
     decided,
-    joined_as,
+    merged,
     page_parts,
     part_alone,
     resolve,
@@ -157,12 +157,20 @@ class Judging:
         it refused the text, the members are kept as they are. Their question then stays pending,
         unless the refusal is final. `similarity`: recorded with the decision.
         """
+        members = part.merge.members
         if part.belief is Belief.BELIEVED:
-            return joined_as(part, similarity, why, self._store.new_id, self.model.name)
+            return Decision(
+                Action.MERGE,
+                why or "states the same fact",
+                members,
+                (merged(part.merge.text, members, self._store.new_id),),
+                similarity=similarity,
+                model=self.model.name,
+                verified=part.verified,
+            )
         text = shortened(part.merge.text, QUOTED)
         logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
-        why, members = f"refused: {part.reason}", part.merge.members
-        decision = left_open(members, why, similarity, self.model.name)
+        decision = left_open(members, f"refused: {part.reason}", similarity, self.model.name)
         return replace(decision, pending=not part.is_final)
 
     async def _proposed(self, text: str, named: Named) -> Part:

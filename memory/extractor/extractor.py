@@ -249,8 +249,7 @@ class BackgroundExtraction:
         self._paused_until = 0.0
         self._failures = 0
         self.fault: Exception | None = None
-        """The last error of the model or the ledger; None if there was none."""
-        self._faults = 0
+        """The last error of the model or the ledger since `settle` began; None if there was none."""
         self._settling = set[asyncio.Task[object] | None]()
         self._stopped = False
         self._account = ExtractionResult()
@@ -295,9 +294,10 @@ class BackgroundExtraction:
         self._settling.add(me)
         self._not_before.clear()
         self._paused_until = 0.0
-        began, faults = asyncio.get_running_loop().time(), self._faults
+        self.fault = None
+        began = asyncio.get_running_loop().time()
         try:
-            while not self._stopped and self._faults == faults and await self._unsettled(began):
+            while not (self._stopped or self.fault) and await self._unsettled(began):
                 if on_progress is not None:
                     left = sum(one.turns for one in await self._extractor.waiting())
                     on_progress(self._account.extracted, self._account.extracted + left)
@@ -404,7 +404,6 @@ class BackgroundExtraction:
             logger.warning("turns wait: %s", exc)
         self._failures = min(self._failures + 1, 6)
         self.fault = exc
-        self._faults += 1
         self._paused_until = asyncio.get_running_loop().time() + pause_s
         self._account = replace(self._account, problem=self._account.problem or str(exc))
         self._moved.set()

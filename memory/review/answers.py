@@ -125,8 +125,7 @@ class Answers:
         rest = tuple(member for member in members if member.id not in answered.left_out)
         remaining = only(snapshot, {member.id for member in rest})
         plan = plan_again(remaining, self._rules, self._store.scale)
-        lowest = plan_again(snapshot, self._rules, self._store.scale).likeness.lowest(members)
-        return _Group(plan, members, rest, lowest)
+        return _Group(plan, members, rest, plan.likeness.lowest(members))
 
     def _decided(
         self, answered: Answered, group: _Group, proposal: Decision | None

@@ -232,10 +232,6 @@ def write_report(report: Report, path: Path) -> None:
         raise InputError(path, f"cannot be written: {why}", "name another file") from exc
 
 
-def _json(report: Report) -> str:
-    return report.model_dump_json(indent=1) + "\n"
-
-
 class Bar(NamedTuple):
     """A bar of a histogram. Positions and sizes are fractions, from 0 to 1, of the whole chart.
 
@@ -307,11 +303,8 @@ def _cell(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _markdown(report: Report) -> str:
-    return "\n".join(_lines(report)) + "\n"
-
-
 def _lines(report: Report) -> Iterator[str]:
+    """Yield the lines of the report as Markdown."""
     yield f"# {report.headline}\n"
     yield f"{report.summary} {report.at:%Y-%m-%d %H:%M} UTC.\n"
     yield from (f"- {figure.value} {figure.name}" for figure in report.figures)
@@ -344,5 +337,8 @@ def _plain(text: str) -> str:
 
 
 _FORMATS: dict[str, Callable[[Report], str]] = {
-    ".html": _html, ".json": _json, ".csv": _csv, ".md": _markdown,
-}  # fmt: skip
+    ".html": _html,
+    ".json": lambda report: report.model_dump_json(indent=1) + "\n",
+    ".csv": _csv,
+    ".md": lambda report: "\n".join(_lines(report)) + "\n",
+}

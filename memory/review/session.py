@@ -226,19 +226,20 @@ class Review:
         [card] = await in_thread(cards_of, replace(current.plan, groups=(current.group,)))
         replacement = rest.groups[0].replacement
         needs_reader = rest.memories > 1 and replacement is None
+        selection = current.key, left_out
+        proposal = self.proposals.latest.get(selection) if needs_reader else None
+        if needs_reader and proposal is None:
+            first_judge = next(iter(self.proposals.judges))
+            proposal = await self.proposals.ask(first_judge, selection, rest)
         return ShownGroup(
             card=card,
             left_out=left_out,
             retired=replacement.retired if replacement is not None else (),
-            proposal=await self._proposed((current.key, left_out), rest) if needs_reader else None,
+            proposal=proposal,
             needs_reader=needs_reader,
             later=current.ids in self._later,
             note=note,
         )
-
-    async def _proposed(self, selection: Selection, rest: RoundPlan) -> Proposal:
-        known = self.proposals.latest.get(selection)
-        return known or await self.proposals.ask(next(iter(self.proposals.judges)), selection, rest)
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
         """Ask the judge called `by` about a group without the members left out; keep the proposal.
