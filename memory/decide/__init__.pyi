@@ -16,10 +16,10 @@ from .likeness import plan_groups as plan_groups
 from .likeness import similarity_histogram as similarity_histogram
 from .pages import MOST_CHARACTERS as MOST_CHARACTERS
 from .pages import MOST_ON_PAGE as MOST_ON_PAGE
+from .pages import PagePlan as PagePlan
+from .pages import PageRules as PageRules
 from .planning import AskedAgain as AskedAgain
 from .planning import Matching as Matching
-from .planning import PagePlan as PagePlan
-from .planning import PageRules as PageRules
 from .planning import Planner as Planner
 from .planning import RoundPlan as RoundPlan
 from .planning import plan_again as plan_again

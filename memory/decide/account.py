@@ -10,7 +10,8 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 from memory.decide.likeness import AlikeGroup
-from memory.decide.planning import PagePlan, RoundPlan
+from memory.decide.pages import PagePlan
+from memory.decide.planning import RoundPlan
 from memory.decide.policy import GroupPlan, differences
 from memory.ledger import ScopedText, TextPair
 from memory.models import (
@@ -69,7 +70,7 @@ class Account:
     first: RoundPlan
     started: float
     """When planning began, in seconds of the monotonic clock."""
-    among: set[str] | None = None
+    only_ids: set[str] | None = None
     """Ids of the memories to which the run is limited, or None for no limit.
 
     Only groups with at least one of these memories are settled.
@@ -123,7 +124,7 @@ class Account:
             for group in plan.groups
             if _ids(group) not in over
             and (group.replacement or not group.on_pages)
-            and (self.among is None or self.among & _ids(group))
+            and (self.only_ids is None or self.only_ids & _ids(group))
         ]
         return sorted(wanted, key=_most_alike_first)
 
@@ -175,14 +176,14 @@ class Account:
         fates = {member.id: "keep" for member in group.members}
         fates |= dict.fromkeys(decision.retired, "retire")
         steps = Steps(decision.action.value, decision.reason, fates)
-        return _group_report(group, self.latest.likeness.among(group.members), steps)
+        return _group_report(group, self.latest.likeness.group(group.members), steps)
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         """Count a decision that was applied, and add its report to the report of the run."""
         known = {member.id for member in decision.members}
         self.merged += sum(s.memory.id not in known for s in decision.survivors)
-        if self.among is not None:
-            self.among |= {survivor.memory.id for survivor in decision.survivors}
+        if self.only_ids is not None:
+            self.only_ids |= {survivor.memory.id for survivor in decision.survivors}
         if decision.pending:
             self.pending += 1
             self.failed.add(_ids(group))

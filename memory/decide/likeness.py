@@ -58,10 +58,10 @@ class Likeness:
 
     def lowest(self, members: Sequence[Memory]) -> float:
         """Return the similarity of the two least similar members; 1 if all have the same text."""
-        alike = self.among(members)
+        alike = self.group(members)
         return min((alike.of(a, b) for a, b in combinations(members, 2)), default=1.0)
 
-    def among(self, members: Sequence[Memory]) -> AlikeGroup:
+    def group(self, members: Sequence[Memory]) -> AlikeGroup:
         [group] = self.groups([members])
         return group
 

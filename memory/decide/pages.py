@@ -8,12 +8,14 @@ is added that increases the covered weight most. The module does no I/O.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
 
+from memory.models import Memory, Question, Scope
 from memory.search import Pairs
 
 Ints = npt.NDArray[np.int64]
@@ -42,6 +44,56 @@ _WEIGHT = 2_520
 # Gain for showing a memory that no page shows yet. It equals the edge between two memories that
 # are each other's nearest. Without it, memories that are near to nothing need pages of their own.
 _PLACED = _WEIGHT
+
+
+@dataclass(frozen=True)
+class PageRules:
+    """Limits of pages.
+
+    A page is a list of at most `size` memories of one scope that a model reads in one question.
+    """
+
+    size: int = MOST_ON_PAGE
+    private: bool = False
+    thorough: bool = False
+    """Whether each unread memory must be shown together with its eight nearest neighbours."""
+
+
+@dataclass(frozen=True)
+class PagePlan:
+    """Memories of one scope that a model reads together in one question.
+
+    Similar memories stand next to each other, so that a page can also be read in two halves.
+    """
+
+    scope: Scope
+    members: tuple[Memory, ...]
+
+    @property
+    def question(self) -> Question:
+        """The question about the page.
+
+        The caller must sort its members by time before the model reads it.
+        """
+        return Question(self.members, "read on a page", 0.0, is_page=True)
+
+    def halves(self) -> tuple[PagePlan, PagePlan]:
+        middle = len(self.members) // 2
+        first, second = self.members[:middle], self.members[middle:]
+        return PagePlan(self.scope, first), PagePlan(self.scope, second)
+
+    def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
+        """Return the page with live successors in place of memories that were merged or replaced.
+
+        `living`: for the id of such a memory, its successor. If the successor was replaced too, its
+        own successor is used, and so on.
+        """
+        members: dict[str, Memory] = {}
+        for member in self.members:
+            while living.get(member.id, member) is not member:
+                member = living[member.id]
+            members[member.id] = member
+        return PagePlan(self.scope, tuple(members.values()))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from memory.decide.likeness import (
     cohesive,
     connected,
 )
-from memory.decide.pages import MOST_ON_PAGE, NEIGHBOURS, PageGraph, pages
+from memory.decide.pages import NEIGHBOURS, PageGraph, PagePlan, PageRules, pages
 from memory.decide.policy import GroupPlan, plan_group
 from memory.ledger import Row, ScopedText, Snapshot, TextPair
 from memory.models import PLAIN, JustBelow, Memory, Question, Rules, Scale, Scope
@@ -38,56 +38,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BANDS = (0.98, 0.95, 0.90)
 """Similarities at which an audit counts the pairs."""
-
-
-@dataclass(frozen=True)
-class PageRules:
-    """Limits of pages.
-
-    A page is a list of at most `size` memories of one scope that a model reads in one question.
-    """
-
-    size: int = MOST_ON_PAGE
-    private: bool = False
-    thorough: bool = False
-    """Whether each unread memory must be shown together with its eight nearest neighbours."""
-
-
-@dataclass(frozen=True)
-class PagePlan:
-    """Memories of one scope that a model reads together in one question.
-
-    Similar memories stand next to each other, so that a page can also be read in two halves.
-    """
-
-    scope: Scope
-    members: tuple[Memory, ...]
-
-    @property
-    def question(self) -> Question:
-        """The question about the page.
-
-        The caller must sort its members by time before the model reads it.
-        """
-        return Question(self.members, "read on a page", 0.0, is_page=True)
-
-    def halves(self) -> tuple[PagePlan, PagePlan]:
-        middle = len(self.members) // 2
-        first, second = self.members[:middle], self.members[middle:]
-        return PagePlan(self.scope, first), PagePlan(self.scope, second)
-
-    def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """Return the page with live successors in place of memories that were merged or replaced.
-
-        `living`: for the id of such a memory, its successor. If the successor was replaced too, its
-        own successor is used, and so on.
-        """
-        members: dict[str, Memory] = {}
-        for member in self.members:
-            while living.get(member.id, member) is not member:
-                member = living[member.id]
-            members[member.id] = member
-        return PagePlan(self.scope, tuple(members.values()))
 
 
 @dataclass(frozen=True)
@@ -293,7 +243,7 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
     """
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
-    alike = likeness.among(members)
+    alike = likeness.group(members)
     plan = alike.with_cosine(plan_group(members, alike.of, rules))
     return RoundPlan((plan,), likeness, len(members), {}, snapshot.revision)
 

@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 from memory.decide import (
     Account,
@@ -24,14 +23,13 @@ from memory.decide import (
     without_fallback,
 )
 from memory.deduplicator.judging import Judging
-from memory.deduplicator.page_reading import ScopeContext, ScopeReading
+from memory.deduplicator.page_reading import KeptApart, ScopeContext, ScopeReading
 from memory.deduplicator.second_reading import TRIAL
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
     Decision,
     DeduplicationReport,
-    Judge,
     Memory,
     Price,
     Rules,
@@ -44,8 +42,8 @@ from memory.store import (
     Asker,
     Conflict,
     Decided,
-    Insistence,
     MemoryStore,
+    RetryPolicy,
     WhileMergeable,
     WhileUnanswered,
     close_pending,
@@ -195,7 +193,7 @@ class Batch:
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
             only, bound_by = members if pending_only else None, self._asker.bound_by
-            account = Account(new_run(), plan, among=only, started=started, bound_by=bound_by)
+            account = Account(new_run(), plan, only_ids=only, started=started, bound_by=bound_by)
             if on_plan is not None:
                 on_plan(await in_thread(self._planned, account, GroupFilter(0)))
             while True:
@@ -230,7 +228,7 @@ class Batch:
         texts that the model has read.
         """
         store, asker = self._store, self._asker
-        if asker.insistence is Insistence.AGAIN:
+        if asker.retry is RetryPolicy.AGAIN:
             with store.ledger.writing() as writer:
                 writer.readings.drop_all(asker.model)
 
@@ -474,46 +472,6 @@ def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
             tell(done, count)
 
     return one_more
-
-
-class KeptApart:
-    """Finds out whether a person or a model has judged memories of one scope to be different.
-
-    Call an instance with a sequence of memories. It returns "person" or "model" if that judge found
-    any two of these memories to be different, or else None. A person's verdict about a text also
-    holds for the memory into which the text was merged.
-    """
-
-    def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
-        self._by_person, self._judged = (
-            {(low, high) for key, low, high in pairs if key == scope.key}
-            for pairs in (snapshot.kept_apart, snapshot.judged)
-        )
-        self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
-
-    def __call__(self, members: Sequence[Memory]) -> Judge | None:
-        if self._by_person and _any_pair(map(self._texts, members), self._by_person):
-            return "person"
-        texts = ({text_key(member.content)} for member in members)
-        return "model" if self._judged and _any_pair(texts, self._judged) else None
-
-    def joined(self, decision: Decision) -> None:
-        """Note a merge, so that the merged memory also stands for the texts of all its members."""
-        for survivor in decision.survivors:
-            texts = [self._texts(member) for member in decision.members]
-            self._stands_for[survivor.memory.id] = set().union(*texts)
-
-    def _texts(self, memory: Memory) -> set[str]:
-        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
-
-
-def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
-    return any(
-        (min(a, b), max(a, b)) in pairs
-        for one, other in combinations(texts, 2)
-        for a in one
-        for b in other
-    )
 
 
 def new_run() -> str:

@@ -49,9 +49,9 @@ from memory.store import (
     Asker,
     Conflict,
     Decided,
-    Insistence,
     MemoryStore,
     NewMemory,
+    RetryPolicy,
     Unconditional,
     UnlessRepeated,
     Unsearched,
@@ -510,7 +510,7 @@ class MemoryDeduplicator:
         (default: `on_progress`). `on_compared` is called, in another thread, with the number of
         texts compared and the number of all texts.
         """
-        asker = Asker(self._model.name, Insistence.AGAIN if again else Insistence.NOW)
+        asker = Asker(self._model.name, RetryPolicy.AGAIN if again else RetryPolicy.NOW)
         if again:
             await in_thread(self._judging.reader.try_again)
         batch = self._batch(asker, None, on_compared)

@@ -99,7 +99,7 @@ class DistributedExecutor(PlanExecutor):
     def _submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T] | None:
         try:
             return self._executor.submit(call, *args, **kwargs)
-        except Exception as exc:  # a pool that is broken, a cluster that is gone
+        except Exception as exc:  # each pool and cluster has errors of its own
             logger.warning("no worker takes a task (%s): it is done here", type(exc).__name__)
             return None
 
@@ -159,7 +159,7 @@ def _answer(
     try:
         if future is not None:
             return future.result()
-    except Exception as exc:  # whatever a worker dies of
+    except Exception as exc:  # a lost worker raises what its pool or cluster defines
         logger.warning("a worker's task failed (%s): it is done here", type(exc).__name__)
     return fallback(*args, **kwargs)
 

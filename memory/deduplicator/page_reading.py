@@ -10,13 +10,15 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import TypeVar
 
 from memory.coverage import Belief
 from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected
 from memory.deduplicator.judging import Judging, left_open, log_merges
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
-from memory.models import MOST_READ, Decision, Memory, Question, Usage
+from memory.ledger import Snapshot
+from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Usage
 from memory.providers import Asking, Budget, CallBudget
 from memory.text import text_key
 
@@ -27,6 +29,46 @@ T = TypeVar("T")
 _SMALLEST = 8
 """A page with more memories than this is read in halves if its answer cannot be used."""
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
+
+
+class KeptApart:
+    """Finds out whether a person or a model has judged memories of one scope to be different.
+
+    Call an instance with a sequence of memories. It returns "person" or "model" if that judge found
+    any two of these memories to be different, or else None. A person's verdict about a text also
+    holds for the memory into which the text was merged.
+    """
+
+    def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
+        self._by_person, self._judged = (
+            {(low, high) for key, low, high in pairs if key == scope.key}
+            for pairs in (snapshot.kept_apart, snapshot.judged)
+        )
+        self._stands_for = {name: set(keys) for name, keys in snapshot.stands_for.items()}
+
+    def __call__(self, members: Sequence[Memory]) -> Judge | None:
+        if self._by_person and _any_pair(map(self._texts, members), self._by_person):
+            return "person"
+        texts = ({text_key(member.content)} for member in members)
+        return "model" if self._judged and _any_pair(texts, self._judged) else None
+
+    def joined(self, decision: Decision) -> None:
+        """Note a merge, so that the merged memory also stands for the texts of all its members."""
+        for survivor in decision.survivors:
+            texts = [self._texts(member) for member in decision.members]
+            self._stands_for[survivor.memory.id] = set().union(*texts)
+
+    def _texts(self, memory: Memory) -> set[str]:
+        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
+
+
+def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
+    return any(
+        (min(a, b), max(a, b)) in pairs
+        for one, other in combinations(texts, 2)
+        for a in one
+        for b in other
+    )
 
 
 @dataclass(frozen=True)

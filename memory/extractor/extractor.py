@@ -249,7 +249,7 @@ class BackgroundExtraction:
         self._paused_until = 0.0
         self._failures = 0
         self.fault: Exception | None = None
-        """The last error of the model or the ledger since `settle` began; None if there was none."""
+        """The last error of the model or ledger since `settle` began; None if there was none."""
         self._settling = set[asyncio.Task[object] | None]()
         self._stopped = False
         self._account = ExtractionResult()
@@ -365,7 +365,7 @@ class BackgroundExtraction:
             self._note(conversation, work)
         except MemoryPipelineError as exc:
             self._failed(exc)
-        except Exception as exc:  # nothing that fails here may end the background
+        except Exception as exc:  # an own model may raise anything; extraction must go on
             logger.exception("extraction failed")
             self._failed(exc)
         finally:
@@ -393,7 +393,7 @@ class BackgroundExtraction:
             return
         try:
             self._on_extracted(part)
-        except Exception as exc:  # whatever a host hangs here
+        except Exception as exc:  # the host's callback may raise anything; it is logged
             logger.warning("on_extracted failed: %s", type(exc).__name__)
 
     def _failed(self, exc: Exception) -> None:

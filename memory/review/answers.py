@@ -21,7 +21,7 @@ from memory.models import PERSON, Action, Decision, Memory, Question, Rules, Sur
 from memory.providers import Asking, Budget, CallBudget
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answered, ReviewAnswer
-from memory.store import Afterwards, Applied, MemoryStore, WhileUnanswered
+from memory.store import Applied, MemoryStore, WhileUnanswered
 from memory.text import identity
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Answers:
             own = [record for record in reader.decisions.of_run(self.run) if not record.undone]
         if not own:
             return None
-        self._store.undo(own[-1].number, Afterwards.OPEN)
+        self._store.undo(own[-1].number, keep_apart=False)
         return own[-1]
 
     # --- inside ---

@@ -10,7 +10,7 @@ from .applying import WhileUnanswered as WhileUnanswered
 from .applying import WhileUnchanged as WhileUnchanged
 from .asking import NOBODY as NOBODY
 from .asking import Asker as Asker
-from .asking import Insistence as Insistence
+from .asking import RetryPolicy as RetryPolicy
 from .batch_size import AdaptiveBatchSize as AdaptiveBatchSize
 from .comparing import Named as Named
 from .comparing import cosines_to as cosines_to
@@ -27,7 +27,6 @@ from .store import NewMemory as NewMemory
 from .store import Unsearched as Unsearched
 from .store import reworded as reworded
 from .store import utc_now as utc_now
-from .undoing import Afterwards as Afterwards
 from .undoing import close_pending as close_pending
 from .undoing import plan_undo as plan_undo
 from .undoing import reopen_pending as reopen_pending

@@ -11,7 +11,7 @@ from memory.ledger import Reader, ScopedText, TextPair
 from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
-class Insistence(Enum):
+class RetryPolicy(Enum):
     """Whether a model is asked again about pairs of texts that it failed to judge, or has judged.
 
     WHEN_DUE: the model is asked again about failed pairs after a pause. The pause grows with each
@@ -33,7 +33,7 @@ class Asker:
     """
 
     model: str
-    insistence: Insistence = Insistence.WHEN_DUE
+    retry: RetryPolicy = RetryPolicy.WHEN_DUE
     thorough: bool = False
     """Whether a text counts as read only if the model saw it with all its nearest neighbours."""
 
@@ -44,7 +44,7 @@ class Asker:
         The model is not asked about pairs of texts that such a judge called distinct. A verdict of
         the offline judge is final only for the offline judge itself.
         """
-        if self.insistence is Insistence.AGAIN:
+        if self.retry is RetryPolicy.AGAIN:
             return ("person",)
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
@@ -74,11 +74,11 @@ class Asker:
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
         """Return the pairs that the model failed to judge and should not be asked about at `now`.
 
-        `insistence` decides which pairs of texts these are; with AGAIN, there are none.
+        `retry` decides which pairs of texts these are; with AGAIN, there are none.
         """
-        if self.insistence is Insistence.WHEN_DUE:
+        if self.retry is RetryPolicy.WHEN_DUE:
             return reader.attempts.waiting(self.model, now)
-        if self.insistence is Insistence.NOW:
+        if self.retry is RetryPolicy.NOW:
             return reader.attempts.exhausted(self.model)
         return set()
 

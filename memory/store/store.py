@@ -66,7 +66,6 @@ from memory.store.asking import NOBODY, Asker
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
-from memory.store.undoing import Afterwards
 from memory.text import clean, text_key, wordings
 
 utc_now: Clock = partial(datetime.now, UTC)
@@ -441,23 +440,21 @@ class MemoryStore:
                 telemetry.decisions.add(1, {"kind": kind, "pending": pending, "by": by})
         return done
 
-    def undo(
-        self, target: int | str, afterwards: Afterwards = Afterwards.KEPT_APART
-    ) -> list[DecisionRecord]:
+    def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
 
         The members get back their texts, values and links. Memories that the decision created are
         erased. If any part cannot be undone, nothing is undone. Return the undone decisions, newest
         first.
 
-        Unless `afterwards` is `Afterwards.OPEN`, the members are recorded as distinct by a person's
+        With `keep_apart`, the members are recorded as distinct by a person's
         verdict, so that no batch makes the same decision again. If the decision itself called
         members distinct, that verdict is withdrawn.
 
         Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
         """
         with self.ledger.writing() as writer:
-            return undoing.undo(writer, target, self.scope_of, self.clock, afterwards)
+            return undoing.undo(writer, target, self.scope_of, self.clock, keep_apart)
 
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced; return them.

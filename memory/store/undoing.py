@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from enum import Enum
 from itertools import combinations
 from typing import Any
 
@@ -22,17 +21,6 @@ from memory.ledger import (
 )
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
 from memory.text import text_key
-
-
-class Afterwards(Enum):
-    """Whether the same memories may be merged or replaced again after their decision is undone.
-
-    KEPT_APART: they may not, because they are recorded as distinct by a person's verdict. OPEN:
-    they may; a batch may ask about them again.
-    """
-
-    KEPT_APART = "a person keeps its members apart, so that no batch decides the same again"
-    OPEN = "it is open, as it was before"
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
@@ -85,14 +73,14 @@ def undo(
     target: int | str,
     scope_of: Callable[[Memory], Scope],
     clock: Callable[[], datetime],
-    afterwards: Afterwards,
+    keep_apart: bool,
 ) -> list[DecisionRecord]:
     """Undo a decision, given by its number, or a run, given by its name.
 
     Return the records of the undone decisions, newest first. `scope_of` returns a memory's scope,
-    and `clock` the current time.
-    `afterwards` says whether the members may be merged or replaced again. If any part cannot be
-    undone, nothing is undone.
+    and `clock` the current time. `keep_apart`: record the members as distinct by a person's
+    verdict, so that no batch decides the same again. If any part cannot be undone, nothing is
+    undone.
 
     Raises: CannotUndo if there is nothing to undo, or a part cannot be undone.
     """
@@ -103,7 +91,7 @@ def undo(
         writer.distinct.restore(record.verdicts)
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
-        if record.survivors and afterwards is Afterwards.KEPT_APART:
+        if record.survivors and keep_apart:
             keys = {member.id: text_key(member.content) for member in members}
             parted = [
                 (scope_of(a), keys[a.id], keys[b.id], "kept by a person")

@@ -33,7 +33,7 @@ from memory.models import (
     Rereading,
     Verdict,
 )
-from memory.store import Afterwards, MemoryStore, Unconditional, forget_user
+from memory.store import MemoryStore, Unconditional, forget_user
 from memory.text import text_key
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
@@ -86,7 +86,7 @@ def test_undo_brings_back_what_was_named_and_what_the_turns_say(
     model.extractions = [[naming(0)]]
     hook(extractor, turn("The doctor says the allergy is gone.", 30))
     [decision] = decided(store)
-    store.undo(decision.number, Afterwards.OPEN)
+    store.undo(decision.number, keep_apart=False)
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
 
 

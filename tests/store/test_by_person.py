@@ -10,7 +10,6 @@ from memory.errors import CannotUndo
 from memory.models import PERSON, Action, Decision, Memory, Survivor
 from memory.store.applying import Applied, Conflict, Unconditional, WhileUnanswered
 from memory.store.store import MemoryStore
-from memory.store.undoing import Afterwards
 from memory.text import text_key
 from tests.conftest import MakeMemory
 
@@ -101,7 +100,7 @@ def test_a_member_that_is_left_out_is_told_from_what_becomes_of_the_others(
         keys = {row.text_key for row in reader.memories.live()}
     assert len(list(made)) == 2
     assert any(set(pair[1:]) == keys for pair in apart(store))
-    store.undo(done.number, Afterwards.OPEN)
+    store.undo(done.number, keep_apart=False)
     assert apart(store) == set()
     assert {memory.id for memory in store.memories()} == {one.id for one in three}
 
@@ -147,7 +146,7 @@ def test_a_run_of_answers_is_taken_back_whole(
     a, b, c = three
     given(store, parted(a, b), "run_of_answers")
     given(store, joined(store, b, c), "run_of_answers")
-    undone = store.undo("run_of_answers", Afterwards.OPEN)
+    undone = store.undo("run_of_answers", keep_apart=False)
     assert [one.action for one in undone] == [Action.MERGE, Action.KEEP_BOTH]
     assert apart(store) == set()
     assert len(list(store.memories())) == 3

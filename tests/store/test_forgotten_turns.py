@@ -26,7 +26,6 @@ from memory.models import (
 from memory.store.applying import Applied, Unconditional
 from memory.store.forgetting import forget_user
 from memory.store.store import MemoryStore
-from memory.store.undoing import Afterwards
 from memory.text import text_key
 from tests.conftest import MakeMemory
 from tests.doubles import START, ScriptedModel
@@ -147,7 +146,7 @@ def test_a_merged_text_goes_where_the_undone_merge_that_it_names_stood_for_the_m
     found = KeptCandidate(content="Mia sails often.", named=(named,), merged=f"{VAN} She sails.")
     with store.ledger.writing() as writer:
         writer.turns.keep_candidates(writer.turns.waiting()[0].seq, [found])
-    store.undo(done.number, Afterwards.OPEN)
+    store.undo(done.number, keep_apart=False)
     forget(store, van)
     assert candidates(store) == [(KeptCandidate(content="Mia sails often."),)]
 
