@@ -31,19 +31,22 @@ from memory.text import (
     REPORTS,
     UNITS,
     plain_form,
+    sentences,
 )
 
 _SUPERLATIVE = re.compile("[a-z]{2,}est").fullmatch
 _WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?").findall
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _HARMLESS = re.compile(
     r"\ba few\b|\b(?:last|next) (?:week|weekend|month|year|night|summer|winter|spring|autumn|fall"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     re.IGNORECASE,
 )
-_CONDITION = re.compile(r"\b(?:as|so) (?:long|far|soon|much|many) as\b", re.IGNORECASE)
-_TOO_MUCH = re.compile(r"\btoo\s+\w", re.IGNORECASE)
-_STOPPED = re.compile(r"\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b", re.IGNORECASE)
+_REACHING = re.compile(
+    r"\b(?:as|so) (?:long|far|soon|much|many) as\b|\btoo\s+\w"
+    r"|\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b",
+    re.IGNORECASE,
+)
+"""Finds a condition, "too much" of something, or the end of an action."""
 _CLAUSE = re.compile(
     r"[,;]\s*(?:as (?!if|though|long|far|soon|much|many|well)|which |because |although |though "
     r"|since |(?:(?:and|but|so) )?(?:he|she|they|it|i|we|there|his|her|their|my|our) )",
@@ -96,7 +99,7 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
         or longer.parse.asks
         or longer.parse.language != ENGLISH
         or any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text))
-        or any(sign.search(longer.text) for sign in (_CONDITION, _TOO_MUCH, _STOPPED))
+        or _REACHING.search(longer.text)
     ):
         return False
     return all(
@@ -133,9 +136,9 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
     affect a clause that is added at the end.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
-    signs = (_CONDITION, _TOO_MUCH, _STOPPED, _OF_A_KIND)
     if (
-        any(sign.search(whole) for sign in signs)
+        _REACHING.search(whole)
+        or _OF_A_KIND.search(whole)
         or is_ranked(whole)
         or _is_of_some(longer, shorter)
     ):
@@ -301,7 +304,7 @@ def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
     The sentences of each text are joined to one string. Phrases such as "a few" and "last week" are
     removed from them.
     """
-    whole, part = (_SENTENCE_END.split(_HARMLESS.sub("", text)) for text in (longer, shorter))
+    whole, part = (sentences(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
     return (
         " ".join(sentence for sentence in whole if sentence not in in_part),

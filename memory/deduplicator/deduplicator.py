@@ -41,7 +41,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Asking, Budget, CallBudget, GuardedModel, HourlyCalls
+from memory.providers import Asking, Budget, CallBudget, GuardedModel
 from memory.runtime import Progress, in_thread, in_thread_if_long, telemetry
 from memory.store import (
     AlreadyStored,
@@ -147,7 +147,8 @@ class MemoryDeduplicator:
         self._asker = Asker(self._model.name)
         self._many = self._config.dedup_enabled and self._rules.guard
         """Whether the neighbours of several new memories may be looked up in one step."""
-        self._hourly = HourlyCalls(self._config.dedup_calls_per_hour)
+        self._hourly = CallBudget(self._config.dedup_calls_per_hour, window_s=3_600.0)
+        self._hourly.answered = True  # a single failed merge falls back at once
 
     @classmethod
     def from_api_key(

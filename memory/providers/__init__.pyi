@@ -1,7 +1,6 @@
 from .budget import Asking as Asking
 from .budget import Budget as Budget
 from .budget import CallBudget as CallBudget
-from .budget import HourlyCalls as HourlyCalls
 from .budget import estimated as estimated
 from .embeddings import MiniLMEmbedder as MiniLMEmbedder
 from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder

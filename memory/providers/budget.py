@@ -57,10 +57,17 @@ class Budget:
 
 
 class CallBudget:
-    """A limit on the number of calls of a model in one run. A call is counted before it is made."""
+    """A limit on the number of calls of a model. A call is counted before it is made."""
 
-    def __init__(self, most: int, whole: CallBudget | None = None) -> None:
-        """Allow `most` calls.
+    def __init__(
+        self,
+        most: int,
+        whole: CallBudget | None = None,
+        *,
+        window_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Allow `most` calls within any `window_s` seconds; by default, within the whole run.
 
         `whole`: the larger budget from which these calls were reserved; None if there is none.
         """
@@ -71,12 +78,16 @@ class CallBudget:
         Before the first answer, rules replace no memory on account of a failed question.
         """
         self._whole = whole
-        self._spent = 0
+        self._window_s = window_s
+        self._clock = clock
+        self._made_at_s: deque[float] = deque()
 
     @property
     def left(self) -> int:
         """Return the number of calls that may still be made."""
-        return max(0, self.most - self._spent)
+        while self._made_at_s and self._made_at_s[0] <= self._clock() - self._window_s:
+            self._made_at_s.popleft()
+        return max(0, self.most - len(self._made_at_s))
 
     def take(self) -> bool:
         """Count one more call before it is made; return whether a call was left.
@@ -88,7 +99,7 @@ class CallBudget:
             if self._whole is None or not self._whole.take():
                 return False
             self.most += 1
-        self._spent += 1
+        self._made_at_s.append(self._clock())
         return True
 
     def settle(self, taken: int, calls: int) -> None:
@@ -97,7 +108,9 @@ class CallBudget:
         `taken`: the calls that were counted. `calls`: the calls that were made. The numbers differ,
         for example, for an offline judge, which makes no calls.
         """
-        self._spent += calls - taken
+        self._made_at_s.extend([self._clock()] * (calls - taken))
+        for _ in range(min(taken - calls, len(self._made_at_s))):
+            self._made_at_s.pop()
 
     def part(self, calls: int) -> CallBudget:
         """Reserve up to `calls` calls, and return them as a separate budget.
@@ -105,44 +118,14 @@ class CallBudget:
         The `close` method of the returned budget gives unused calls back to this one.
         """
         reserved = min(calls, self.left)
-        self._spent += reserved
+        self.settle(0, reserved)
         return CallBudget(reserved, self)
 
     def close(self) -> None:
         """Return the unused calls to the budget from which this one was reserved."""
         assert self._whole is not None
-        self._whole.settle(self.most, self._spent)
+        self._whole.settle(self.most, len(self._made_at_s))
         self._whole.answered |= self.answered
-
-
-class HourlyCalls(CallBudget):
-    """A limit on the calls of a model within any hour; all callers share one object."""
-
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(most)
-        self.answered = True  # a single failed merge falls back at once
-        self._clock = clock
-        self._made_at_s: deque[float] = deque()
-
-    @property
-    def left(self) -> int:
-        while self._made_at_s and self._made_at_s[0] <= self._clock() - _HOUR_S:
-            self._made_at_s.popleft()
-        return max(0, self.most - len(self._made_at_s))
-
-    def take(self) -> bool:
-        if self.left < 1:
-            return False
-        self._made_at_s.append(self._clock())
-        return True
-
-    def settle(self, taken: int, calls: int) -> None:
-        self._made_at_s.extend([self._clock()] * (calls - taken))
-        for _ in range(min(taken - calls, len(self._made_at_s))):
-            self._made_at_s.pop()
-
-
-_HOUR_S = 3600.0
 
 
 class Asking:

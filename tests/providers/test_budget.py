@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from memory.errors import ModelUnavailable
-from memory.providers.budget import Budget, CallBudget, HourlyCalls
+from memory.providers.budget import Budget, CallBudget
 
 
 class HandClock:
@@ -74,7 +74,7 @@ def test_a_time_out_of_another_is_passed_on() -> None:
 
 def test_calls_of_the_last_hour_are_limited_and_a_free_answer_counts_none() -> None:
     clock = HandClock()
-    calls = HourlyCalls(2, clock)
+    calls = CallBudget(2, window_s=3_600.0, clock=clock)
     assert [calls.take(), calls.take(), calls.take()] == [True, True, False]
     calls.settle(1, 0)
     assert (calls.left, calls.take(), calls.left) == (1, True, 0)
