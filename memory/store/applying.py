@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 
-from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Reader, Writer, with_verdicts
+from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Writer, with_verdicts
 from memory.models import (
     JUDGES,
     PERSON,
@@ -193,7 +193,7 @@ class Applier:
             if answers and one.arrival is not None and not latest:
                 break
             free = latest and not one.decision.survivors
-            why = "" if free else self._conflict(writer, one, latest)
+            why = "" if free else next(filter(None, self._conflicts(writer, one, latest)), "")
             answers.append(Conflict(why) if why else None)
             if one.arrival is not None and (why or not latest):
                 break
@@ -221,7 +221,11 @@ class Applier:
             for one in decided
             if one.arrival is None or one.decision.survivors or one.newest.linked_ids
         ]  # others are stored just as they came; a link may lead to another end
-        alive = _living_for(writer, moved) if moved else {}
+        alive: dict[str, Memory] = {}
+        if moved:
+            ends = writer.memories.living_ids(moved)
+            rows = writer.memories.rows(list(dict.fromkeys(ends.values())))
+            alive = {name: rows[end].memory for name, end in ends.items()}
         return [
             Applied(number, alive.get(one.newest.id, one.newest))
             for number, one in zip(numbers, decided, strict=True)
@@ -229,26 +233,18 @@ class Applier:
 
     # --- what must hold ---
 
-    def _conflict(self, writer: Writer, one: Decided, latest: bool) -> str:
-        """Return a message why the decision must no longer be applied; "" if it may be applied.
+    def _conflicts(self, writer: Writer, one: Decided, latest: bool) -> Iterator[str]:
+        """Yield, for each part of a decision's condition, why it no longer holds; "" if it holds.
 
         `latest` is true if nothing was written after the decision was prepared.
         """
+        condition = one.condition
         if not latest and one.arrival:
             [(earlier, id_is_taken)] = writer.memories.earlier_arrivals([one.arrival.memory])
             if earlier is not None or id_is_taken:
-                return "it arrived meanwhile"
-        return next(filter(None, self._broken_conditions(writer, one, one.condition, latest)), "")
-
-    def _broken_conditions(
-        self, writer: Writer, one: Decided, condition: Condition, latest: bool
-    ) -> Iterator[str]:
-        """Yield, for each part of a condition, why the part no longer holds; "" if it holds.
-
-        `latest` is true if nothing was written after the decision was prepared.
-        """
+                yield "it arrived meanwhile"
         if isinstance(condition, UnlessRepeated):
-            yield self._repeated(writer, one, 0)
+            yield self._repeated(writer, one)
         if isinstance(condition, WhileUnchanged) and not latest:
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
@@ -256,7 +252,6 @@ class Applier:
         if isinstance(condition, WhileUnanswered):
             yield self._answered(writer, one.decision)
         if isinstance(condition, WhileNearest) and not latest:
-            yield self._repeated(writer, one, condition.revision)
             yield self._newcomer(writer, one, condition)
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
@@ -313,16 +308,19 @@ class Applier:
     def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
         """Return a message that names a similar memory which was stored meanwhile; "" if none.
 
-        "Meanwhile" means after the ledger's revision `condition.revision`. "Similar" means that the
-        similarity to the new memory is at least `condition.min_similarity`.
+        "Meanwhile" means after the ledger's revision `condition.revision`. "Similar" means that it
+        has the new memory's text, or a similarity to it of at least `condition.min_similarity`.
+        Memories that the new one was compared with do not count.
         """
-        if one.arrival is None or one.arrival.vector is None:
+        if one.arrival is None:
             return ""
-        scope, key = self._place(one.arrival)
+        scope, key = self._scope_of(one.arrival.memory), text_key(one.arrival.memory.content)
         considered = {name for name, _ in one.decision.candidates}
         written = writer.memories.live_written_after(condition.revision, scope)
         written = [row for row in written if row.memory.id not in considered]
-        if not written:
+        if repeated := next((row for row in written if row.text_key == key), None):
+            return f"{repeated.memory.id} says the same"
+        if not written or one.arrival.vector is None:
             return ""
         distinct = writer.distinct.of(scope, key, condition.bound_by)
         newcomers = [row for row in written if row.text_key not in distinct]
@@ -332,24 +330,18 @@ class Applier:
             return ""
         return f"{nearest.memory.id} came"
 
-    def _repeated(self, writer: Writer, one: Decided, since: int) -> str:
+    def _repeated(self, writer: Writer, one: Decided) -> str:
         """Return a message that names a live memory with the new memory's text; "" if none.
 
-        Only memories written after the ledger's revision `since` count. Memories that the new one
-        was compared with do not count.
+        Memories that the new one was compared with do not count.
         """
         if one.arrival is None:
             return ""
-        scope, key = self._place(one.arrival)
+        scope, key = self._scope_of(one.arrival.memory), text_key(one.arrival.memory.content)
         considered = {name for name, _ in one.decision.candidates}
-        for row in writer.memories.live_with_texts([key], scope):
-            if row.memory.id not in considered and row.revision > since:
-                return f"{row.memory.id} says the same"
-        return ""
-
-    def _place(self, arrival: Embedded) -> tuple[Scope, str]:
-        """Return the scope of a new memory and the key of its text."""
-        return self._scope_of(arrival.memory), text_key(arrival.memory.content)
+        rows = writer.memories.live_with_texts([key], scope)
+        names = (row.memory.id for row in rows if row.memory.id not in considered)
+        return next((f"{name} says the same" for name in names), "")
 
     # --- what is done ---
 
@@ -374,23 +366,16 @@ class Applier:
         }
         if vectors:
             self._cache.keep(writer, vectors)
-        by_person = any(one.decision.model == PERSON for one in decided)
         images = [NOTHING_BEFORE] * len(decided)
-        if survivors or by_person:
+        if survivors or any(one.decision.model == PERSON for one in decided):
             images = writer.memories.images([one.undone_from for one in decided])
         if survivors:
             _let_live(writer, survivors)
-        if distinct := [one.decision for one in decided if one.decision.distinct]:
-            self._mark_distinct(writer, distinct)
-        recorded = [(one.decision, before) for one, before in zip(decided, images, strict=True)]
-        if by_person:
-            recorded = [
-                (one, self._record_verdicts_of_person(writer, one, before))
-                for one, before in recorded
-            ]
+        self._mark_distinct(writer, decided, images)
         for one in decided:
             if one.decision.pending and one.decision.model not in (None, PERSON):
                 self._count_failure(writer, one)
+        recorded = [(one.decision, before) for one, before in zip(decided, images, strict=True)]
         numbers = writer.decisions.record(recorded, self._clock(), run)
         answered = [
             (one.names, number)
@@ -401,30 +386,24 @@ class Applier:
             writer.decisions.close_about(answered)
         return numbers
 
-    def _mark_distinct(self, writer: Writer, decisions: Iterable[Decision]) -> None:
-        """Record the pairs of texts that decisions call distinct, except decisions of a person.
+    def _mark_distinct(self, writer: Writer, decided: Sequence[Decided], images: list[str]) -> None:
+        """Record the pairs of texts that decisions call distinct.
 
-        `_record_verdicts_of_person` records a person's verdicts, because undo must restore them.
+        `images` holds, for each decision, the state that undo restores, as JSON. For a decision of
+        a person, the earlier verdicts on its pairs are added to it.
         """
-        pairs: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
-        for one in decisions:
-            if one.judge != PERSON:
-                pairs.setdefault(one.judge, []).extend(self._distinct_pairs(one))
-        for judge, some in pairs.items():
-            writer.distinct.mark_all(some, judge)
-
-    def _record_verdicts_of_person(self, writer: Writer, decision: Decision, before: str) -> str:
-        """Record the distinct pairs of texts of a person's decision; return what undo needs.
-
-        `before` is the state that undo restores, as JSON. Return `before` with the earlier verdicts
-        on these pairs added. If no person made the decision, return `before` unchanged.
-        """
-        if decision.model != PERSON:
-            return before
-        pairs = self._distinct_pairs(decision)
-        known = [writer.distinct.verdict(scope, a, b) for scope, a, b, _ in pairs]
-        writer.distinct.mark_all(pairs, "person")
-        return with_verdicts(before, known)
+        pairs_of: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
+        for n, one in enumerate(decided):
+            if one.decision.model == PERSON:
+                pairs = self._distinct_pairs(one.decision)
+                known = [writer.distinct.verdict(scope, a, b) for scope, a, b, _ in pairs]
+                writer.distinct.mark_all(pairs, "person")
+                images[n] = with_verdicts(images[n], known)
+            elif one.decision.distinct:
+                pairs = self._distinct_pairs(one.decision)
+                pairs_of.setdefault(one.decision.judge, []).extend(pairs)
+        for judge, pairs in pairs_of.items():
+            writer.distinct.mark_all(pairs, judge)
 
     def _distinct_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
         """Return the scope, both text keys and the reason for each distinct pair of a decision."""
@@ -472,16 +451,6 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
         changed |= one.names | changes if alone else changes
     if part:
         yield part
-
-
-def _living_for(reader: Reader, ids: Sequence[str]) -> dict[str, Memory]:
-    """Return, by id, the live successor of each memory, or the memory itself if it is live.
-
-    Ids of memories without a live successor are left out.
-    """
-    ends = reader.memories.living_ids(ids)
-    rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
-    return {name: rows[end].memory for name, end in ends.items()}
 
 
 def _stored_by(one: Decided) -> Iterator[Memory]:

@@ -127,36 +127,24 @@ class EmbeddingCache:
     def _embed(self, texts: Iterable[str]) -> Vectors:
         """Normalise texts and embed them; return the unit vectors in order, shape (n, dim).
 
-        Raises: EmbeddingError.
+        Raises: EmbeddingError if the embedder fails, or gives vectors of a wrong shape or a vector
+        that is zero or not finite.
         """
-        asked = [normalise(text) for text in texts]
-        vectors = checked(
-            self._embedder.embed(asked), len(asked), self._dim, self._embedder.fingerprint
-        )
+        normalised = [normalise(text) for text in texts]
+        name, given = self._embedder.fingerprint, self._embedder.embed(normalised)
+        try:
+            with np.errstate(over="ignore"):
+                vectors = np.asarray(given, dtype=np.float32)
+        except (TypeError, ValueError) as exc:
+            raise EmbeddingError(f"{name} gave no vectors ({exc})") from exc
+        if vectors.ndim != 2 or vectors.shape != (len(normalised), self._dim or vectors.shape[1]):
+            wanted = f"({len(normalised)}, {self._dim or 'dim'})"
+            raise EmbeddingError(f"{name} gave vectors of shape {vectors.shape}, not {wanted}")
+        lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+        if not np.isfinite(lengths).all() or (lengths < _ZERO).any():
+            raise EmbeddingError(f"{name} gave a vector that is zero or not finite")
         self._dim = vectors.shape[1]
-        return vectors
-
-
-def checked(raw: object, count: int, dim: int | None, name: str) -> Vectors:
-    """Check what an embedder returned, and return it as unit vectors of shape (`count`, dim).
-
-    `raw` is the embedder's result for `count` texts. `dim` is None if the dimension is not known
-    yet. `name` is the embedder's name for error messages.
-
-    Raises: EmbeddingError if the shape is wrong, or a vector is zero or not finite.
-    """
-    try:
-        with np.errstate(over="ignore"):
-            vectors = np.asarray(raw, dtype=np.float32)
-    except (TypeError, ValueError) as exc:
-        raise EmbeddingError(f"{name} gave no vectors ({exc})") from exc
-    if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] != (dim or vectors.shape[1]):
-        wanted = f"({count}, {dim or 'dim'})"
-        raise EmbeddingError(f"{name} gave vectors of shape {vectors.shape}, not {wanted}")
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
-    if not np.isfinite(lengths).all() or (lengths < _ZERO).any():
-        raise EmbeddingError(f"{name} gave a vector that is zero or not finite")
-    if np.abs(lengths - 1.0).max(initial=0.0) < _UNIT:
-        return vectors
-    unit: Vectors = (vectors / lengths[:, None]).astype(np.float32)
-    return unit
+        if np.abs(lengths - 1.0).max(initial=0.0) < _UNIT:
+            return vectors
+        unit: Vectors = (vectors / lengths[:, None]).astype(np.float32)
+        return unit

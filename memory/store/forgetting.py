@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,16 +20,13 @@ from memory.ledger import (
 )
 from memory.models import Action, Decision, Memory
 from memory.search import SearchRouter
-from memory.store.forgotten_turns import Moved, Stated, TurnsToForget, forget_turns_of
+from memory.store.forgotten_turns import Stated, TurnsToForget, forget_turns_of
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPTS = 3
-"""How often `erase` tries, because turns may change while it compares them.
-
-The last try compares the changed turns inside its transaction, where nothing else can change them.
-"""
+_COMPARISONS = 2
+"""How often `erase` compares turns before its transaction; the second time, only new turns."""
 _UNSCRUBBED = "unscrubbed"
 """Metadata key in the ledger, set while an index or the log may still hold forgotten memories."""
 
@@ -64,19 +60,17 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     LedgerError.
     """
     stated = Stated()
-    for attempt in range(1, _ATTEMPTS + 1):
+    for _ in range(_COMPARISONS):
         with ledger.reading() as reader:
             turns = TurnsToForget(reader, _with_origins(reader, memory_id)[1])
-        turns.found(stated)
-        stated.closed = attempt < _ATTEMPTS
-        with contextlib.suppress(Moved), ledger.writing() as writer:
-            rows, gone = _with_origins(writer, memory_id)
-            forgotten_turns = TurnsToForget(writer, gone).found(stated)
-            _erase_rows(writer, rows, at)
-            forgotten_turns.write(writer)
-            return gone[0], tuple(gone[1:])
-        stated.closed = False
-    raise AssertionError("the last attempt compares what it does not know")
+        turns.compare(stated)
+    with ledger.writing() as writer:
+        rows, gone = _with_origins(writer, memory_id)
+        turns = TurnsToForget(writer, gone)
+        turns.compare(stated)
+        _erase_rows(writer, rows, at)
+        turns.write(writer)
+    return gone[0], tuple(gone[1:])
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
@@ -87,10 +81,15 @@ def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memor
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
     """
-    memory = _living(reader, memory_id)
+    row = reader.memories.row(memory_id)
+    alive = reader.memories.living(row) if row is not None else None
+    if alive is None:
+        raise MemoryNotFound(memory_id)
+    if alive.memory.id != memory_id:
+        raise StillStatedBy(memory_id, alive.memory.id)
     rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)
-    return list(rows.values()), [memory, *origins]
+    return list(rows.values()), [alive.memory, *origins]
 
 
 @dataclass(frozen=True)
@@ -201,16 +200,6 @@ def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
     writer.decisions.forget_reasons(reasons, keys)
 
 
-def _living(reader: Reader, memory_id: str) -> Memory:
-    row = reader.memories.row(memory_id)
-    alive = reader.memories.living(row) if row is not None else None
-    if row is None or alive is None:
-        raise MemoryNotFound(memory_id)
-    if alive.memory.id != memory_id:
-        raise StillStatedBy(memory_id, alive.memory.id)
-    return alive.memory
-
-
 def scrub(ledger: Ledger, index: SearchRouter) -> bool:
     """Erase what the search index and the database's log hold of forgotten memories.
 
@@ -222,17 +211,13 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
     if forgotten is None and not stale:
         return True
     if stale:
-        _scrub_index(index)
+        try:
+            index.scrub()
+        except IndexFault as exc:
+            logger.debug("the index is not scrubbed yet: %s", exc)  # the result says so too
     emptied = ledger.checkpoint()
     with ledger.writing() as writer:
         clean = emptied and not writer.followers.stale()
         if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile
             writer.drop_meta(_UNSCRUBBED)
     return clean
-
-
-def _scrub_index(index: SearchRouter) -> None:
-    try:
-        index.scrub()
-    except IndexFault as exc:
-        logger.debug("the index is not scrubbed yet: %s", exc)  # the answer says so too

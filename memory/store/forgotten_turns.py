@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cache
 
 from memory import coverage, offline
 from memory.ledger import SHARED, PendingTurn, Reader, Writer
@@ -18,42 +18,17 @@ _FEWEST_WORDS = 2
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
-class Moved(Exception):
-    """Raised if a turn or a memory has changed after its texts were compared for an erasure."""
-
-
 class Stated:
-    """A cache of comparisons, each of which says whether a text states what a memory states.
+    """Compares texts with forgotten memories, and keeps the results.
 
-    Comparing takes long. So it is done before the transaction that erases memories; within the
-    transaction, only the cached results are used.
+    Comparing takes long. So it is done before the transaction that erases memories, and again in
+    the transaction, which compares only turns that arrived meanwhile. An object must not be kept
+    after the erasure, because it holds forgotten texts.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], Any] = {}
-        self.closed = False
-        """If true, a comparison that is not in the cache raises `Moved` instead of being made."""
-
-    def left_of(self, turn: Turn, memories: Sequence[Memory]) -> str:
-        """Return a turn's text without the sentences that state one of the memories.
-
-        `memories` are memories of the turn's speaker.
-        """
-        key = (turn.text, turn.speaker, turn.at, *(one.content for one in memories))
-        text: str = self._of(key, lambda: _without(turn, memories))
-        return text
-
-    def states_any(self, text: str, memories: Sequence[Memory]) -> bool:
-        """Return whether a text states everything that at least one of the memories states."""
-        key = (text, *(one.content for one in memories))
-        return bool(self._of(key, lambda: _state_any([text], memories)))
-
-    def _of(self, key: tuple[object, ...], work: Callable[[], object]) -> Any:
-        if key not in self._known:
-            if self.closed:
-                raise Moved
-            self._known[key] = work()
-        return self._known[key]
+        self.left_of = cache(_without)
+        self.states_any = cache(_states_any)
 
 
 @dataclass(frozen=True)
@@ -68,27 +43,6 @@ class _Change:
     seq: int
     turn: Turn | None
     candidates: Sequence[KeptCandidate | None] | None = None
-
-
-@dataclass(frozen=True)
-class ForgottenTurns:
-    """Changes of turns that remove forgotten memories; `write` applies them in a transaction."""
-
-    changes: Sequence[_Change]
-    conversations: Collection[str]
-    """Conversations whose extracted turns lose their texts, and whose extraction starts again."""
-
-    def write(self, writer: Writer) -> None:
-        for one in self.changes:
-            if one.candidates is not None:
-                writer.turns.keep_candidates(one.seq, one.candidates)
-            if one.turn is None:
-                writer.turns.drop(one.seq)
-            else:
-                writer.turns.reword(one.seq, one.turn)
-        writer.turns.clear_extracted(self.conversations)
-        for conversation in sorted(self.conversations):
-            writer.leases.free(conversation)
 
 
 def forget_turns_of(writer: Writer, user: str) -> None:
@@ -144,82 +98,78 @@ class TurnsToForget:
         self._unnamed = self._ids | _named_but_not_live(reader, self._waiting)
         self._candidates = {memory.external_id for memory in gone}
         self._turns = {turn for memory in gone for turn in _turns_of(memory)}
-        self._memories: dict[str, list[Memory]] = {}
+        self._contents: dict[str, tuple[str, ...]] = {}
+        """The texts of the forgotten memories, by user."""
         for memory in gone:
             if memory.user is not None:
-                self._memories.setdefault(memory.user, []).append(memory)
+                self._contents[memory.user] = (*self._contents.get(memory.user, ()), memory.content)
         heard = {
             one.conversation
             for one in reader.turns.with_text()
-            if one.speaker in self._memories or not self._ids.isdisjoint(one.recalled_ids)
+            if one.speaker in self._contents or not self._ids.isdisjoint(one.recalled_ids)
         }
         self._sources = {conversation for conversation, _ in self._turns}
         if SHARED in self._sources:
-            self._sources.update(self._memories)  # the upgrade gave its turns to their speakers
+            self._sources.update(self._contents)  # the upgrade gave its turns to their speakers
         self._conversations = heard | self._sources
+        """Conversations whose extracted turns lose their texts. Their extraction starts again."""
+        self._changes: list[_Change] = []
 
-    def found(self, stated: Stated) -> ForgottenTurns:
-        """Compare each waiting turn with the forgotten memories, and return the changes.
+    def compare(self, stated: Stated) -> None:
+        """Compare each waiting turn with the forgotten memories, to find what `write` changes.
 
-        `stated` caches the comparisons. The caller needs no open transaction.
+        `stated` keeps the results. The caller needs no open transaction.
         """
-        changes = [change for one in self._waiting if (change := self._change(one, stated))]
-        return ForgottenTurns(changes, self._conversations)
+        for waiting in self._waiting:
+            change = (self._of_bot if waiting.turn.is_bot else self._of_person)(waiting, stated)
+            if change is not None:
+                self._changes.append(change)
+                self._conversations.add(waiting.turn.conversation)
 
-    def _change(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        change = (self._of_bot if waiting.turn.is_bot else self._of_person)(waiting, stated)
-        if change is not None:
-            self._conversations.add(waiting.turn.conversation)
-        return change
+    def write(self, writer: Writer) -> None:
+        """Apply the changes that `compare` found."""
+        for change in self._changes:
+            if change.candidates is not None:
+                writer.turns.keep_candidates(change.seq, change.candidates)
+            if change.turn is None:
+                writer.turns.drop(change.seq)
+            else:
+                writer.turns.reword(change.seq, change.turn)
+        writer.turns.clear_extracted(self._conversations)
+        for conversation in sorted(self._conversations):
+            writer.leases.free(conversation)
 
     def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
         """Return the change of a person's turn; None if nothing changes."""
-        turn, memories = waiting.turn, self._memories.get(waiting.turn.speaker, [])
-        is_source = memories and not self._turns.isdisjoint(self._names(waiting))
-        text = "" if is_source else stated.left_of(turn, memories)
-        if waiting.candidates is not None:
-            return self._of_candidates(waiting, waiting.candidates, memories, text, stated)
-        return None if text == turn.text else _Change(waiting.seq, _reworded(turn, text))
-
-    def _of_candidates(
-        self,
-        waiting: PendingTurn,
-        found: Sequence[KeptCandidate | None],
-        memories: Sequence[Memory],
-        text: str,
-        stated: Stated,
-    ) -> _Change | None:
-        """Return the change of a turn in which a model found facts; None if nothing changes.
-
-        `found` are these facts, and `memories` the forgotten memories of the speaker. `text` is the
-        turn's text without what was forgotten. An erased fact becomes None, so that the others keep
-        their positions.
-        """
+        turn, contents = waiting.turn, self._contents.get(waiting.turn.speaker, ())
+        is_source = contents and not self._turns.isdisjoint(self._names(waiting))
+        text = "" if is_source else stated.left_of(turn.text, turn.speaker, turn.at, contents)
+        reworded = turn.model_copy(update={"text": text})
+        if waiting.candidates is None:
+            return None if text == turn.text else _Change(waiting.seq, reworded if text else None)
+        names = self._names(waiting)
         left = [
             _without_named(one, self._unnamed)
             if one is not None
-            and self._candidates.isdisjoint(
-                name_of_candidate(*turn, n) for turn in self._names(waiting)
-            )
-            and not stated.states_any(one.content, memories)
-            else None
-            for n, one in enumerate(found)
+            and self._candidates.isdisjoint(name_of_candidate(*name, n) for name in names)
+            and not stated.states_any((one.content,), contents)
+            else None  # so that the others keep their positions
+            for n, one in enumerate(waiting.candidates)
         ]
-        if left.count(None) > found.count(None):
-            text = ""
-        elif text == waiting.turn.text and left == list(found):
+        if left.count(None) > waiting.candidates.count(None):
+            reworded = turn.model_copy(update={"text": ""})
+        elif text == turn.text and left == list(waiting.candidates):
             return None
-        turn = waiting.turn.model_copy(update={"text": text}) if any(left) else None
-        return _Change(waiting.seq, turn, left)
+        return _Change(waiting.seq, reworded if any(left) else None, left)
 
     def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
         """Return a change that erases the bot's turn if it may repeat a forgotten memory."""
         turn = waiting.turn
         heard = turn.conversation in self._conversations or _may_answer_anyone(turn)
         quotes = heard and any(
-            stated.states_any(one, memories)
-            for one in sentences(turn.text)
-            for memories in self._memories.values()
+            stated.states_any((sentence,), contents)
+            for sentence in sentences(turn.text)
+            for contents in self._contents.values()
         )
         recalled = not self._ids.isdisjoint(turn.recalled_ids)
         if recalled or quotes or turn.conversation in self._sources:
@@ -232,10 +182,6 @@ class TurnsToForget:
         if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
             names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
         return names
-
-
-def _reworded(turn: Turn, text: str) -> Turn | None:
-    return turn.model_copy(update={"text": text}) if text else None
 
 
 def _may_answer_anyone(turn: Turn) -> bool:
@@ -272,19 +218,22 @@ def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
     return candidate.model_copy(update={"named": (), "merged": ""})
 
 
-def _without(turn: Turn, memories: Sequence[Memory]) -> str:
-    """Return a turn's text without the sentences that state one of the speaker's memories."""
-    if not memories:
-        return turn.text
-    left, end, cut = list[str](), 0, False
-    for sentence in sentences(turn.text):
-        start = turn.text.index(sentence, end)
-        states = _state_any(_forms(sentence, turn.speaker, turn.at), memories)
-        left += [turn.text[end:start], "" if states else sentence]
-        end, cut = start + len(sentence), cut or states
-    if cut:
-        return "".join([*left, turn.text[end:]]).strip()
-    return "" if _state_any(_forms(turn.text, turn.speaker, turn.at), memories) else turn.text
+def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> str:
+    """Return the text of a turn without the sentences that state what one of `contents` states.
+
+    `contents` are texts of memories of the turn's speaker.
+    """
+    if not contents:
+        return text
+    left, end, is_cut = list[str](), 0, False
+    for sentence in sentences(text):
+        start = text.index(sentence, end)
+        states = _states_any(_forms(sentence, speaker, at), contents)
+        left += [text[end:start], "" if states else sentence]
+        end, is_cut = start + len(sentence), is_cut or states
+    if is_cut:
+        return "".join([*left, text[end:]]).strip()
+    return "" if _states_any(_forms(text, speaker, at), contents) else text
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
@@ -293,22 +242,22 @@ def _forms(said: str, speaker: str, at: datetime) -> list[str]:
     `speaker` is the person who said the text, and `at` the time.
     """
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
-    told = [offline.retold(one, speaker, at) for one in clauses if one]
-    stated = (one.text for one in offline.statements(said, speaker, at))
-    return list(dict.fromkeys([*clauses, *told, *stated]))
+    retold = [offline.retold(clause, speaker, at) for clause in clauses if clause]
+    statements = (one.text for one in offline.statements(said, speaker, at))
+    return list(dict.fromkeys([*clauses, *retold, *statements]))
 
 
-def _state_any(forms: Collection[str], memories: Iterable[Memory]) -> bool:
-    """Return whether a text states everything that at least one of the memories states.
+def _states_any(forms: Sequence[str], contents: Sequence[str]) -> bool:
+    """Return whether a text states everything that at least one of `contents` states.
 
     `forms` are several wordings of the text.
     """
     keys = {text_key(form) for form in forms}
-    for memory in memories:
-        if text_key(memory.content) in keys:
+    for content in contents:
+        if text_key(content) in keys:
             return True
-        if len(telling_words(memory.content)) < _FEWEST_WORDS:
+        if len(telling_words(content)) < _FEWEST_WORDS:
             continue
-        if any(coverage.covers(form, memory.content) for form in forms):
+        if any(coverage.covers(form, content) for form in forms):
             return True
     return False
