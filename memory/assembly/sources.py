@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -179,24 +179,22 @@ def _read(source: Source) -> Brought:
         return sorted_out(chain(problems, as_memories(rows, str(source.mcp_memory), reading)))
     theirs, said = source.opened()
     found = theirs.found()
-    if source.langgraph is not None:
-        by_namespace = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
-        return _langgraph(found, said, by_namespace, source.namespaces)
     notes: list[str] = []
-    if source.mem0 is not None:
+    if source.langgraph is not None:
+        reading = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
+        found, notes = _without_expired(found, unexpired_items(found.rows, datetime.now(UTC)))
+        choice = choose_namespaces(found.rows, said, reading, source.namespaces)
+        notes += left_namespaces(choice.left, bool(source.namespaces))
+        reading = reading.model_copy(update={"namespaces": choice.chosen})
+        found = replace(found, rows=choice.rows)
+    elif source.mem0 is not None:
         if Path(source.mem0).is_dir():
             found = replace(found, rows=with_history(found.rows, Path(source.mem0)))
         # mem0 itself no longer shows them
         found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
-    return _collection(found, said, reading, notes)
-
-
-def _langgraph(found: Found, said: str, reading: Reading, wanted: Sequence[str]) -> Brought:
-    found, notes = _without_expired(found, unexpired_items(found.rows, datetime.now(UTC)))
-    choice = choose_namespaces(found.rows, said, reading, wanted)
-    notes += left_namespaces(choice.left, bool(wanted))
-    chosen = reading.model_copy(update={"namespaces": choice.chosen})
-    return _collection(replace(found, rows=choice.rows), said, chosen, notes)
+    brought = sorted_out(as_memories(found.rows, said, reading))
+    origin = found.collection_id or None
+    return replace(brought, notes=tuple(notes), collection_id=origin, reading=reading)
 
 
 def _without_expired(found: Found, current: Iterable[ForeignRow]) -> tuple[Found, list[str]]:
@@ -204,12 +202,6 @@ def _without_expired(found: Found, current: Iterable[ForeignRow]) -> tuple[Found
     gone = len(found.rows) - len(rows)
     notes = [f"{gone:,} have expired, and are left where they are"] if gone else []
     return replace(found, rows=rows), notes
-
-
-def _collection(found: Found, source: str, reading: Reading, notes: Sequence[str]) -> Brought:
-    brought = sorted_out(as_memories(found.rows, source, reading))
-    origin = found.collection_id or None
-    return replace(brought, notes=tuple(notes), collection_id=origin, reading=reading)
 
 
 # --- which collection ----------------------------------------------------------------------------

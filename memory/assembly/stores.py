@@ -272,9 +272,17 @@ def build_embedder(config: Config) -> Embedder:
     if embedding.provider == "gemini":
         key = _gemini_key(config, setting)
         return providers.GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
-    if embedding.provider == "openai":
-        return _openai_embedder(config, setting)
-    return providers.WordLlamaEmbedder()
+    if embedding.provider != "openai":
+        return providers.WordLlamaEmbedder()
+    with installed("openai", setting):
+        make = providers.OpenAIEmbedder
+    if (embedding.model is None) != (embedding.dim is None):
+        problem = "openai needs both the model and the length of its vectors, or neither"
+        remedy = "set memory.embedding.model and memory.embedding.dim"
+        raise ConfigError(setting, "", problem, remedy)
+    of_the_model = config.llm.base_url if config.llm.provider == "openai" else None
+    server = _openai_server(config, setting, embedding.base_url or of_the_model)
+    return make(server, config.llm, embedding.model, embedding.dim)
 
 
 def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> Embedder:
@@ -285,20 +293,6 @@ def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> 
     Raises: ConfigError if the factory fails.
     """
     return providers.OwnEmbedder(_call_factory(config, setting, factory))
-
-
-def _openai_embedder(config: Config, setting: str) -> Embedder:
-    with installed("openai", setting):
-        make = providers.OpenAIEmbedder
-
-    embedding = config.memory.embedding
-    if (embedding.model is None) != (embedding.dim is None):
-        problem = "openai needs both the model and the length of its vectors, or neither"
-        remedy = "set memory.embedding.model and memory.embedding.dim"
-        raise ConfigError(setting, "", problem, remedy)
-    of_the_model = config.llm.base_url if config.llm.provider == "openai" else None
-    server = _openai_server(config, setting, embedding.base_url or of_the_model)
-    return make(server, config.llm, embedding.model, embedding.dim)
 
 
 def build_scale(config: Config, embedder: Embedder) -> Scale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import typer
 from rich.console import Group, RenderableType
@@ -55,55 +55,60 @@ def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
         for number, group in enumerate(shown, start=1)
     ]
-    return Group(*above, table(_planned(report) if report.dry_run else _done(report)))
+    rows = _planned(report) if report.dry_run else _done(report)
+    return Group(*above, table([row for row in rows if row[1]]))
 
 
-def _planned(report: models.DeduplicationReport) -> Iterator[tuple[str, str]]:
-    asked = report.questions
-    free = "" if report.pages else f", of which {report.found - asked:,} need no model"
-    yield from _found(report)
-    yield "groups", f"{report.found:,}{free}"
-    if hidden := report.found - len(report.groups):
-        yield "not shown", f"{hidden:,} groups that are more certain; see --groups and --json"
+def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
+    """Return the rows of a dry run's summary; the value is empty in those that do not apply."""
+    free = f", of which {report.found - report.questions:,} need no model"
+    hidden = report.found - len(report.groups)
     below = report.just_below
     near = f"from {below.low:.2f} to just below {below.high:.2f}" if below else ""
-    yield "just below", f"{below.pairs:,} pairs {near}" if below else "not counted"
-    yield "would retire", f"{report.retired:,} without a model"
-    yield "would ask", f"about {asked:,} questions ({report.model})"
-    if report.pages:
-        sent = f"{report.characters:,} characters go to the model"
-        yield "would read", f"{report.pages:,} pages of memories; {sent}"
-    if report.estimated.calls:
-        yield "would cost", "about " + cost(report.model, report.estimated, report.money)
-    yield "nothing changed", f"a dry run, {report.seconds:.1f} s"
+    pages = f"{report.pages:,} pages of memories; {report.characters:,} characters go to the model"
+    priced = cost(report.model, report.estimated, report.money)
+    return [
+        *_found(report),
+        ("groups", f"{report.found:,}{'' if report.pages else free}"),
+        (
+            "not shown",
+            f"{hidden:,} groups that are more certain; see --groups and --json" if hidden else "",
+        ),
+        ("just below", f"{below.pairs:,} pairs {near}" if below else "not counted"),
+        ("would retire", f"{report.retired:,} without a model"),
+        ("would ask", f"about {report.questions:,} questions ({report.model})"),
+        ("would read", pages if report.pages else ""),
+        ("would cost", f"about {priced}" if report.estimated.calls else ""),
+        ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
+    ]
 
 
-def _done(report: models.DeduplicationReport) -> Iterator[tuple[str, str]]:
+def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
+    """Return the rows of a batch's summary; the value is empty in those that do not apply."""
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
-    yield from _found(report)
-    yield "memories after", f"{report.memories_after:,}"
-    yield "decisions", decisions or "none"
-    yield from ((f"  {n:,}", reason) for reason, n in _by_count(report.reasons))
-    yield "retired", f"{report.retired:,}, none destroyed"
-    yield "synthesised", f"{report.merged:,}"
-    yield "pending", f"{report.pending:,}"
-    if report.pages:
-        yield "pages read", f"{report.pages:,}"
-    if report.left:
-        yield "left", f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
-    if report.pages_left:
-        why = "for the next run (calls spent, or no answer)"
-        yield "pages left", f"{report.pages_left:,}, {why}"
-    if report.undecided:
-        why = "that the model failed at before; see retry --all"
-        yield "undecided", f"{report.undecided:,} pairs {why}"
-    yield "model calls", cost(report.model, report.usage, report.money)
-    yield "rounds, time", f"{report.rounds}, {report.seconds:.1f} s"
+    left = f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
+    unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
+    failed = f"{report.undecided:,} pairs that the model failed at before; see retry --all"
+    return [
+        *_found(report),
+        ("memories after", f"{report.memories_after:,}"),
+        ("decisions", decisions or "none"),
+        *((f"  {n:,}", reason) for reason, n in _by_count(report.reasons)),
+        ("retired", f"{report.retired:,}, none destroyed"),
+        ("synthesised", f"{report.merged:,}"),
+        ("pending", f"{report.pending:,}"),
+        ("pages read", f"{report.pages:,}" if report.pages else ""),
+        ("left", left if report.left else ""),
+        ("pages left", unread if report.pages_left else ""),
+        ("undecided", failed if report.undecided else ""),
+        ("model calls", cost(report.model, report.usage, report.money)),
+        ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
+    ]
 
 
-def _found(report: models.DeduplicationReport) -> Iterator[tuple[str, str]]:
-    yield "memories", f"{report.memories:,}"
-    yield from ((f"pairs >= {band}", f"{count:,}") for band, count in report.pairs.items())
+def _found(report: models.DeduplicationReport) -> list[tuple[str, str]]:
+    pairs = ((f"pairs >= {band}", f"{count:,}") for band, count in report.pairs.items())
+    return [("memories", f"{report.memories:,}"), *pairs]
 
 
 def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
