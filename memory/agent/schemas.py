@@ -50,7 +50,9 @@ class Remember(Arguments):
     intensity: float = Field(default=0.5, ge=0, le=1, description="Of the emotion.")
     tags: list[str] = Field(default=[], max_length=50)
     is_private: bool = Field(default=False, description="Never written to the workspace.")
-    user: str | None = Field(default=None, description="Whom it is about; none is everyone.")
+    user: str | None = Field(
+        default=None, description="The user it belongs to; by default the server's user, if any."
+    )
     force: bool = Field(default=False, description="Save although a very similar memory exists.")
     replaces: Id | None = Field(default=None, description="Id of the memory that this corrects.")
 

@@ -88,7 +88,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(help="The metadata key of the id [default: the store's own id]."),
     ),
     "default_time": (str | None, typer.Option(help="The time of rows that have none, ISO 8601.")),
-    "no_user": (bool, typer.Option("--no-user", help="Import rows without a user as everyone's.")),
+    "no_user": (
+        bool,
+        typer.Option("--no-user", help="Also import rows without a user; they belong to no user."),
+    ),
     "assume_utc": (
         bool,
         typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
