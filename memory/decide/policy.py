@@ -335,7 +335,15 @@ class PendingWrites:
         near = self._near(new, [(other, decision) for other, decision, _ in before])
         if any(decision.survivors or distinct for decision, _ in near):
             return None
-        return sorted([*matches, *(hit for _, hit in near)], key=_same_text_first)
+        # the same text first, which has no cosine, then the most similar, then the newest
+        return sorted(
+            [*matches, *(hit for _, hit in near)],
+            key=lambda hit: (
+                hit.cosine is not None,
+                -hit.similarity,
+                -hit.memory.timestamp.timestamp(),
+            ),
+        )
 
     def _near(
         self, new: Embedded, before: Sequence[tuple[Embedded, Decision]]
@@ -354,11 +362,3 @@ class PendingWrites:
             )
             if score >= self._min_similarity
         ]
-
-
-def _same_text_first(hit: SearchResult) -> tuple[bool, float, float]:
-    """Return a sort key of matches: same text first, then the most similar, then the newest.
-
-    A match with the same text has no cosine.
-    """
-    return hit.cosine is not None, -hit.similarity, -hit.memory.timestamp.timestamp()

@@ -119,42 +119,35 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
         if not set(group.members) <= set(shown):
             fault = "it names a memory that was not shown"
         taken |= set(named)
-        parts.append(part_alone(merge, apart, fault, is_last=bool(question.objection)))
+        keeper = apart(merge.members)
+        parts.append(part_alone(merge, keeper, fault, is_last=bool(question.objection)))
     return parts
 
 
-def part_alone(merge: ProposedMerge, apart: Apart, fault: str = "", is_last: bool = False) -> Part:
+def part_alone(
+    merge: ProposedMerge, keeper: Judge | None, fault: str = "", is_last: bool = False
+) -> Part:
     """Check one proposed merge without a model.
 
-    `apart`: called with the members; returns the judge who ruled that two of them are different
-    facts, or None. `fault`: a reason for refusal that is already known, or "". `is_last`: whether
-    the refusal is final if the merge contradicts an earlier verdict of a model.
+    `keeper`: the judge who ruled that two of its members are different facts, or None. `fault`: a
+    reason for refusal that is already known, or "". `is_last`: whether the refusal is final if the
+    merge contradicts an earlier verdict of a model.
     """
-    keeper = apart(merge.members)
-    if final := _never(merge, keeper):
+    longest = max(len(member.content) for member in merge.members)
+    final = ""
+    if keeper == "person":
+        final = "a person keeps two of them apart"
+    elif len(merge.members) > MOST_IN_GROUP:
+        final = f"a group has at most {MOST_IN_GROUP} memories"
+    elif len(merge.text) > max(LONGEST, longest + longest // 5):
+        final = "the merged text is too long"
+    if final:
         return Part(merge, Belief.REFUSED, final, is_final=True)
     if keeper is not None:
-        return Part(merge, Belief.REFUSED, _JUDGED_APART, is_final=is_last)
+        why = "an earlier verdict says that two of them are different facts"
+        return Part(merge, Belief.REFUSED, why, is_final=is_last)
     fault = fault if merge.text else "the merged text is empty"
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
-
-
-_JUDGED_APART = "an earlier verdict says that two of them are different facts"
-
-
-def _never(merge: ProposedMerge, keeper: Judge | None) -> str:
-    """Return why a merge is refused for good, or "" if it is not.
-
-    `keeper`: the judge who ruled that two of its members are different facts, or None.
-    """
-    if keeper == "person":
-        return "a person keeps two of them apart"
-    if len(merge.members) > MOST_IN_GROUP:
-        return f"a group has at most {MOST_IN_GROUP} memories"
-    longest = max(len(member.content) for member in merge.members)
-    if len(merge.text) > max(LONGEST, longest + longest // 5):
-        return "the merged text is too long"
-    return ""
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:

@@ -98,11 +98,9 @@ class _Effort:
 class _Incoming:
     """A new memory, with what the model that extracted it said about stored memories."""
 
-    memory: Memory
-    embedded: Embedded | None
+    extracted: Extracted
+    embedded: Embedded | None = None
     """The memory with its vector; None if the vector is made later, when neighbours are sought."""
-    shown: frozenset[str] = frozenset()
-    """Text keys of the stored memories that the model saw when it extracted the new memory."""
     named: NamedMerge | None = None
     """The checked merge that the extracting model proposed; None if it proposed none.
 
@@ -223,10 +221,10 @@ class MemoryDeduplicator:
         outcomes: list[Outcome] = []
         for start in range(0, len(extracted), _EMBED_AT_ONCE):
             first, *others = extracted[start : start + _EMBED_AT_ONCE]
-            new = [_Incoming(first.memory, None, first.shown)]  # embedded with its neighbours
+            new = [_Incoming(first)]  # embedded when its neighbours are sought
             if others or first.named:
                 new = await self._embedded([first, *others], calls)
-            for part in split_repeats([one.memory for one in new]):
+            for part in split_repeats([one.extracted.memory for one in new]):
                 left = new[part]
                 while left:
                     done = await self._write(left, run, lease, calls)
@@ -246,7 +244,7 @@ class MemoryDeduplicator:
         asking = Asking(calls, Budget(self._settings.budget_s))
         checked = iter(await self._judging.join_named(naming, asking) if naming else ())
         return [
-            _Incoming(one.memory, embedded, one.shown, next(checked) if one.named else None)
+            _Incoming(one, embedded, next(checked) if one.named else None)
             for one, embedded in zip(new, vectors, strict=True)
         ]
 
@@ -318,7 +316,7 @@ class MemoryDeduplicator:
             return [Decided(named.decision, condition, batch[0].embedded)]
         k = self._config.dedup_candidates if self._config.dedup_enabled else 0
         lower = self._rules.lower
-        memories = [one.embedded or one.memory for one in batch]
+        memories = [one.embedded or one.extracted.memory for one in batch]
         prepared = await in_thread(self._store.prepare, memories, k, lower, self._asker)
         settled: list[AlreadyStored | Decided] = []
         before: PendingWrites | None = None
@@ -367,7 +365,7 @@ class MemoryDeduplicator:
             matches = await in_thread(self._cohesive, prepared.new, matches)
         texts = [new.content, *(hit.memory.content for hit in matches)]
         decision, match = await in_thread_if_long(
-            texts, decide_new, new, matches, self._rules, incoming.shown
+            texts, decide_new, new, matches, self._rules, incoming.extracted.shown
         )
         adds = isinstance(decision, Decision) and decision.action is Action.ADD
         if adds and len(matches) < len(found.matches):

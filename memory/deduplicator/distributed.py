@@ -178,6 +178,5 @@ def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 
 def _renumbered(block: _Block, pairs: Pairs) -> Pairs:
     """Convert row numbers in `pairs` from rows of the block to rows of the whole search."""
-    if block.across is None:
-        return Pairs(pairs.i + block.left, pairs.j + block.left, pairs.similarity)
-    return Pairs(pairs.i + block.left, pairs.j + (block.right - block.across), pairs.similarity)
+    second = block.left if block.across is None else block.right - block.across
+    return Pairs(pairs.i + block.left, pairs.j + second, pairs.similarity)

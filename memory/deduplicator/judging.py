@@ -129,11 +129,13 @@ class Judging:
         model checks all of these texts. `asking`: the limits on calls and seconds.
         """
         found, revision = await in_thread(find_named, self._store, new)
-        parts = [
-            await self._proposed(extracted.merged, named)
-            for (extracted, _), named in zip(new, found, strict=True)
-            if isinstance(named, Named)
-        ]
+        parts: list[Part] = []
+        for (extracted, _), named in zip(new, found, strict=True):
+            if isinstance(named, Named):
+                merge = ProposedMerge(named.members, extracted.merged.strip())
+                texts = [merge.text, *(one.content for one in named.members)]
+                keeper = named.keeper
+                parts.append(await in_thread_if_long(texts, part_alone, merge, keeper))
         settled, problem = await self._read_all(parts, asking)
         checked, joined = iter(settled), list[NamedMerge]()
         for named in found:
@@ -172,11 +174,6 @@ class Judging:
         logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
         decision = left_open(members, f"refused: {part.reason}", similarity, self.model.name)
         return replace(decision, pending=not part.is_final)
-
-    async def _proposed(self, text: str, named: Named) -> Part:
-        merge = ProposedMerge(named.members, text.strip())
-        texts = [text, *(one.content for one in named.members)]
-        return await in_thread_if_long(texts, part_alone, merge, lambda _: named.keeper)
 
     async def _read_all(self, parts: Sequence[Part], asking: Asking) -> tuple[Sequence[Part], str]:
         """Have the model check doubtful merged texts in one call; return all merges, and a problem.

@@ -26,7 +26,6 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -111,19 +110,14 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
         problem = f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}"
         raise InputError(path, problem, "save one from a report", number)
     for number, fields in lines:
-        answered = _answered(path, number, fields)
-        key = number if isinstance(answered, InputError) else answered.key
-        answers.pop(key, None)
-        answers[key] = number, answered
+        if isinstance(fields, ValueError):
+            answers[number] = number, InputError(path, str(fields), line=number)
+            continue
+        try:
+            answered = Answered.model_validate_json(json.dumps(clean_json(fields)))
+        except ValidationError as exc:
+            answers[number] = number, InputError(path, str(first_problem(exc)), line=number)
+        else:
+            answers.pop(answered.key, None)
+            answers[answered.key] = number, answered
     return list(answers.values())
-
-
-def _answered(
-    path: Path, number: int, fields: dict[str, Any] | ValueError
-) -> Answered | InputError:
-    if isinstance(fields, ValueError):
-        return InputError(path, str(fields), line=number)
-    try:
-        return Answered.model_validate_json(json.dumps(clean_json(fields)))
-    except ValidationError as exc:
-        return InputError(path, str(first_problem(exc)), line=number)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory.coverage import difference, marked
 from memory.ledger import Attempt, Reader, Row, Step
-from memory.models import Action
+from memory.models import Action, Scope
 from memory.review.cards import Card, CardMember, KeptText, card_key, content_hash
 from memory.text import one_line, shortened, visible
 
@@ -171,9 +171,8 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
     rows: dict[str, list[Row]] = {
         key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
     }
-    for row in reader.memories.live() if attempts else ():
-        if row.text_key in rows:
-            rows[row.text_key].append(row)
+    for row in reversed(reader.memories.live_with_texts(rows.keys(), Scope(()))):
+        rows[row.text_key].append(row)
     pairs = (FailedPair(a, tuple(rows[a.low_key]), tuple(rows[a.high_key])) for a in attempts)
     return [pair for pair in pairs if pair.first and pair.second]
 

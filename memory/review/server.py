@@ -13,7 +13,7 @@ import json
 import logging
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
@@ -195,12 +195,14 @@ class ReviewServer:
 
     async def _show(self, shown: ShownGroup, **more: Any) -> Response:
         defaults: dict[str, Any] = {"last": None, "objection": "", "refusal": "", "text": None}
+        by = shown.proposal.by if shown.proposal else None
+        _, *others = self._review.proposals.judges  # the first is asked automatically
         return await self._page(
             "group.html",
             shown=shown,
             card=card_data(shown.card),
             contents={member.id: member.content for member in shown.card.members},
-            judges=_not_asked_yet(list(self._review.proposals.judges), shown),
+            judges=[name for name in others if name != by],
             after=self._review.after(shown.card.key),
             **(defaults | more),
         )
@@ -369,15 +371,6 @@ def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
         return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)
     except ValueError:
         return True
-
-
-def _not_asked_yet(judges: Sequence[str], shown: ShownGroup) -> list[str]:
-    """Return the names of the judges that a person can still ask about the group.
-
-    The first judge is left out, because it is asked automatically.
-    """
-    known = {judges[0]} if shown.proposal is None else {judges[0], shown.proposal.by}
-    return [judge for judge in judges if judge not in known]
 
 
 # --- forms ----------------------------------------------------------------------------------------

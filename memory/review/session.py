@@ -94,7 +94,7 @@ class ShownGroup:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ReviewProgress:
     """How many groups people have answered and postponed, and how many are left to answer.
 
     `left` does not include postponed groups.
@@ -166,9 +166,9 @@ class Review:
         self._left = {planned.key: planned for planned in left}
         self._revision = plan.revision
 
-    async def progress(self) -> Progress:
+    async def progress(self) -> ReviewProgress:
         later = sum(planned.ids in self._later for planned in self._left.values())
-        return Progress(self._answered, len(self._left) - later, later, self._given > 0)
+        return ReviewProgress(self._answered, len(self._left) - later, later, self._given > 0)
 
     async def next_key(self) -> str | None:
         """Return the key of the group to show next; None if no group is left.
