@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from memory.coverage import Belief, verify_by_words
-from memory.decide import RoundPlan, inherit, merged, plan_again, survive
+from memory.decide import GroupPlan, RoundPlan, inherit, merged, plan_again, survive
 from memory.deduplicator import Judging
 from memory.errors import ModelError
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
@@ -57,16 +57,12 @@ Outcome = Given | Refused
 
 @dataclass(frozen=True)
 class _Group:
-    """The group of memories that an answer is about, in its present state.
+    """The group of memories that an answer is about, in its present state."""
 
-    `plan` is what the rules would do with the group without the members that the person left out.
-    """
-
-    plan: RoundPlan
     members: tuple[Memory, ...]
     """All members of the group, oldest first."""
-    rest: tuple[Memory, ...]
-    """The members that the person did not leave out, oldest first."""
+    plan: GroupPlan
+    """The plan of the rules for the members that the person did not leave out."""
     similarity: float
 
 
@@ -122,10 +118,9 @@ class Answers:
 
     def _group(self, answered: Answered, snapshot: Snapshot) -> _Group:
         members = tuple(row.memory for row in snapshot.rows)
-        rest = tuple(member for member in members if member.id not in answered.left_out)
-        remaining = only(snapshot, {member.id for member in rest})
+        remaining = only(snapshot, {member.id for member in members} - set(answered.left_out))
         plan = plan_again(remaining, self._rules, self._store.scale)
-        return _Group(plan, members, rest, plan.likeness.lowest(members))
+        return _Group(members, plan.groups[0], plan.likeness.lowest(members))
 
     def _decided(
         self, answered: Answered, group: _Group, proposal: Decision | None
@@ -151,11 +146,11 @@ class Answers:
         Members that the person left out are not merged. Return Refused if the word check finds that
         the text loses or adds something; if `insist` is true, return the decision even then.
         """
-        found = verify_by_words(text, [member.content for member in group.rest])
+        found = verify_by_words(text, [member.content for member in group.plan.members])
         believed = found.belief is Belief.BELIEVED
         if not believed and not insist:
             return Refused(found.reason, may_insist=True)
-        survivor = merged(text, group.rest, self._store.new_id)
+        survivor = merged(text, group.plan.members, self._store.new_id)
         why = f"told {_BY_PERSON}" + ("" if believed else f", who insists: {found.reason}")
         decision = _decision(group, Action.MERGE, why, (survivor,))
         return replace(decision, verified="by words" if believed else "by a person")
@@ -247,7 +242,7 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
     Return Refused if the rules have no plan. Also return Refused if they would retire other members
     than those that the page showed as retired.
     """
-    planned = group.plan.groups[0].replacement
+    planned = group.plan.replacement
     if planned is None:
         return Refused("the rules cannot decide this group: write a text, or keep the members")
     if answered.retired is not None and set(answered.retired) != set(planned.retired):
@@ -263,13 +258,13 @@ def _as_same(answered: Answered, group: _Group) -> Decision:
     whose text states everything that the others state. If there is no such member, the newest
     stays.
     """
-    chosen = next((member for member in group.rest if member.id == answered.stays), None)
+    chosen = next((member for member in group.plan.members if member.id == answered.stays), None)
     if chosen is not None:
         why = f"chosen {_BY_PERSON} to stand for the others"
-        return _decision(group, Action.REPLACE, why, (survive(chosen, group.rest),))
-    planned = group.plan.groups[0].replacement
-    covers_all = planned is not None and len(planned.retired) == len(group.rest) - 1
-    newest = (survive(group.rest[-1], group.rest),)
+        return _decision(group, Action.REPLACE, why, (survive(chosen, group.plan.members),))
+    planned = group.plan.replacement
+    covers_all = planned is not None and len(planned.retired) == len(group.plan.members) - 1
+    newest = (survive(group.plan.members[-1], group.plan.members),)
     survivors = planned.survivors if planned and covers_all else newest
     return _decision(group, Action.REPLACE, f"called the same {_BY_PERSON}", survivors)
 
@@ -308,9 +303,9 @@ def _decision(
     The decision also records pairs as distinct: each member that was left out is distinct from
     every other member and from every survivor.
     """
-    names = dict.fromkeys(member.id for member in group.rest)
+    names = dict.fromkeys(member.id for member in group.plan.members)
     names |= dict.fromkeys(survivor.memory.id for survivor in survivors)
-    left_out = [member.id for member in group.members if member not in group.rest]
+    left_out = [member.id for member in group.members if member not in group.plan.members]
     return Decision(
         action,
         reason,
