@@ -180,7 +180,7 @@ async def live(shape: str, characters: int, config: Config, tickers: Sequence[Ti
             made.cancel()
             ticking.cancel()
         with store.ledger.reading() as reader:
-            decided = reader.decisions.counts()
+            decided = reader.counts().decisions
         return f"{len(list(store.memories()))} memories live, decided {decided}"
 
 

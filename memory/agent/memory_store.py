@@ -311,7 +311,7 @@ class MemoryStore:
             fresh = MemoryLink(target_id=target_id, link_type=link_type, note=note)
             if known is not None:
                 fresh = fresh.model_copy(update={"confidence": known.confidence})
-            writer.links.put(source_id, fresh)
+            writer.links.put([(source_id, fresh)])
         return known is None
 
     @_threaded
@@ -346,7 +346,7 @@ class MemoryStore:
                     continue
                 fresh[a, b] = writer.links.between(a, b) is None
                 if fresh[a, b]:
-                    writer.links.put(a, MemoryLink(target_id=b, link_type="related"))
+                    writer.links.put([(a, MemoryLink(target_id=b, link_type="related"))])
                 _trust_more(writer, a, b, delta)
             for episode in writer.episodes.all():
                 alive = writer.memories.living_ids(episode.memory_ids)

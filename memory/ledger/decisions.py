@@ -140,11 +140,6 @@ class Decisions(TableGroup):
             for name, decided in found.items()
         ]
 
-    def counts(self) -> dict[str, int]:
-        """Return the number of decisions by action."""
-        query = sa.select(t.decisions.c.action, sa.func.count()).group_by(t.decisions.c.action)
-        return self._transaction.counted(query)
-
     def count_pending(self) -> int:
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
@@ -284,7 +279,8 @@ def _scrubbed(
     words. Return None if there is nothing to erase.
     """
     image = json.loads(record.before)
-    names = {name for name in _named(record, image) if name in forgotten or name in others}
+    named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}
+    names = named & (forgotten | others)
     rows = {name: None if name in names else kept for name, kept in image["rows"].items()}
     links = [link for link in image["links"] if not names & set(link[:2])]
     verdicts = {VERDICTS: image[VERDICTS]} if VERDICTS in image else {}
@@ -295,17 +291,6 @@ def _scrubbed(
     if (left, FORGOTTEN_REASON, pending) == (image, record.reason, record.pending):
         return None
     return {"number": record.number, "left": json.dumps(left), "still_pending": pending}
-
-
-def _named(record: DecisionRecord, image: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ids of the memories that a decision is about, and of all memories in `image`.
-
-    `image`: the decision's saved state, which undo restores, parsed from JSON.
-    """
-    yield from record.members
-    yield from image["rows"]
-    for link in image["links"]:
-        yield from link[:2]
 
 
 def _record(row: Any) -> DecisionRecord:
@@ -349,26 +334,22 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(column))
 
 
-def _mentioning(ids: Collection[str]) -> sa.ColumnElement[bool]:
+def _mentioning(
+    ids: str | Collection[str], *roles: sa.ColumnElement[bool]
+) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a decision mentions one of these memories in any role.
 
     A decision mentions a memory if it is about the memory, made it, compared another memory with
-    it, or concerns a memory that was linked to it.
+    it, or concerns a memory that was linked to it. `ids`: the memories' ids, or the name of the
+    statement's parameter that receives them. `roles`: further conditions on the mention.
     """
-    query = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids))
-    return t.decisions.c.seq.in_(query)
+    mentioned = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids), *roles)
+    return t.decisions.c.seq.in_(mentioned)
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision is about a memory or has it as a result.
-
-    `ids`: the ids of memories, of which any may meet the condition; or the name of the statement's
-    parameter that receives these ids.
-    """
-    query = sa.select(t.mentions.c.decision).where(
-        among(t.mentions.c.memory_id, ids), t.mentions.c.involved
-    )
-    return t.decisions.c.seq.in_(query)
+    """Return the SQL condition that a decision is about one of these memories or made it."""
+    return _mentioning(ids, t.mentions.c.involved)
 
 
 _INSERT = Prepared(t.decisions.insert())

@@ -102,16 +102,13 @@ class DistinctPairsWriter(DistinctPairs):
             | {"reason": reason, "by": by}
             for scope, a, b, reason in pairs
         ]
-        if rows:
-            self._connection.execute(self._marking(by), rows)
-
-    def _marking(self, by: Judge) -> Any:
-        """Return an INSERT for a judge's verdicts, which replaces only verdicts of lower judges."""
         statement = self._transaction.upsert(t.distinct_pairs)
         # IN does not go with many rows
         lower = sa.or_(sa.false(), *(_DISTINCT.by == one for one in JUDGES[: JUDGES.index(by)]))
         verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
-        return statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
+        put = statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
+        if rows:
+            self._connection.execute(put, rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Set the verdict on each of these pairs of texts to the verdict in its `KnownPair`.
@@ -172,21 +169,17 @@ _LONGER = 6
 class Attempts(TableGroup):
     """Read access to the pairs of texts that a model failed to judge."""
 
-    def waiting(self, model: str, now: datetime) -> set[TextPair]:
+    def waiting(self, model: str, now: datetime | None) -> set[TextPair]:
         """Return the pairs that this model failed to judge and should not be asked about at `now`.
 
         Either the pause after the last failure has not passed, or the model has failed too often.
+        If `now` is None, only the pairs are returned at which it failed too often.
         """
-        due_later = _ATTEMPTS.next_at > _sortable(now)
-        return self._pairs(model, sa.or_(_ATTEMPTS.next_at.is_(None), due_later))
-
-    def exhausted(self, model: str) -> set[TextPair]:
-        """Return the pairs that this model failed to judge too often to be asked by default."""
-        return self._pairs(model, _ATTEMPTS.next_at.is_(None))
-
-    def _pairs(self, model: str, where: sa.ColumnElement[bool]) -> set[TextPair]:
+        waits: sa.ColumnElement[bool] = _ATTEMPTS.next_at.is_(None)
+        if now is not None:
+            waits = sa.or_(waits, _ATTEMPTS.next_at > _sortable(now))
         query = sa.select(*(_ATTEMPTS[name] for name in _PAIR))
-        found = self._connection.execute(query.where(_ATTEMPTS.model == model, where))
+        found = self._connection.execute(query.where(_ATTEMPTS.model == model, waits))
         return {tuple(row) for row in found}
 
     def all(self) -> list[Attempt]:

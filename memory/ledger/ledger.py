@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.engine import Connection, make_url
 
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.ledger import migrations
@@ -223,7 +223,13 @@ def open_database(url: str, *, create: bool, untouched: bool = False) -> Databas
 
     Raises: LedgerMissing, LedgerError.
     """
-    parsed = _parsed(url)
+    try:
+        parsed = make_url(url)
+    except sa.exc.ArgumentError as exc:
+        raise LedgerError(
+            "memory.ledger_url is not a valid URL",
+            "write sqlite:///FILE or postgresql+psycopg://...",
+        ) from exc
     if parsed.get_backend_name() == "postgresql":
         return PostgresDatabase(parsed, create=create)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
@@ -234,16 +240,6 @@ def open_database(url: str, *, create: bool, untouched: bool = False) -> Databas
         f"ledger URL {shown} is neither sqlite:///FILE nor postgresql+psycopg://...",
         "set memory.ledger_url",
     )
-
-
-def _parsed(url: str) -> URL:
-    try:
-        return make_url(url)
-    except sa.exc.ArgumentError as exc:
-        raise LedgerError(
-            "memory.ledger_url is not a valid URL",
-            "write sqlite:///FILE or postgresql+psycopg://...",
-        ) from exc
 
 
 # --- reader and writer ----------------------------------------------------------------------------
@@ -316,12 +312,13 @@ class Reader:
         live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
         users = live.group_by(t.memories.c.user).order_by(count.desc())
         by_user = self.transaction.counted(users)
+        actions = sa.select(t.decisions.c.action, count).group_by(t.decisions.c.action)
         retired = sa.and_(sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY)
         return Counts(
             live=sum(by_user.values()),
             retired=self.transaction.count(t.memories, retired),
             users=by_user,
-            decisions=self.decisions.counts(),
+            decisions=self.transaction.counted(actions),
             pending=self.decisions.count_pending(),
             turns=self.turns.count_waiting(),
         )

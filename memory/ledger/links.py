@@ -51,31 +51,20 @@ class Links(TableGroup):
 class LinksWriter(Links):
     """Write access to links; the memories at both ends get a new revision."""
 
-    def put(self, memory_id: str, end: MemoryLink) -> None:
-        """Store a link; it replaces any other link between the two memories.
+    def put(self, links: Sequence[tuple[str, MemoryLink]], *, replace_old: bool = True) -> None:
+        """Store links. Each replaces any other link between the same two memories.
 
-        `memory_id`: the memory that carries the link; `end`: its target and kind.
+        `links`: pairs of a memory's id and the link that it carries, with its target and kind. With
+        `replace_old` False, a link is left out if the two memories are linked already.
         """
-        self.put_all([(memory_id, end)])
-
-    def put_all(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """Store links; each replaces any other link between the same two memories.
-
-        `links`: pairs of a memory's id and the link that it carries, with its target and kind.
-        """
+        statement = self._transaction.upsert(t.links)
+        new = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
+        if replace_old:
+            statement = statement.on_conflict_do_update(index_elements=_ENDS, set_=new)
+        else:
+            statement = statement.on_conflict_do_nothing(index_elements=_ENDS)
         if links:
-            statement = self._transaction.upsert(t.links)
-            new = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
-            replace_old = statement.on_conflict_do_update(index_elements=_ENDS, set_=new)
-            self._connection.execute(replace_old, [self._row(*link) for link in links])
-
-    def put_if_new(self, memory_id: str, end: MemoryLink) -> None:
-        """Store a link, unless the two memories are linked already.
-
-        `memory_id`: the memory that carries the link; `end`: its target and kind.
-        """
-        statement = self._transaction.upsert(t.links).on_conflict_do_nothing(index_elements=_ENDS)
-        self._connection.execute(statement, self._row(memory_id, end))
+            self._connection.execute(statement, [self._row(*link) for link in links])
 
     def drop(self, ids: Sequence[str]) -> None:
         """Delete all links of these memories."""

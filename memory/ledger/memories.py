@@ -288,7 +288,7 @@ class MemoriesWriter(Memories):
         if links:
             targets = self.resolved(link.target_id for _, link in links)
             resolved = [found for link in links for found in resolved_link(*link, targets)]
-            self._links.put_all(resolved)
+            self._links.put(resolved)
 
     def rewrite(self, memories: Sequence[Memory]) -> None:
         """Replace the values of existing memories; their links stay as they are."""
@@ -306,7 +306,7 @@ class MemoriesWriter(Memories):
             kept = self._links.touching(sorted({successor for _, successor in successions}))
             new = inherited([*links, *kept], successions, states)
             self._links.drop(retired)
-            self._links.put_all(new)
+            self._links.put(new)
         self._update(
             {name: {"live": False, "successor_id": successor} for name, successor in successions}
         )
@@ -318,10 +318,13 @@ class MemoriesWriter(Memories):
         memories are not restored, and existing links stay as they are.
         """
         alive = self.resolved({name for source, end in links for name in (source, end.target_id)})
-        for source, end in links:
-            if source in alive:
-                for link in resolved_link(alive[source], end, alive):
-                    self._links.put_if_new(*link)
+        restored = [
+            link
+            for source, end in links
+            if source in alive
+            for link in resolved_link(alive[source], end, alive)
+        ]
+        self._links.put(restored, replace_old=False)
 
     def tombstone(self, ids: Sequence[str]) -> None:
         """Erase memories and their links for good; only their ids stay.

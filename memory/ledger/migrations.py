@@ -30,7 +30,10 @@ from memory.runtime import replacing_alone
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
 UPGRADE_COPIES = "upgrade_copies"
-"""Key in the table `meta`: the files to which the ledger was copied before upgrades."""
+"""Key in the table `meta`: the files to which the ledger was copied before upgrades.
+
+A copy still contains memories that are forgotten later, so a user may want to delete it.
+"""
 _NOTE = t.meta.c.key == UPGRADE_COPIES
 
 
@@ -73,7 +76,9 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
             following = str(int(found) + 1)
             if copy is None:
                 copy = keep_copy(following)
-                note_copy(connection, copy)
+                files = json.dumps([*noted_copies(connection), str(copy)])
+                connection.execute(t.meta.delete().where(_NOTE))
+                connection.execute(t.meta.insert().values(key=UPGRADE_COPIES, value=files))
             STEPS[found](connection)
             connection.execute(t.meta.update().where(_VERSION).values(value=following))
 
@@ -108,16 +113,6 @@ def copy_as_it_is(database: Database, file: Path) -> None:
     """
     with contextlib.closing(SqliteDatabase(file, create=True)) as target:
         database.copy_into(target, list(t.schema.tables))
-
-
-def note_copy(connection: Connection, copy: Path) -> None:
-    """Record the path of a copy of the ledger in the ledger itself, so that users can find it.
-
-    A copy still contains memories that are forgotten later, so a user may want to delete it.
-    """
-    files = json.dumps([*noted_copies(connection), str(copy)])
-    connection.execute(t.meta.delete().where(_NOTE))
-    connection.execute(t.meta.insert().values(key=UPGRADE_COPIES, value=files))
 
 
 def noted_copies(connection: Connection) -> list[str]:

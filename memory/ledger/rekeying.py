@@ -79,7 +79,11 @@ class _Rekeyed:
                 named.values({"text_key": sa.bindparam("new")}),
                 [{"name": name, "new": new} for name, new in self._is.items()],
             )
-        self._find_unchanged()
+        for old, instead in self.changed.items():  # memories that keep a key which others lost
+            query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
+            for name in self._connection.scalars(query):
+                self._was[name] = self._is[name] = old
+                instead[old] = instead.get(old, 0) + 1
 
     def _pages(self, table: sa.Table, *where: sa.ColumnElement[bool]) -> Iterator[Any]:
         last = 0
@@ -90,17 +94,6 @@ class _Rekeyed:
             if len(page) < _PAGE:
                 return
             last = page[-1].seq
-
-    def _find_unchanged(self) -> None:
-        """Complete `changed` with the memories that keep a key which other memories have lost.
-
-        Such a key is entered as one of its own new keys.
-        """
-        for old, instead in self.changed.items():
-            query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
-            for name in self._connection.scalars(query):
-                self._was[name] = self._is[name] = old
-                instead[old] = instead.get(old, 0) + 1
 
     def copy_vectors(self) -> None:
         """Store the vector of each changed key under all its new keys."""

@@ -104,7 +104,7 @@ class TurnsWriter(Turns):
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
             name=name,
-            digest=_digest(turn.text),
+            digest=hashlib.sha256(turn.text.encode()).hexdigest()[:32],
             pending=True,
             turn=turn.model_dump_json(),
             heard_at=self._transaction.now_s(),
@@ -167,10 +167,6 @@ class TurnsWriter(Turns):
 
     def _update(self, where: sa.ColumnElement[bool], **values: Any) -> None:
         self._connection.execute(t.turns.update().where(where).values(**values))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:

@@ -85,13 +85,10 @@ class TextVectors(TableGroup):
         wanted = sorted({key for key in keys if key not in known})
         matrix = np.empty((len(known) + len(wanted), known.matrix.shape[1]), np.float32)
         matrix[: len(known)] = known.matrix[: len(known)]
-        found = list(known)
-        for start in range(0, len(wanted), _PAGE):
-            some = wanted[start : start + _PAGE]
-            for key, vector in sorted(_OF_KEYS.rows(self._connection, keys=some)):
-                matrix[len(found)] = np.frombuffer(vector, dtype=np.float32)
-                found.append(key)
-        return VectorTable(found, matrix)
+        if missing := self.fill(matrix[len(known) :], wanted):
+            matrix = np.delete(matrix, [len(known) + row for row in missing], axis=0)
+            wanted = np.delete(wanted, missing).tolist()
+        return VectorTable([*known, *wanted], matrix)
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
         """Return the vectors of these text keys, by key; unknown keys are left out."""

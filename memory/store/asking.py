@@ -76,11 +76,10 @@ class Asker:
 
         `retry` decides which pairs of texts these are; with AGAIN, there are none.
         """
-        if self.retry is RetryPolicy.WHEN_DUE:
-            return reader.attempts.waiting(self.model, now)
-        if self.retry is RetryPolicy.NOW:
-            return reader.attempts.exhausted(self.model)
-        return set()
+        if self.retry is RetryPolicy.AGAIN:
+            return set()
+        due = now if self.retry is RetryPolicy.WHEN_DUE else None
+        return reader.attempts.waiting(self.model, due)
 
 
 def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:

@@ -112,7 +112,9 @@ def unified(text: str) -> str:
         text = _SYMBOL.sub(lambda found: f" {encoded(found.group().translate(_NO_VARIANT))} ", text)
     text = _SMILEY.sub(lambda found: encoded(found.group().replace("-", "")), text)
     text = _BOX.sub(lambda found: encoded(found.group().lower()), text)
-    text = _OPERATOR.sub(_operator, text)
+    text = _OPERATOR.sub(
+        lambda found: f" {encoded(_ONE_SIGN.get(found.group(), found.group()))} ", text
+    )
     text = _QUOTED.sub(_quoted, text)
     return _CHUNK.sub(lambda found: _chunk(found.group(), shouted), text)
 
@@ -239,11 +241,6 @@ _SMALL = frozenset(
     "zu".split()
 )
 """Function words that count as names if they are in quotation marks."""
-
-
-def _operator(found: re.Match[str]) -> str:
-    sign = found.group()
-    return f" {encoded(_ONE_SIGN.get(sign, sign))} "
 
 
 def _quoted(found: re.Match[str]) -> str:
