@@ -118,7 +118,7 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
         negations=sum([word.key == NOT for word in words]),
         turning={(token.key, token.past) for token in found if token.kind is Kind.TURNING},
         persons=[token.key for token in found if token.kind is Kind.PERSON],
-        shades=_shades(found),
+        shades=[] if keys.isdisjoint(_SHADING) else _shades(found),
         asks=text.endswith(("?", "？")),
         language=language,
         passive=bool(found) and found[0] is PASSIVE,
@@ -142,6 +142,9 @@ def _by_tables(token: Token, grammar: Grammar) -> Token:
     if key is None:
         return token
     return token._replace(key=key, kind=Kind.GOVERNING if key else Kind.FILLER)
+
+
+_SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:

@@ -33,8 +33,6 @@ _MAX_OUTPUT_TOKENS = 8_192
 
 
 class GeminiModel(RemoteModel):
-    """Gemini as a language model, called through its method generateContent."""
-
     holds_to_schemas = True
 
     def __init__(self, api_key: SecretStr, config: LLMConfig) -> None:
@@ -160,7 +158,6 @@ def _called(model: str, setting: str) -> Called:
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the error of this package that corresponds to an exception of Gemini's SDK."""
     if isinstance(exc, errors.APIError):
         pause = _retry_after_s(exc)
         return called.refused(exc.code, exc.status or "", exc.message or "", pause)

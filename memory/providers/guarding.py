@@ -259,12 +259,6 @@ class OwnEmbedder:
         self.fingerprint = embedder.fingerprint
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors that your embedder makes, one per text, in order.
-
-        The result has the shape (len(texts), dim), and each vector must have length 1.
-
-        Raises: EmbeddingError.
-        """
         try:
             return self._embedder.embed(texts)
         except MemoryPipelineError:

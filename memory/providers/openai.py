@@ -147,8 +147,6 @@ class _Embeddings(BaseModel):
 
 
 class OpenAIModel(RemoteModel):
-    """A language model on a server that speaks OpenAI's protocol (chat/completions)."""
-
     holds_to_schemas = False  # some servers ignore them without a word
 
     def __init__(self, server: OpenAIServer, config: LLMConfig, model: str) -> None:
@@ -260,8 +258,6 @@ class OpenAIModel(RemoteModel):
 
 
 class OpenAIEmbedder(RemoteEmbedder):
-    """An embedder on a server that speaks OpenAI's protocol."""
-
     def __init__(
         self,
         server: OpenAIServer,
@@ -299,7 +295,6 @@ class OpenAIEmbedder(RemoteEmbedder):
 
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
-    """Return the error of this package that corresponds to an exception of OpenAI's SDK."""
     if isinstance(exc, openai.APITimeoutError):
         return called.broken(TimeoutError())
     if isinstance(exc, openai.APIConnectionError):

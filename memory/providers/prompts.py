@@ -272,7 +272,6 @@ def extraction_question(
 
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
-    """Return the turns to answer and the memories recalled for them, as JSON."""
     memories = [
         {"recorded": memory.timestamp.isoformat(), "user": memory.user, "content": memory.content}
         for memory in recalled

@@ -339,10 +339,6 @@ class RemoteEmbedder(ABC):
         """Close the connections. May be called twice."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per text, in order, as shape (len(texts), dim).
-
-        Raises: EmbeddingError.
-        """
         parts = [np.empty((0, self._dim), np.float32)]
         for start in range(0, len(texts), _EMBED_AT_ONCE):
             batch = texts[start : start + _EMBED_AT_ONCE]
