@@ -31,6 +31,26 @@ class Episodes(TableGroup):
     def owned_by(self, user: str) -> list[Episode]:
         return self._found(t.episodes.c.user == user)
 
+    def without_some(self) -> dict[str, list[str]]:
+        """Return episodes that should have lost their summary: a memory of theirs was forgotten.
+
+        The result maps an episode's id to the ids of its forgotten memories. An episode with a
+        summary but without any memories is included, with an empty list.
+        """
+        held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
+        gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)
+        query = (
+            sa.select(t.episodes.c.id, t.memories.c.id)
+            .outerjoin(t.episode_memories, held.episode_id == t.episodes.c.id)
+            .outerjoin(t.memories, gone)
+            .where(has_summary, sa.or_(held.memory_id.is_(None), t.memories.c.id.is_not(None)))
+            .order_by(t.episodes.c.seq, held.position)
+        )
+        found: dict[str, list[str]] = {}
+        for episode_id, memory_id in self._connection.execute(query):
+            found.setdefault(episode_id, []).extend([] if memory_id is None else [memory_id])
+        return found
+
     def _found(self, where: sa.ColumnElement[bool]) -> list[Episode]:
         held = t.episode_memories.c
         wanted = sa.select(t.episodes.c.id).where(where)

@@ -61,8 +61,8 @@ def examine(store: MemoryStore) -> list[Finding]:
     ]
     try:
         with store.ledger.reading() as reader:
-            findings += chain(_rows(reader), _vectors(reader), _left_to_do(reader))
-            findings += chain(_repeated(store, reader), _index(store, reader))
+            findings += chain(_rows(reader), _vectors(reader), _episodes(reader))
+            findings += chain(_left_to_do(reader), _repeated(store, reader), _index(store, reader))
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         name = store.ledger.name
         raise LedgerDamaged(f"the ledger {name} holds what cannot be read", _RESTORE) from exc
@@ -75,12 +75,15 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
     """Repair everything that can be rebuilt from the ledger.
 
     Embed texts that have no vector. Rebuild the index if it differs from the ledger. Remove
-    forgotten memories from the index. If the index is rebuilt, `on_progress` is called with the
+    forgotten memories from the index. Delete summaries of episodes that may contain something from
+    forgotten memories. If the index is rebuilt, `on_progress` is called with the
     number of vectors added so far, and the number of all vectors.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
     store.embeddings.make_missing()
+    with store.ledger.writing() as writer:
+        writer.episodes.forget_summaries(_telling_of_forgotten(writer))
     if store.index.disagreement():
         store.index.rebuild(on_progress)
     store.scrub()
@@ -169,6 +172,35 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
             yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
+
+
+def _episodes(reader: Reader) -> Iterator[Finding]:
+    """Yield a finding if summaries of episodes may contain something from forgotten memories.
+
+    An earlier version of this program can have left such summaries; its episodes had no owners.
+    """
+    if telling := _telling_of_forgotten(reader):
+        what = _listed("episodes whose summary may tell of forgotten memories", telling)
+        yield Finding(what, f"{_FIX} to drop their summaries", kind="mendable")
+
+
+def _telling_of_forgotten(reader: Reader) -> list[str]:
+    """Return the ids of episodes whose summary may contain something from forgotten memories.
+
+    These are episodes with a forgotten memory, and episodes without any memories. If a decision
+    made a memory and was undone, the memory was erased; such a memory does not count as forgotten.
+    """
+    return [
+        episode_id
+        for episode_id, gone in reader.episodes.without_some().items()
+        if not gone or not all(_was_undone(reader, name) for name in gone)
+    ]
+
+
+def _was_undone(reader: Reader, memory_id: str) -> bool:
+    """Return whether the decision that made this memory was undone."""
+    made = (one for one in reader.decisions.about(memory_id) if memory_id in one.created)
+    return any(one.undone for one in made)
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:

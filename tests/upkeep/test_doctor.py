@@ -14,8 +14,9 @@ from memory.assembly import open_store
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.errors import LedgerDamaged
 from memory.ledger import Ledger
+from memory.models import Action, Decision, Survivor
 from memory.search import EmbeddedChroma
-from memory.store import MemoryStore
+from memory.store import Applied, MemoryStore, Unconditional
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
@@ -132,3 +133,50 @@ def test_a_ledger_that_is_no_database_is_damage_and_says_what_to_do(tmp_path: Pa
     with pytest.raises(LedgerDamaged, match="memory-dedup restore"):
         open_store(config)
     shutil.rmtree(tmp_path)
+
+
+def old_episode(store: MemoryStore, name: str, *held: str) -> None:
+    """As a ledger from before episodes had owners brings it along."""
+    told = "'2026-01-01T00:00:00+00:00'"
+    spoil(
+        store,
+        "INSERT INTO episodes (id, summary, start_time, end_time, importance) "
+        f"VALUES ('{name}', 'Mia met her doctor.', {told}, {told}, 3)",
+    )
+    for position, one in enumerate(held):
+        spoil(store, f"INSERT INTO episode_memories VALUES ('{name}', '{one}', {position})")
+
+
+def test_an_old_episode_that_tells_of_forgotten_memories_is_found_and_loses_its_summary(
+    healthy: MemoryStore, make_memory: MakeMemory
+) -> None:
+    kept, gone = healthy.add(make_memory("Mia rests.")), healthy.add(make_memory("Mia sings."))
+    healthy.forget(gone.id)
+    old_episode(healthy, "ep_000000000001", kept.id, gone.id)
+    old_episode(healthy, "ep_000000000002")
+    old_episode(healthy, "ep_000000000003", kept.id)
+    [finding] = examine(healthy)
+    assert finding.kind == "mendable"
+    assert finding.what == (
+        "episodes whose summary may tell of forgotten memories: 2 "
+        "(ep_000000000001, ep_000000000002)"
+    )
+    assert finding.remedy == "run `memory-dedup doctor --fix` to drop their summaries"
+    mend(healthy)
+    assert examine(healthy) == []
+    with healthy.ledger.reading() as reader:
+        left = [episode.summary for episode in reader.episodes.all()]
+    assert left == ["(forgotten)", "(forgotten)", "Mia met her doctor."]
+
+
+def test_an_episode_whose_memory_went_with_an_undone_merge_is_nothing_to_mend(
+    healthy: MemoryStore, make_memory: MakeMemory
+) -> None:
+    a, b = healthy.add(make_memory("Mia rests.")), healthy.add(make_memory("Mia sings."))
+    made = b.model_copy(update={"id": healthy.new_id(), "content": "Mia rests and sings."})
+    decision = Decision(Action.MERGE, "test", (a, b), (Survivor(made, (a.id, b.id)),))
+    done = healthy.apply(decision, Unconditional())
+    assert isinstance(done, Applied)
+    old_episode(healthy, "ep_000000000001", made.id)
+    healthy.undo(done.number)
+    assert examine(healthy) == []
