@@ -75,7 +75,7 @@ class DedupMemory(Memory):
         Each memory's metadata also has its `id` and its `score`, the score of the search.
         """
         text = query if isinstance(query, str) else _text(query)
-        found = await (await self._memory.get()).recall(text, user=self._user, k=self._k)
+        memories = await (await self._memory.get()).recall(text, user=self._user, k=self._k)
         return MemoryQueryResult(
             results=[
                 MemoryContent(
@@ -83,7 +83,7 @@ class DedupMemory(Memory):
                     mime_type=MemoryMimeType.TEXT,
                     metadata={**memory.metadata, "id": memory.id, "score": memory.score},
                 )
-                for memory in found
+                for memory in memories
             ]
         )
 

@@ -204,12 +204,11 @@ class DedupStore(BaseStore):
         the value has the text of the live memory that replaced it.
         """
         arrived = [item.memory_id for item in items.values() if item.memory_id is not None]
-        living = reader.memories.living_ids(arrived)
-        rows = reader.memories.rows(list(dict.fromkeys(living.values())))
+        living = reader.memories.living_rows(arrived)
         answers = {}
         for name, item in items.items():
             value: dict[str, Any] = json.loads(item.value)
-            row = rows.get(living.get(item.memory_id or "", ""))
+            row = living.get(item.memory_id or "")
             path, text = self._text(value)
             if row is not None and path and clean(text) != row.memory.content:
                 value = _with_text(value, path, row.memory.content)
@@ -487,9 +486,10 @@ def _live_memories(
     }
     living = {name: name for name in text_keys}
     retired = [place.memory_id for place in places if place.memory_id and not place.text_key]
-    ends = reader.memories.living_ids(retired)
-    rows = reader.memories.rows(list(dict.fromkeys(ends.values())))
-    return living | ends, text_keys | {name: row.text_key for name, row in rows.items()}
+    for name, row in reader.memories.living_rows(retired).items():
+        living[name] = row.memory.id
+        text_keys[row.memory.id] = row.text_key
+    return living, text_keys
 
 
 def _one_key_each(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
@@ -549,7 +549,9 @@ def _fulfils(value: Any, name: str, operand: Any) -> bool:
 
 def _listed(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
     conditions = op.match_conditions or ()
-    listed = [name for name in namespaces if all(_meets(name, one) for one in conditions)]
+    listed = [
+        name for name in namespaces if all(_meets(name, condition) for condition in conditions)
+    ]
     if op.max_depth is not None:
         listed = sorted({name[: op.max_depth] for name in listed})
     return listed[op.offset : op.offset + op.limit]

@@ -88,8 +88,8 @@ class DedupMemoryStore(MemoryStore):
         else this store's number, else 10.
         """
         k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
-        found = await (await self._memory.get()).recall(query, user=self._user, k=k)
-        return [_entry(memory, self.name) for memory in found]
+        memories = await (await self._memory.get()).recall(query, user=self._user, k=k)
+        return [_entry(memory, self.name) for memory in memories]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
         """Store a text as a memory, unless a stored memory already states it.

@@ -82,12 +82,12 @@ class _Items(OpenTables):
         if _VECTORS in self.tables:
             for row in self._rows_at(_VECTORS, items):
                 vectors.setdefault(_spot(row), []).append(row)
-        known = {name: [spot for spot in there if spot in items] for name, there in spots.items()}
-        return {
-            name: _stored(name, items[there[0]], vectors.get(there[0], []))
-            for name, there in known.items()
-            if len(there) == 1  # a name that fits two items is ambiguous
-        }
+        rows = {}
+        for name, possible in spots.items():
+            known = [spot for spot in possible if spot in items]
+            if len(known) == 1:  # a name that fits two items is ambiguous
+                rows[name] = _stored(name, items[known[0]], vectors.get(known[0], []))
+        return rows
 
     def _rows_at(
         self, table: str, spots: Iterable[Spot], lock: str = ""

@@ -17,7 +17,7 @@ from memory.coverage import covers
 from memory.interchange.collection import changes_for
 from memory.interchange.foreign import EXPIRY, ForeignRow, Reading, as_memory, moment
 from memory.interchange.selection import in_namespaces
-from memory.ledger import Ledger, Reader
+from memory.ledger import Ledger
 from memory.models import Memory
 
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
@@ -180,14 +180,14 @@ def plan_write_back(
     with ledger.reading() as reader:
         arrivals = reader.memories.earlier_arrivals([before for _, _, before in read])
         arrived = [None if row is None else row.memory for row, _ in arrivals]
-        living = _living(reader, (memory.id for memory in arrived if memory is not None))
+        living = reader.memories.living_rows(memory.id for memory in arrived if memory)
         first = reader.decisions.first_states()
     known: list[_Known] = []
     changed: list[LeftAlone] = []
     for (row, memory, before), arrival in zip(read, arrived, strict=True):
         if arrival is None or arrival.id not in living:
             continue
-        alive = living[arrival.id]
+        alive = living[arrival.id].memory
         imported = first.get(arrival.id, arrival)
         if all(getattr(imported, name) == getattr(before, name) for name in _COMPARED):
             known.append(_Known(row, memory, arrival.id, alive, _seen_as(row, reading)))
@@ -263,16 +263,6 @@ def _apart(row: _Known, kept: _Known) -> tuple[str, ...]:
     """Return the metadata keys in which two rows differ, among the keys by which queries filter."""
     keys = {**row.seen, **kept.seen}
     return tuple(name for name in keys if row.seen.get(name) != kept.seen.get(name))
-
-
-def _living(reader: Reader, names: Iterable[str]) -> dict[str, Memory]:
-    """Return, for memories with the ids `names`, the live memories that stand for them now.
-
-    An id is left out if no live memory stands for it.
-    """
-    alive = reader.memories.living_ids(names)
-    rows = reader.memories.rows(list(dict.fromkeys(alive.values())))
-    return {name: rows[end].memory for name, end in alive.items()}
 
 
 def _as_imported(
@@ -368,14 +358,14 @@ def plan_changes(
             name = str(memory.external_id)
             if rows is None or rows.get(name) == memory.content:
                 arrived[name] = memory
-        living = _living(reader, (memory.id for memory in arrived.values()))
+        living = reader.memories.living_rows(memory.id for memory in arrived.values())
     known: list[_Known] = []
     for name, memory in arrived.items():
         if memory.id in living:
             fields = memory.model_dump(mode="json", exclude_defaults=True, exclude=_NOT_METADATA)
             theirs = ForeignRow(name, memory.content, {**memory.metadata, **fields})
             seen = _seen_as(theirs, _BY_USER)
-            known.append(_Known(theirs, memory, memory.id, living[memory.id], seen))
+            known.append(_Known(theirs, memory, memory.id, living[memory.id].memory, seen))
     return _plan_of(known, across)
 
 

@@ -206,7 +206,9 @@ def write_back(
         plan = plan.without(_moved(plan.changes, rows, present), _MOVED)
         if not plan.changes:
             return plan
-        changed = {one.row.id: ChangedRow(present[one.row.id]) for one in plan.deletions}
+        changed = {
+            deletion.row.id: ChangedRow(present[deletion.row.id]) for deletion in plan.deletions
+        }
         for name, after in _after(plan.updates, rows, present, reading, now).items():
             new = _new_texts(rows, present[name], after, reading)
             vectors = after.vectors | {slot: made[text] for slot, text in new.items()}
@@ -307,13 +309,13 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
     An update is a pair: the row before and after it. `files` are undo files; those of other
     collections are ignored. Deletions are ignored too.
     """
-    found: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
+    updates: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
         for row in file.rows if file.header.collection_id == collection_id else ():
             if row.after is not None:
                 step = theirs.as_read(row.before), theirs.as_read(row.after)
-                found.setdefault(row.before.id, []).append(step)
-    return found
+                updates.setdefault(row.before.id, []).append(step)
+    return updates
 
 
 # --- undoing it -----------------------------------------------------------------------------------

@@ -185,6 +185,12 @@ class Memories(TableGroup):
         states = self._states(wanted)
         return {name: end for name in wanted if (end := live_end(name, states)) is not None}
 
+    def living_rows(self, ids: Iterable[str]) -> dict[str, Row]:
+        """Return, by id, the row of each memory's live successor; see `living_ids`."""
+        ends = self.living_ids(ids)
+        rows = self.rows(list(dict.fromkeys(ends.values())))
+        return {name: rows[end] for name, end in ends.items()}
+
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
         """Map each id to the id of the live memory that has replaced this memory.
 

@@ -221,13 +221,9 @@ class Applier:
             for one in decided
             if one.arrival is None or one.decision.survivors or one.newest.linked_ids
         ]  # others are stored just as they came; a link may lead to another end
-        alive: dict[str, Memory] = {}
-        if moved:
-            ends = writer.memories.living_ids(moved)
-            rows = writer.memories.rows(list(dict.fromkeys(ends.values())))
-            alive = {name: rows[end].memory for name, end in ends.items()}
+        alive = writer.memories.living_rows(moved) if moved else {}
         return [
-            Applied(number, alive.get(one.newest.id, one.newest))
+            Applied(number, row.memory if (row := alive.get(one.newest.id)) else one.newest)
             for number, one in zip(numbers, decided, strict=True)
         ]
 

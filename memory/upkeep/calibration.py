@@ -64,8 +64,8 @@ class AlikePair:
     @cached_property
     def covered(self) -> bool:
         """Whether one of the two texts states everything that the other text states."""
-        found = compare(self.older.content, self.newer.content)
-        return found.a_covers_b or found.b_covers_a
+        coverage = compare(self.older.content, self.newer.content)
+        return coverage.a_covers_b or coverage.b_covers_a
 
     @cached_property
     def strict(self) -> bool:
@@ -234,11 +234,11 @@ def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -
     asked about, including the pairs in `asked`. Pairs are taken in the order of `left`. But among
     near-copies, a pair comes first if one text states everything that the other text states.
     """
-    found: list[AlikePair] = []
+    first: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
         band.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
-        found += band[: max(0, _FIRST - len(answered))]
-    return found
+        first += band[: max(0, _FIRST - len(answered))]
+    return first
 
 
 # --- counting answers -----------------------------------------------------------------------------
@@ -280,15 +280,15 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
     expected number of pairs that have the answer SAME or MERGE. The gain is None if one of these
     bands has pairs but no answers.
     """
-    found: list[tuple[float, float | None]] = []
+    costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
         above = [band for band in bands[position:] if band.pairs]
         questions = 1_000 * sum(band.pairs - band.covered_pairs for band in above)
         shares = [(band.pairs, band.every.share(band.every.worth)) for band in above]
         known = [pairs * share for pairs, share in shares if share is not None]
         hits = sum(known) if len(known) == len(shares) else None
-        found.append((questions / max(1, memories), hits))
-    return found
+        costs.append((questions / max(1, memories), hits))
+    return costs
 
 
 # --- suggestions ----------------------------------------------------------------------------------
