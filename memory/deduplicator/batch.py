@@ -310,18 +310,18 @@ class Batch:
         The model is asked several questions at the same time. `on_progress` is called with the
         number of settled groups and the number of all groups.
         """
-        free = [(group, group.replacement) for group in groups if group.replacement is not None]
-        asks = [group for group in groups if group.replacement is None]
-        one_more = _step_counter(on_progress, len(groups))
+        replaced = [(group, group.replacement) for group in groups if group.replacement is not None]
+        asked = [group for group in groups if group.replacement is None]
+        finished = _step_counter(on_progress, len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
-            one_more()
+            finished()
 
-        for part in self._store.pace.parts(free):
+        for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
-            one_more(len(part))
-        await side_by_side(settle, asks, self._settings.concurrency)
+            finished(len(part))
+        await side_by_side(settle, asked, self._settings.concurrency)
         held, self._held = self._held, []
         answered = self._calls.answered
         kept = [(group, one if answered else without_fallback(one)) for group, one in held]
@@ -371,8 +371,6 @@ class Batch:
                 account.conflict(group)
             else:
                 await self._count(group, decision, account)
-                texts = [member.content for member in decision.members]
-                account.apart |= await in_thread_if_long(texts, self._distinct_pairs, decision)
 
     # --- pages ---
 
@@ -387,14 +385,14 @@ class Batch:
         """
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
-        one_more = _step_counter(on_progress, sum(map(len, scopes)))
+        finished = _step_counter(on_progress, sum(map(len, scopes)))
         concurrency = asyncio.Semaphore(self._settings.concurrency)
 
         async def read(pages: Sequence[PagePlan]) -> None:
             context = self._context(pages[0].scope, account, arrival, concurrency)
             reading = ScopeReading(context, pages)
             try:
-                await reading.run(one_more)
+                await reading.run(finished)
             finally:
                 account.usage += reading.usage
                 account.failure = reading.failure or account.failure
@@ -446,32 +444,33 @@ class Batch:
         texts = [member.content for member in decision.members]
         report = await in_thread_if_long(texts, account.reported, group, decision)
         account.done(group, decision, report)
+        account.apart |= await in_thread_if_long(texts, self._distinct_pairs, decision)
 
     def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
         if not decision.distinct:
             return set()
+        scope = self._store.scope_of(decision.members[0]).key
         keys = {member.id: text_key(member.content) for member in decision.members}
-        scopes = {member.id: self._store.scope_of(member).key for member in decision.members}
-        pairs = ((scopes[a], *sorted((keys[a], keys[b]))) for a, b in decision.distinct)
-        return {(scope, low, high) for scope, low, high in pairs}
+        pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
+        return {(scope, min(pair), max(pair)) for pair in pairs}
 
 
-def _step_counter(tell: Progress | None, count: int) -> Callable[..., None]:
+def _step_counter(on_progress: Progress | None, count: int) -> Callable[..., None]:
     """Return a function that counts finished steps and reports their number.
 
     Call the returned function with the number of steps that were just finished (default: 1). If
-    `tell` is not None, it is then called with the number of steps finished so far and with `count`,
-    the number of all steps.
+    `on_progress` is not None, it is then called with the number of steps finished so far and with
+    `count`, the number of all steps.
     """
     done = 0
 
-    def one_more(more: int = 1) -> None:
+    def finished(steps: int = 1) -> None:
         nonlocal done
-        done += more
-        if tell is not None:
-            tell(done, count)
+        done += steps
+        if on_progress is not None:
+            on_progress(done, count)
 
-    return one_more
+    return finished
 
 
 def new_run() -> str:

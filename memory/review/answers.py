@@ -52,7 +52,7 @@ class Refused(NamedTuple):
     """
 
 
-Outcome = Given | Refused
+AnswerResult = Given | Refused
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Answers:
         self._store = store
         self._rules = rules
 
-    def give(self, answered: Answered, proposal: Decision | None = None) -> Outcome:
+    def give(self, answered: Answered, proposal: Decision | None = None) -> AnswerResult:
         """Apply a person's answer in one transaction, and return the result.
 
         The answer is refused if a member has changed after the person saw it. `proposal`: the

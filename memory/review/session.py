@@ -22,9 +22,9 @@ from memory.decide import (
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Memory, Rules
 from memory.review.answers import (
+    AnswerResult,
     Answers,
     Given,
-    Outcome,
     Proposal,
     Proposals,
     Refused,
@@ -287,7 +287,7 @@ class Review:
 
     # --- answering ---
 
-    async def answer(self, answered: Answered, token: str = "") -> Outcome:
+    async def answer(self, answered: Answered, token: str = "") -> AnswerResult:
         """Apply an answer; return the number of the decision, or the reason for a refusal.
 
         `token` identifies the proposal that the page showed; "" if it showed no proposal.

@@ -16,7 +16,7 @@ from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.review.answers import Answers, Given, Outcome, Proposals
+from memory.review.answers import AnswerResult, Answers, Given, Proposals
 from memory.review.server import BrowserSession, ReviewServer
 from memory.review.session import Review
 from memory.runtime import Address, LoopThread, serve_until
@@ -110,9 +110,9 @@ def served(
         loop.stop()
 
 
-def is_new(outcome: Outcome) -> bool:
+def is_new(outcome: AnswerResult) -> bool:
     return isinstance(outcome, Given) and not outcome.repeated
 
 
-def is_repeated(outcome: Outcome) -> bool:
+def is_repeated(outcome: AnswerResult) -> bool:
     return isinstance(outcome, Given) and outcome.repeated

@@ -8,7 +8,7 @@ import pytest
 
 from memory.decide import merged, survive
 from memory.models import Action, Decision, Memory, Rules
-from memory.review.answers import Answers, Given, Outcome, Refused
+from memory.review.answers import AnswerResult, Answers, Given, Refused
 from memory.review.cards import card_key, content_hash
 from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.store import MemoryStore, Unconditional
@@ -35,7 +35,7 @@ def texts(store: MemoryStore) -> set[str]:
     return {memory.content for memory in store.memories()}
 
 
-def refused(outcome: Outcome) -> str:
+def refused(outcome: AnswerResult) -> str:
     assert isinstance(outcome, Refused), outcome
     return outcome.why
 
