@@ -109,9 +109,7 @@ class MiniLMEmbedder:
         try:
             self._function = self._function or self._load()
             raw = np.asarray(self._function(list(texts)), dtype=np.float32)
-        except (
-            Exception
-        ) as exc:  # a download, onnxruntime and a tokenizer: each with its own errors
+        except Exception as exc:  # a download, onnxruntime and a tokenizer each raise their own
             raise EmbeddingError(
                 f"MiniLM failed: {exc}", "set memory.embedding.provider to wordllama"
             ) from exc
@@ -123,11 +121,7 @@ def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
 
     Also change `raw`: a row that is zero or not finite becomes a random vector derived from its
     text.
-
-    Raises: EmbeddingError if there is not one row for each text.
     """
-    if raw.shape[0] != len(texts):
-        raise EmbeddingError(f"the embedder gave {raw.shape[0]} vectors for {len(texts)} texts")
     lengths = np.linalg.norm(raw, axis=1)
     for n in map(int, np.flatnonzero(~np.isfinite(lengths) | (lengths < 1e-6))):
         seed = int.from_bytes(hashlib.sha256(texts[n].encode()).digest()[:8], "big")

@@ -45,8 +45,6 @@ _LONGEST_RETRY_AFTER_S = 3_600.0  # even if a server asks for a longer pause
 _OPERATIONS: dict[type, str] = {
     Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
 }  # fmt: skip
-_MODEL = ("name", "judge", "reread", "extract", "reply", "aclose")
-_EMBEDDER = ("fingerprint", "embed")
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
@@ -81,7 +79,7 @@ class GuardedModel:
 
         Raises: ConfigError if the model lacks a required attribute.
         """
-        _require("the language model", model, _MODEL)
+        _require("the language model", model, "name judge reread extract reply aclose")
         self.page_size = _page_size(model)
         self._model = model
         self._concurrency = concurrency
@@ -254,7 +252,7 @@ class OwnEmbedder:
 
         Raises: ConfigError if it lacks one of them.
         """
-        _require("the embedder", embedder, _EMBEDDER)
+        _require("the embedder", embedder, "fingerprint embed")
         self._embedder = embedder
         self.fingerprint = embedder.fingerprint
 
@@ -287,7 +285,7 @@ def _page_size(model: object) -> int:
     return size
 
 
-def _require(what: str, thing: object, names: Sequence[str]) -> None:
-    missing = [name for name in names if not hasattr(thing, name)]
+def _require(what: str, thing: object, names: str) -> None:
+    missing = [name for name in names.split() if not hasattr(thing, name)]
     if missing:
         raise ConfigError(what, "", f"has no {', '.join(missing)}", "see the README's example")
