@@ -45,13 +45,12 @@ class MemoryPipelineError(Exception):
 
 
 class ConfigError(MemoryPipelineError):
-    """A setting is unknown, of the wrong type or out of range."""
+    """A setting is unknown, of the wrong type or out of range.
+
+    `source` says where the setting was read, such as `config.yaml:7`; `key` is its name.
+    """
 
     def __init__(self, source: str, key: str, problem: str, remedy: str = "") -> None:
-        """`source` says where the setting was read, such as `config.yaml:7`; `key` is its name.
-
-        `problem` says what is wrong with it, and `remedy` what to do (empty if there is no advice).
-        """
         super().__init__(problem, remedy)
         self.source = source
         self.key = key
@@ -97,10 +96,12 @@ class LedgerDamaged(LedgerError):
 
 
 class LedgerOutdated(LedgerError):
-    """An earlier version wrote the ledger, and the current operation does not upgrade it."""
+    """An earlier version wrote the ledger, and the current operation does not upgrade it.
+
+    `stored` and `current` are versions of the ledger's schema, such as "7".
+    """
 
     def __init__(self, name: str, stored: str, current: str) -> None:
-        """`stored` and `current` are versions of the ledger's schema, such as "7"."""
         super().__init__(
             f"{name} has schema {stored}, this version needs {current}",
             "run `memory-dedup upgrade`: it writes a backup first",
@@ -152,15 +153,14 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision, or a run (all decisions of one batch or import), cannot be undone."""
+    """A decision, or a run (all decisions of one batch or import), cannot be undone.
+
+    `target` is the number of the decision or the name of the run.
+    """
 
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
     ) -> None:
-        """`target` is the number of a decision or the name of a run.
-
-        `problem` says why it cannot be undone, and `remedy` what to do.
-        """
         what = f"decision {target}" if isinstance(target, int) else f"run {target!r}"
         super().__init__(f"{what} cannot be undone: {problem}", remedy)
 
@@ -186,10 +186,12 @@ class ModelError(MemoryPipelineError):
 
 
 class ModelUnavailable(ModelError):
-    """The model cannot answer now: no connection, a time-out, or an overloaded server."""
+    """The model cannot answer now: no connection, a time-out, or an overloaded server.
+
+    `retry_after_s`: how many seconds the server asked to wait; None if it did not say.
+    """
 
     def __init__(self, problem: str, remedy: str = "", retry_after_s: float | None = None) -> None:
-        """`retry_after_s`: how many seconds the server asked to wait; None if it did not say."""
         super().__init__(problem, remedy)
         self.retry_after_s = retry_after_s
 

@@ -2,8 +2,6 @@ from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
 from .saving import Distances as Distances
-from .scaffolds import compose_response as compose_response
-from .scaffolds import without_question as without_question
 from .server import AgentServer as AgentServer
 from .server import Opened as Opened
 from .server import Tokens as Tokens

@@ -44,14 +44,13 @@ class ConsolidationStats:
 
 
 class ConsolidationEngine:
-    """Links recent memories that are close in time, and finds near-copies among them."""
+    """Links recent memories that are close in time, and finds near-copies among them.
+
+    `merge_distance`: pairs of memories with a smaller distance (`1 - similarity`) are proposed to
+    merge.
+    """
 
     def __init__(self, merge_distance: float = 0.10) -> None:
-        """Set the default limit for near-copies.
-
-        `merge_distance`: pairs of memories with a smaller distance (`1 - similarity`) are proposed
-        to merge.
-        """
         self._merge_distance = merge_distance
 
     async def run(

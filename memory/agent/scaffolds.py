@@ -59,11 +59,6 @@ def compose_response(data: str, scaffold: str) -> str:
     return f"{data}\n\n---\n{scaffold}"
 
 
-def without_question(data: str, _scaffold: str) -> str:
-    """Return a tool's answer unchanged, that is, without the question that would follow it."""
-    return data
-
-
 def relative_time(moment: datetime, now: datetime) -> str:
     """Return an age: `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago` or `1y ago`."""
     seconds = (now - moment).total_seconds()

@@ -36,7 +36,9 @@ class ToolAnswer(NamedTuple):
 class AgentTools:
     """The agent's tools: one method for each tool, called by name through `call`.
 
-    They work on a store and, if there is one, on a workspace folder of Markdown files.
+    `engine` runs consolidations. `workspace`: the folder with the Markdown copy; None if there is
+    none. `distances`: the limits for blocking a save and for linking. `quiet`: whether to leave out
+    the questions that follow some answers.
     """
 
     def __init__(
@@ -45,19 +47,14 @@ class AgentTools:
         engine: ConsolidationEngine,
         workspace: WorkspaceMemorySync | None = None,
         distances: Distances | None = None,
-        compose: Callable[[str, str], str] = scaffolds.compose_response,
+        *,
+        quiet: bool = False,
     ) -> None:
-        """Set the store, and the parts that the tools use.
-
-        `engine` runs consolidations. `workspace`: the folder with the Markdown copy; None if there
-        is none. `distances`: the limits for blocking a save and for linking. `compose`: called with
-        a tool's answer and the question that follows it; returns both as one text.
-        """
         self._store = store
         self._engine = engine
         self._distances = distances or Distances()
         self._workspace = workspace
-        self._compose = compose
+        self._quiet = quiet
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Check the arguments, run the tool with this name, and return its answer.
@@ -79,6 +76,10 @@ class AgentTools:
         except MemoryNotFound as exc:
             problem = f"there is no memory {exc.memory_id}"
             raise InputError(name, problem, "use recall to find its id") from exc
+
+    def _answer(self, text: str, scaffold: str, data: BaseModel) -> ToolAnswer:
+        text = text if self._quiet else scaffolds.compose_response(text, scaffold)
+        return ToolAnswer(text, data)
 
     # --- surface ---
 
@@ -108,7 +109,7 @@ class AgentTools:
             ),
             differs=differs,
         )
-        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_DUPLICATE), data)
+        return self._answer(text, scaffolds.SCAFFOLD_DUPLICATE, data)
 
     async def _saved(self, memory: Memory, saved: Saved) -> ToolAnswer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
@@ -134,7 +135,7 @@ class AgentTools:
             undo=saved.decision,
             warnings=warnings,
         )
-        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_SAVED), data)
+        return self._answer(text, scaffolds.SCAFFOLD_SAVED, data)
 
     async def recall(self, request: schemas.Recall) -> ToolAnswer:
         found = await self._store.search(
@@ -158,7 +159,7 @@ class AgentTools:
         data = schemas.Introspected(
             recent=[schemas.MemoryView.of(memory) for memory in recent], still_open=still_open
         )
-        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_INTROSPECT), data)
+        return self._answer(text, scaffolds.SCAFFOLD_INTROSPECT, data)
 
     # --- backend ---
 
@@ -171,8 +172,7 @@ class AgentTools:
         forgotten = await self._store.forget(request.memory_id)
         if forgotten is None:
             text = scaffolds.memory_not_found(request.memory_id)
-            composed = self._compose(text, scaffolds.SCAFFOLD_NOT_FOUND)
-            return ToolAnswer(composed, schemas.Forgot(found=False))
+            return self._answer(text, scaffolds.SCAFFOLD_NOT_FOUND, schemas.Forgot(found=False))
         said: list[str] = []
         problems = await self._in_workspace(
             lambda workspace: said.extend(workspace.erase(forgotten))
@@ -187,7 +187,7 @@ class AgentTools:
             warnings=warnings,
         )
         text = "\n".join([*lines, *warnings])
-        return ToolAnswer(self._compose(text, scaffolds.SCAFFOLD_FORGOT), data)
+        return self._answer(text, scaffolds.SCAFFOLD_FORGOT, data)
 
     async def link_memories(self, request: schemas.LinkMemories) -> ToolAnswer:
         fresh = await self._store.link_memories(

@@ -186,8 +186,9 @@ def build_tools(
     own = agent.MemoryStore(store, user=settings.user, observers=observers)
     engine = agent.ConsolidationEngine(settings.merge_distance)
     distances = agent.Distances(guard=settings.guard_distance, link=settings.link_distance)
-    compose = agent.without_question if settings.quiet_scaffolds else agent.compose_response
-    return agent.AgentTools(own, engine, build_workspace(config), distances, compose)
+    workspace = build_workspace(config)
+    quiet = settings.quiet_scaffolds
+    return agent.AgentTools(own, engine, workspace, distances, quiet=quiet)
 
 
 def build_workspace(

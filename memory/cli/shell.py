@@ -241,8 +241,11 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
         nonlocal so_far, begun, last_counted
         if counted != last_counted:
             begun, last_counted = time.monotonic(), counted
-        pace = _pace(done, total, time.monotonic() - begun)
-        so_far = f", {f'{done:,} of {total:,} {counted}'.rstrip()}{pace}"
+        so_far = f", {f'{done:,} of {total:,} {counted}'.rstrip()}"
+        seconds = time.monotonic() - begun
+        if done and seconds > 0.0:
+            rate = done / seconds
+            so_far += f", {rate:,.1f} a second, {(total - done) / rate:,.0f} s left"
 
     def print_lines() -> None:
         while not over.wait(every_s):
@@ -255,14 +258,3 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
     finally:
         over.set()
         thread.join()
-
-
-def _pace(done: int, total: int, seconds: float) -> str:
-    """Return the rate per second and the estimated seconds left, as text; "" if they are unknown.
-
-    `seconds` is the time spent so far.
-    """
-    if not done or seconds <= 0.0:
-        return ""
-    rate = done / seconds
-    return f", {rate:,.1f} a second, {(total - done) / rate:,.0f} s left"
