@@ -154,7 +154,10 @@ class VectorIndex(Protocol):
         """Delete the vectors of these ids; ignore unknown ids."""
 
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
-        """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first."""
+        """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first.
+
+        An empty index may be searched too, before it knows the dimension; it returns no pairs.
+        """
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
         """Yield the whole content in batches: n ids and their vectors, shape (n, dim)."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory import ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
-from memory.errors import ConfigError, LedgerError, LedgerOutdated
+from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -42,8 +42,8 @@ def open_store(
     """Open the configured store; create it if it does not exist.
 
     `embedder`: replaces the configured embedder. `index`: a function that is called with the ledger
-    and returns an open vector index, used in place of Chroma. An index is only needed for users
-    whose vectors take more than `memory.search.vectors_mb` of RAM.
+    and returns an open vector index; it replaces the configured index. An index is only needed for
+    users whose vectors take more than `memory.search.vectors_mb` of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
@@ -178,12 +178,21 @@ def _store(
 
 
 def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
-    """Open Chroma, on the configured server or in the data folder.
+    """Open the configured index: your own, a Chroma server, or Chroma in the data folder.
 
     It is used to search the memories of a user who has too many vectors for RAM.
 
-    Raises: IndexFault if another process has the folder open, or no server answers.
+    Raises: IndexFault if your own index cannot be made, if another process has the folder open, or
+    if no server answers.
     """
+    if config.memory.search.index != "chroma":
+        try:
+            own: VectorIndex = _call_factory(
+                config, "memory.search.index", config.memory.search.index
+            )
+        except ConfigError as exc:
+            raise IndexFault(str(exc)) from exc
+        return own
     chroma = config.memory.chroma
     if chroma.host is not None:
         server = search.ChromaServer(

@@ -80,6 +80,11 @@ class SearchConfig(Frozen):
     """Whether search compares words as well as vectors."""
     vectors_mb: int = Field(default=512, ge=0)
     """Megabytes of RAM in which the vectors of the most recently searched users are kept."""
+    index: Annotated[str, _one_of("chroma")] = "chroma"
+    """The index for users whose vectors need more RAM than that.
+
+    It is Chroma, or your own `VectorIndex` as `package.module:factory`.
+    """
 
 
 class EmbeddingConfig(Frozen):
@@ -317,11 +322,12 @@ class Config(Frozen):
     def at(self, data_dir: str) -> Config:
         """Return a copy of the configuration that keeps all data in `data_dir`.
 
-        The ledger and the vectors are kept there too, even if a database or a Chroma server is
-        configured.
+        The ledger and the vectors are kept there too, even if a database, a Chroma server or an
+        index of your own is configured.
         """
+        embedded = {"search": self.memory.search.model_copy(update={"index": "chroma"})}
         memory = self.memory.model_copy(
-            update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig()}
+            update={"data_dir": data_dir, "ledger_url": None, "chroma": ChromaConfig(), **embedded}
         )
         return self.model_copy(update={"memory": memory})
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from memory.assembly import open_store
+from memory.config import Config, MemoryConfig, SearchConfig
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, new_memory_id
 from memory.protocols import Query
@@ -180,3 +183,28 @@ def test_an_index_that_fails_is_given_up_and_said_once_with_a_remedy(
     assert "searching exactly from here on: the index is broken" in message
     assert "raise memory.search.vectors_mb" in message
     router.close()
+
+
+def test_a_configured_index_of_ones_own_is_opened_for_vectors_that_do_not_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A factory that fails does not stop the search: it says so and compares all vectors."""
+
+    def opened(factory: str) -> tuple[str, list[str]]:
+        search = SearchConfig(vectors_mb=0, index=factory)
+        config = Config(memory=MemoryConfig(data_dir=str(tmp_path), search=search))
+        with open_store(config) as store:
+            store.add(store.new_memory(f"Mia tried {factory}.", user="Mia"))
+            found = store.search(f"Mia tried {factory}.", 1, user="Mia")
+            return store.index.name, [hit.memory.content for hit in found]
+
+    own, missing = "tests.search.vectors:BruteForce", "tests.search.vectors:Missing"
+    assert opened(own) == ("brute force", [f"Mia tried {own}."])
+    assert not caplog.messages
+    assert opened(missing)[1] == [f"Mia tried {missing}."]
+    assert any("memory.search.index: " in message for message in caplog.messages)
+
+
+def test_a_copy_elsewhere_does_not_use_the_configured_index() -> None:
+    config = Config(memory=MemoryConfig(search=SearchConfig(index="house.index:make")))
+    assert config.at("/tmp/copy").memory.search.index == "chroma"
