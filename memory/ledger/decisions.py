@@ -121,8 +121,8 @@ class Decisions(TableGroup):
         """Return whether a person has postponed the question about exactly these memories."""
         names = {member.id for member in members}
         put_off = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
-        about = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
-        return any(set(one.members) == names for one in about)
+        found = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
+        return any(set(record.members) == names for record in found)
 
     def runs(self) -> list[Run]:
         """Return every run (batch or import) that made a decision, with its decisions counted."""
@@ -133,9 +133,9 @@ class Decisions(TableGroup):
             Run(
                 name=name,
                 began_at=decided[0].at,
-                decisions=dict(Counter(one.action.value for one in decided)),
-                pending=sum(one.pending for one in decided),
-                undone=sum(one.undone for one in decided),
+                decisions=dict(Counter(record.action.value for record in decided)),
+                pending=sum(record.pending for record in decided),
+                undone=sum(record.undone for record in decided),
             )
             for name, decided in found.items()
         ]
@@ -160,8 +160,6 @@ class Decisions(TableGroup):
 
 
 class DecisionsWriter(Decisions):
-    """Write access to decisions: records them, marks them, and erases forgotten content."""
-
     def record(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
@@ -200,9 +198,9 @@ class DecisionsWriter(Decisions):
             return
         pending = _PENDING_ABOUT.rows(self._connection, ids=ids)
         closed = [
-            one.number
-            for one in map(_record, pending)
-            if any(one.number < n and set(one.members) <= set(names) for names, n in answered)
+            record.number
+            for record in map(_record, pending)
+            if any(record.number < n and set(record.members) <= set(names) for names, n in answered)
         ]
         if closed:
             self.close(closed)
@@ -247,10 +245,12 @@ class DecisionsWriter(Decisions):
             return []
         names = frozenset(name for name, _ in record.survivors)
         mentioning = self._found(sa.select(t.decisions).where(_mentioning(names)))
-        later = [one for one in mentioning if one.number > record.number]
-        same = [one.number for one in later if set(one.members) == set(record.members)]
+        later = [decision for decision in mentioning if decision.number > record.number]
+        same = [
+            decision.number for decision in later if set(decision.members) == set(record.members)
+        ]
         until = min(same, default=_HIGHEST_NUMBER)  # when it was undone or asked again
-        return [(one, names) for one in later if one.number < until]
+        return [(decision, names) for decision in later if decision.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Erase reasons from the verdicts that undoing a person's decision would restore.
@@ -261,8 +261,8 @@ class DecisionsWriter(Decisions):
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
             verdicts = tuple(
-                one._replace(reason=FORGOTTEN_REASON) if one.quotes(reasons, keys) else one
-                for one in record.verdicts
+                known._replace(reason=FORGOTTEN_REASON) if known.quotes(reasons, keys) else known
+                for known in record.verdicts
             )
             if verdicts != record.verdicts:
                 where = t.decisions.c.seq == record.number
@@ -287,10 +287,10 @@ def _scrubbed(
     if verdicts and names & set(record.members):
         verdicts = {VERDICTS: None}  # they hold the keys of forgotten texts
     pending = record.pending and forgotten.isdisjoint(record.members)
-    left = {"rows": rows, "links": links, **verdicts}
-    if (left, FORGOTTEN_REASON, pending) == (image, record.reason, record.pending):
+    kept_image = {"rows": rows, "links": links, **verdicts}
+    if (kept_image, FORGOTTEN_REASON, pending) == (image, record.reason, record.pending):
         return None
-    return {"number": record.number, "left": json.dumps(left), "still_pending": pending}
+    return {"number": record.number, "left": json.dumps(kept_image), "still_pending": pending}
 
 
 def _record(row: Any) -> DecisionRecord:
@@ -331,7 +331,7 @@ _COLUMNS = set(t.memories.c.keys())
 
 
 def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((one["id"], tuple(one["stands_for"])) for one in json.loads(column))
+    return tuple((survivor["id"], tuple(survivor["stands_for"])) for survivor in json.loads(column))
 
 
 def _mentioning(
@@ -403,7 +403,9 @@ def _mentions(number: int, decision: Decision, before: str) -> Iterator[dict[str
     `before`: JSON with the state that undo restores.
     """
     involved = {member.id for member in decision.members} | {
-        name for one in decision.survivors for name in (one.memory.id, *one.stands_for)
+        name
+        for survivor in decision.survivors
+        for name in (survivor.memory.id, *survivor.stands_for)
     }
     linked = {end for link in json.loads(before)["links"] for end in link[:2]}
     compared = ({name for name, _ in decision.candidates} | linked) - involved

@@ -78,10 +78,7 @@ def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
 
 
 class EpisodesWriter(Episodes):
-    """Write access to episodes."""
-
     def put(self, episode: Episode) -> None:
-        """Store a new episode."""
         self._connection.execute(
             t.episodes.insert().values(
                 id=episode.id,
@@ -99,7 +96,6 @@ class EpisodesWriter(Episodes):
         self._connection.execute(t.episode_memories.insert(), rows)
 
     def drop_memories(self, episode_id: str, memory_ids: Collection[str]) -> None:
-        """Remove these memories from an episode."""
         held = t.episode_memories.c
         leaving = sa.and_(held.episode_id == episode_id, among(held.memory_id, memory_ids))
         self._connection.execute(t.episode_memories.delete().where(leaving))

@@ -83,8 +83,6 @@ class Items(TableGroup):
 
 
 class ItemsWriter(Items):
-    """Write access to items."""
-
     def put(
         self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
     ) -> None:

@@ -82,8 +82,6 @@ class DistinctPairs(TableGroup):
 
 
 class DistinctPairsWriter(DistinctPairs):
-    """Write access to pairs of texts that a judge called distinct: they state different things."""
-
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
         """Record that a judge (`by`) called two texts distinct: they state different things.
 
@@ -104,7 +102,7 @@ class DistinctPairsWriter(DistinctPairs):
         ]
         statement = self._transaction.upsert(t.distinct_pairs)
         # IN does not go with many rows
-        lower = sa.or_(sa.false(), *(_DISTINCT.by == one for one in JUDGES[: JUDGES.index(by)]))
+        lower = sa.or_(sa.false(), *(_DISTINCT.by == judge for judge in JUDGES[: JUDGES.index(by)]))
         verdict = {"reason": statement.excluded.reason, "by": statement.excluded.by}
         put = statement.on_conflict_do_update(index_elements=_PAIR, set_=verdict, where=lower)
         if rows:
@@ -116,13 +114,13 @@ class DistinctPairsWriter(DistinctPairs):
         If the `by` of a `KnownPair` is None, the pair's verdict is deleted. If a pair occurs
         several times, its first `KnownPair` counts.
         """
-        for one in reversed(verdicts):
-            values = dict(zip(_PAIR, one.pair, strict=True))
-            here = sa.and_(*(_DISTINCT[name] == value for name, value in values.items()))
-            self._connection.execute(t.distinct_pairs.delete().where(here))
-            if one.by is not None:
-                said = values | {"reason": one.reason or "", "by": one.by}
-                self._connection.execute(t.distinct_pairs.insert().values(said))
+        for known in reversed(verdicts):
+            values = dict(zip(_PAIR, known.pair, strict=True))
+            same_pair = sa.and_(*(_DISTINCT[name] == value for name, value in values.items()))
+            self._connection.execute(t.distinct_pairs.delete().where(same_pair))
+            if known.by is not None:
+                verdict = values | {"reason": known.reason or "", "by": known.by}
+                self._connection.execute(t.distinct_pairs.insert().values(verdict))
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Erase the reason of a verdict if it is in `reasons` and a text's key is in `keys`.
@@ -141,7 +139,6 @@ class DistinctPairsWriter(DistinctPairs):
 
 
 def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a pair contains one of these text keys."""
     return sa.or_(among(columns.low_key, keys), among(columns.high_key, keys))
 
 
@@ -192,8 +189,6 @@ class Attempts(TableGroup):
 
 
 class AttemptsWriter(Attempts):
-    """Write access to the counts of failed attempts."""
-
     def count(
         self,
         scope: Scope,
@@ -211,8 +206,8 @@ class AttemptsWriter(Attempts):
         """
         pair = (scope.key, *sorted((text_key(text_a), text_key(text_b))))
         keys = dict(zip(_PAIR, pair, strict=True))
-        here = (_ATTEMPTS[name] == value for name, value in keys.items())
-        query = sa.select(_ATTEMPTS.attempts).where(*here, _ATTEMPTS.model == model)
+        same_pair = (_ATTEMPTS[name] == value for name, value in keys.items())
+        query = sa.select(_ATTEMPTS.attempts).where(*same_pair, _ATTEMPTS.model == model)
         count = (self._connection.scalar(query) or 0) + 1
         due = _sortable(now + first_pause * _LONGER ** (count - 1))
         next_at = due if count < MOST_ATTEMPTS else None
@@ -247,7 +242,6 @@ class Readings(TableGroup):
         return {tuple(row) for row in self._connection.execute(query)}
 
     def models(self) -> list[str]:
-        """Return the names of all models that have read a text."""
         return sorted(self._connection.scalars(sa.select(_READ.model).distinct()))
 
     def count_unread(self, model: str, *, private: bool) -> int:
@@ -264,8 +258,6 @@ class Readings(TableGroup):
 
 
 class ReadingsWriter(Readings):
-    """Write access to the records of which texts a model has read."""
-
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
         """Record that a model has read these texts.
 
@@ -296,7 +288,7 @@ class ReadingsWriter(Readings):
         return {
             (scope, key)
             for scope, key in texts
-            if any(scopes[scope].holds(one) for one in values.get(key, ()))
+            if any(scopes[scope].holds(known) for known in values.get(key, ()))
         }
 
     def drop(self, keys: Collection[str]) -> None:
@@ -304,5 +296,4 @@ class ReadingsWriter(Readings):
         self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
 
     def drop_all(self, model: str) -> None:
-        """Delete all records of what this model has read."""
         self._connection.execute(t.readings.delete().where(_READ.model == model))

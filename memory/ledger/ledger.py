@@ -307,7 +307,6 @@ class Reader:
         return {row.key: row.value for row in rows}
 
     def counts(self) -> Counts:
-        """Count the memories, decisions and waiting turns in the ledger."""
         count = sa.func.count()
         live = sa.select(t.memories.c.user, count).where(t.memories.c.live)
         users = live.group_by(t.memories.c.user).order_by(count.desc())

@@ -36,7 +36,6 @@ class Links(TableGroup):
         return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
 
     def between(self, a: str, b: str) -> sa.Row[Any] | None:
-        """Return the row of the link between two memories, or None."""
         low, high = sorted((a, b))
         query = sa.select(t.links).where(t.links.c.low_id == low, t.links.c.high_id == high)
         return self._connection.execute(query).first()
@@ -73,10 +72,9 @@ class LinksWriter(Links):
         self._connection.execute(t.links.delete().where(_TOUCHING), {"ids": ids})
 
     def trust(self, a: str, b: str, confidence: float) -> None:
-        """Set the confidence of the link between two memories."""
         low, high = sorted((a, b))
-        here = sa.and_(t.links.c.low_id == low, t.links.c.high_id == high)
-        self._connection.execute(t.links.update().where(here).values(confidence=confidence))
+        same_pair = sa.and_(t.links.c.low_id == low, t.links.c.high_id == high)
+        self._connection.execute(t.links.update().where(same_pair).values(confidence=confidence))
         self._transaction.touched |= {a, b}
 
     def _row(self, memory_id: str, end: MemoryLink) -> dict[str, Any]:

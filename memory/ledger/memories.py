@@ -77,7 +77,6 @@ class Memories(TableGroup):
         return self._pages(_EVERY)
 
     def live(self) -> Iterator[Row]:
-        """Yield live memories in order of arrival."""
         return self._pages(_LIVE)
 
     def first_of(self, user: str, limit: int) -> list[Row]:
@@ -232,17 +231,17 @@ class Memories(TableGroup):
     def _states(self, ids: Iterable[str]) -> dict[str, State]:
         """Return, by id, the state of each of these memories and of all their successors."""
         found: dict[str, State] = {}
-        asked: set[str] = set()
+        seen: set[str] = set()
         todo = list(ids)
         while todo:
-            asked.update(todo)
+            seen.update(todo)
             fresh = {
                 row.id: State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
                 for row in _STATES.rows(self._connection, ids=todo)
             }
             found |= fresh
             ends = {state.successor_id for state in fresh.values() if not state.live}
-            todo = [name for name in ends if name is not None and name not in asked]
+            todo = [name for name in ends if name is not None and name not in seen]
         return found
 
     def _pages(self, query: Prepared) -> Iterator[Row]:

@@ -221,7 +221,10 @@ def _to_4(connection: Connection) -> None:
         sa.select(episodes.c.id, episodes.c.memory_ids)
     ).all():
         ids = list(dict.fromkeys(json.loads(memory_ids)))
-        rows = [{"episode_id": name, "memory_id": one, "position": n} for n, one in enumerate(ids)]
+        rows = [
+            {"episode_id": name, "memory_id": memory_id, "position": n}
+            for n, memory_id in enumerate(ids)
+        ]
         if rows:
             connection.execute(held.insert(), rows)
         changed = episodes.update().where(episodes.c.id == name)
@@ -276,9 +279,9 @@ def _to_7(connection: Connection) -> None:
     connection.execute(sa.table("meta", sa.column("key"), sa.column("value")).insert(), note)
     shared = turns.c.conversation == "default"
     rows = connection.execute(sa.select(turns).where(shared, turns.c.turn.is_not(None))).all()
-    said = [(row, json.loads(row.turn)) for row in rows]
-    people = {turn["speaker"] for _, turn in said if not turn["is_bot"]}
-    for row, turn in said:
+    parsed = [(row, json.loads(row.turn)) for row in rows]
+    people = {turn["speaker"] for _, turn in parsed if not turn["is_bot"]}
+    for row, turn in parsed:
         owner = min(people) if turn["is_bot"] and len(people) == 1 else turn["speaker"]
         same = turns.c.conversation == owner, turns.c.digest == row.digest
         taken = connection.scalar(sa.select(turns.c.seq).where(*same, turns.c.name == row.name))

@@ -29,7 +29,6 @@ class KnownPair(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str, str]:
-        """The scope's key and both text keys, which identify the pair."""
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
@@ -145,7 +144,6 @@ class DecisionRecord:
 
     @property
     def by_person(self) -> bool:
-        """Whether a person made the decision."""
         return self.model == PERSON
 
     @property
@@ -167,7 +165,7 @@ class DecisionRecord:
 
         Empty for other decisions.
         """
-        return tuple(KnownPair(*one) for one in json.loads(self.before).get(VERDICTS) or ())
+        return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
 
     @property
     def created(self) -> tuple[str, ...]:

@@ -101,8 +101,8 @@ class _Rekeyed:
             vector = self._connection.scalar(
                 sa.select(_VECTORS.c.vector).where(_VECTORS.c.text_key == old)
             )
-            here = _VECTORS.delete().where(_VECTORS.c.text_key.in_([old, *instead]))
-            self._connection.execute(here)
+            old_and_new = _VECTORS.delete().where(_VECTORS.c.text_key.in_([old, *instead]))
+            self._connection.execute(old_and_new)
             if vector is not None:
                 rows = [{"text_key": new, "vector": vector} for new in instead]
                 self._connection.execute(_VECTORS.insert(), rows)
@@ -116,12 +116,12 @@ class _Rekeyed:
         for row in self._connection.execute(sa.select(_DISTINCT)).all():
             if row.low_key not in self.changed and row.high_key not in self.changed:
                 continue
-            here = sa.and_(
+            same_pair = sa.and_(
                 pairs.scope == row.scope,
                 pairs.low_key == row.low_key,
                 pairs.high_key == row.high_key,
             )
-            self._connection.execute(_DISTINCT.delete().where(here))
+            self._connection.execute(_DISTINCT.delete().where(same_pair))
             new = self._pairs(row.low_key, row.high_key)
             if row.by == "person" or len(new) == 1:
                 for low, high in new:

@@ -170,8 +170,8 @@ class SqliteDatabase(Database):
     def copy_into(self, target: Database, tables: Collection[str]) -> None:  # noqa: ARG002
         """Copy the whole file into another SQLite ledger; `tables` is not used."""
         assert isinstance(target, SqliteDatabase), "a copy is a file"
-        with self._mapped(), self._driver() as mine, target._driver() as its:
-            mine.backup(its)
+        with self._mapped(), self._driver() as source, target._driver() as copy:
+            source.backup(copy)
 
     def problems(self) -> list[str]:
         with self.reading() as connection:

@@ -137,10 +137,10 @@ class Terms(TableGroup):
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
         """Return the rarest of these terms: as many as `_MOST_ENTRIES` allows, at least one."""
         sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
-        left, kept = 4 * _MOST_ENTRIES, list[str]()
-        for term, size in sorted(sizes, key=lambda one: int(one[1])):
-            left -= int(size)
-            if left < 0 and kept:
+        bytes_left, kept = 4 * _MOST_ENTRIES, list[str]()
+        for term, size in sorted(sizes, key=lambda row: int(row[1])):
+            bytes_left -= int(size)
+            if bytes_left < 0 and kept:
                 break
             kept.append(term)
         return kept
@@ -168,8 +168,6 @@ class Terms(TableGroup):
 
 
 class TermsWriter(Terms):
-    """Write access to the index of terms."""
-
     def follow(self, ids: Collection[str]) -> None:
         """Update the index of terms for the memories that this transaction wrote.
 
@@ -244,7 +242,6 @@ def _count(connection: sa.Connection, old: Sequence[_Listed], new: Sequence[_Lis
 
 
 def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
-    """Remove memories from the index of terms."""
     leaving: dict[tuple[str, int], dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for number, owner, terms in old:
         for term in terms:
@@ -252,9 +249,9 @@ def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
     table = t.postings
     shorter, empty = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for (owner, block), of_terms in leaving.items():
-        here = sa.and_(table.c.owner == owner, table.c.block == block)
+        in_block = sa.and_(table.c.owner == owner, table.c.block == block)
         query = sa.select(table.c.term, table.c.entries).where(
-            here, among(table.c.term, list(of_terms))
+            in_block, among(table.c.term, list(of_terms))
         )
         for term, entries in connection.execute(query).all():
             known = np.frombuffer(entries, "<u4")
@@ -265,7 +262,7 @@ def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
                 empty.append((owner, term, block))
     _put(connection, _SHORTEN, shorter)
     _put(connection, _DROP, empty)
-    _put(connection, "DELETE FROM term_lists WHERE memory = ?", [(one[0],) for one in old])
+    _put(connection, "DELETE FROM term_lists WHERE memory = ?", [(number,) for number, _, _ in old])
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -38,8 +38,10 @@ class Turns(TableGroup):
 
         Turns whose extraction failed `most_attempts` times or more are left out.
         """
-        mine = t.turns.c.conversation == conversation
-        return self._found(_worth_a_try(most_attempts), mine, t.turns.c.seq > after, limit=limit)
+        in_conversation = t.turns.c.conversation == conversation
+        return self._found(
+            _worth_a_try(most_attempts), in_conversation, t.turns.c.seq > after, limit=limit
+        )
 
     def conversations(self, most_attempts: int) -> list[Waiting]:
         """Return the conversations with waiting turns; the one that has waited longest comes first.
@@ -73,7 +75,7 @@ class Turns(TableGroup):
     def with_text(self) -> list[Turn]:
         """Return every turn whose text is kept: waiting turns and the last extracted ones."""
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
-        return [_turn(one) for one in self._connection.scalars(query)]
+        return [_turn(column) for column in self._connection.scalars(query)]
 
     def last_before_upgrade(self) -> int:
         """Return the number of the last turn stored before schema version 7; 0 if there is none."""
@@ -84,7 +86,6 @@ class Turns(TableGroup):
         return self._transaction.count(t.turns, t.turns.c.pending)
 
     def count_waiting_of(self, speaker: str) -> int:
-        """Count the waiting turns of a speaker."""
         return sum(waiting.turn.speaker == speaker for waiting in self.waiting())
 
     def _found(self, *where: sa.ColumnElement[bool], limit: int | None = None) -> list[PendingTurn]:
@@ -93,8 +94,6 @@ class Turns(TableGroup):
 
 
 class TurnsWriter(Turns):
-    """Write access to turns: stores them, marks them as extracted, and erases their texts."""
-
     def keep(self, turn: Turn, name: str) -> bool:
         """Store a turn until it is extracted. Return False if the same turn was stored before.
 
@@ -208,8 +207,8 @@ class Leases(TableGroup):
         now_s = self._transaction.now_s()
         ends = t.leases.c.expires_at
         valid = sa.and_(ends > now_s, ends <= now_s + seconds)
-        here = t.leases.c.conversation == conversation
-        return self._transaction.count(t.leases, sa.and_(here, valid)) > 0
+        in_conversation = t.leases.c.conversation == conversation
+        return self._transaction.count(t.leases, sa.and_(in_conversation, valid)) > 0
 
     def check(self, lease: Lease) -> None:
         """Check that no other process has taken over the conversation of this lease.
@@ -223,8 +222,6 @@ class Leases(TableGroup):
 
 
 class LeasesWriter(Leases):
-    """Write access to leases."""
-
     def claim(self, lease: Lease, seconds: float) -> bool:
         """Take the lease of a conversation for `seconds`.
 

@@ -74,8 +74,6 @@ class VectorTable(Mapping[str, Vector]):
 
 
 class TextVectors(TableGroup):
-    """Read access to the vectors of texts."""
-
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
         """Return a table of the vectors in `known` and the stored vectors of these text keys.
 
@@ -143,8 +141,8 @@ class TextVectors(TableGroup):
 
     def dim(self) -> int | None:
         """Return the dimension of the stored vectors; None if there are none."""
-        one = self._connection.scalar(sa.select(sa.func.length(t.vectors.c.vector)).limit(1))
-        return None if one is None else int(one) // np.dtype(np.float32).itemsize
+        length = self._connection.scalar(sa.select(sa.func.length(t.vectors.c.vector)).limit(1))
+        return None if length is None else int(length) // np.dtype(np.float32).itemsize
 
     def byte_lengths(self) -> dict[int, int]:
         """Map lengths in bytes to numbers of vectors. All vectors should have the same length."""
@@ -153,8 +151,6 @@ class TextVectors(TableGroup):
 
 
 class TextVectorsWriter(TextVectors):
-    """Write access to the vectors of texts."""
-
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text key, except for keys that have a vector already.
 
@@ -317,8 +313,6 @@ class Followers(TableGroup):
 
 
 class FollowersWriter(Followers):
-    """Write access to the records of how far vector indexes have followed the ledger."""
-
     def note(self, collection: str, location: str, watermark: int) -> None:
         """Record that an index's collection contains all changes up to the revision `watermark`.
 
@@ -333,8 +327,8 @@ class FollowersWriter(Followers):
 
     def mark_clean(self, collection: str) -> None:
         """Record that a collection holds no vectors of forgotten memories."""
-        mine = t.index_state.c.collection == collection
-        self._connection.execute(t.index_state.update().where(mine).values(stale=False))
+        this_collection = t.index_state.c.collection == collection
+        self._connection.execute(t.index_state.update().where(this_collection).values(stale=False))
 
     def mark_all_stale(self) -> None:
         """Record that every collection may hold vectors of forgotten memories."""

@@ -103,7 +103,6 @@ _CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the tokens of a text, in order."""
     if len(text) > _LONG:  # one call of a pattern holds all threads
         cut = text.rfind(" ", _LONG // 2, _LONG) + 1 or _LONG
         return tokens(text[:cut]) + tokens(text[cut:])
