@@ -61,11 +61,13 @@ class Scale(Frozen):
         first, because a cosine of 0.95 can be slightly lower in float32. After this rounding, a
         similarity below 0.95 is never rounded up to 0.95.
         """
-        rounded = np.round(cosines, _PLACES)
-        plain = _curve(rounded, self.anchor)
-        if self.anchor_kana_han is None:
-            return plain
-        return np.where(has_cjk, _curve(rounded, self.anchor_kana_han), plain)
+        cosines = np.round(cosines, _PLACES)
+        anchors = np.where(has_cjk, self.cjk_anchor, self.anchor)
+        rise = (NEAR_COPY - LOWER) / (NEAR_COPY - anchors)
+        below, above = cosines * (LOWER / anchors), LOWER + (cosines - anchors) * rise
+        bent = np.round(np.where(cosines <= anchors, below, above), _PLACES)
+        bent = np.minimum(bent, round(NEAR_COPY - _STEP, _PLACES))
+        return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
         """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
@@ -93,7 +95,8 @@ def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
     if similarity < 0.0 or similarity >= NEAR_COPY:
         return similarity
     anchor = scale.cjk_anchor if has_cjk else scale.anchor
-    found = round(float(np.interp(similarity, _SIMILARITIES, (0.0, anchor, NEAR_COPY))), _PLACES)
+    curve = (0.0, LOWER, NEAR_COPY), (0.0, anchor, NEAR_COPY)
+    found = round(float(np.interp(similarity, *curve)), _PLACES)
 
     def of(cosine: float) -> float:
         return float(scale.similarities(np.array([cosine]), has_cjk)[0])
@@ -124,12 +127,3 @@ def scale_of(fingerprint: str) -> Scale:
     """Return the scale of the embedder with this fingerprint; PLAIN if it was never calibrated."""
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)
-
-
-_SIMILARITIES = (0.0, LOWER, NEAR_COPY)
-
-
-def _curve(cosines: Floats, anchor: float) -> Floats:
-    bent = np.round(np.interp(cosines, (0.0, anchor, NEAR_COPY), _SIMILARITIES), _PLACES)
-    itself = (cosines <= 0.0) | (cosines >= NEAR_COPY)
-    return np.where(itself, cosines, np.minimum(bent, round(NEAR_COPY - _STEP, _PLACES)))

@@ -61,11 +61,13 @@ class Follower:
                 behind = reader.followers.lag(watermark)
                 changes = reader.followers.changes(watermark) if behind <= self._lag else []
                 known = reader.vectors.of([one.text_key for one in changes if one.live])
-            if fill and 2 * behind > self._lag:
-                self._copy_in_background()
+            is_copying = self._copying is not None and self._copying.is_alive()
+            if fill and 2 * behind > self._lag and not is_copying:
+                self._copying = threading.Thread(target=self._copy_on, name="index", daemon=True)
+                self._copying.start()
             if behind > self._lag:
                 return [None] * len(queries)
-            return [self._found(query, changes, known) for query in queries]
+            return [self._nearest_in_both(query, changes, known) for query in queries]
 
     def copy_all(
         self, on_progress: Callable[[int, int], None] | None = None, pause_s: float = 0.0
@@ -150,7 +152,7 @@ class Follower:
         with self._lock:
             self.index.close()
 
-    # --- how far it is ---
+    # --- how far it has followed ---
 
     def _state(self) -> IndexState:
         """Return how far the index has copied the ledger's changes.
@@ -172,9 +174,9 @@ class Follower:
             writer.followers.note(self.index.id, self.index.place, 0)
             writer.followers.drop_others(self.index.place, self.index.id)
 
-    # --- what it names ---
+    # --- what is near a query ---
 
-    def _found(
+    def _nearest_in_both(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str] | None:
         """Return ids of memories that may be nearest to a query; None if the index returns too few.
@@ -183,14 +185,19 @@ class Follower:
         text key.
         """
         newer = {change.id for change in changes}
-        near = self._nearest_of(query, changes, known)
+        inside = [one for one in changes if one.live and one.text_key in known]
+        fits = {*self._fitting(query.scope, [one.id for one in inside])}
+        scored = [
+            (float(known[one.text_key] @ query.vector), one.id) for one in inside if one.id in fits
+        ]
+        near = [name for _, name in sorted(scored, reverse=True)[: query.k]]
         wanted = _WIDER * query.k
         while True:
             named = self.index.nearest(query.vector, wanted)
-            fits = self._fitting(query.scope, [name for name, _ in named if name not in newer])
+            older = self._fitting(query.scope, [name for name, _ in named if name not in newer])
             least = named[-1][1] if len(named) >= wanted else -2.0
-            if len(fits) >= query.k or least < query.min_cosine:
-                return fits + near
+            if len(older) >= query.k or least < query.min_cosine:
+                return older + near
             if wanted >= _WIDEST:
                 return None
             wanted = min(4 * wanted, _WIDEST)
@@ -201,26 +208,7 @@ class Follower:
             values = reader.followers.live_values(ids)
         return [name for name in ids if name in values and scope.holds(values[name])]
 
-    def _nearest_of(
-        self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
-    ) -> list[str]:
-        """Return the ids of the `query.k` nearest memories in `changes`, which the index lacks.
-
-        `known` holds their vectors by text key.
-        """
-        inside = [one for one in changes if one.live and one.text_key in known]
-        fits = {*self._fitting(query.scope, [one.id for one in inside])}
-        scored = [
-            (float(known[one.text_key] @ query.vector), one.id) for one in inside if one.id in fits
-        ]
-        return [name for _, name in sorted(scored, reverse=True)[: query.k]]
-
-    # --- what it copies ---
-
-    def _copy_in_background(self) -> None:
-        if self._copying is None or not self._copying.is_alive():
-            self._copying = threading.Thread(target=self._copy_on, name="index", daemon=True)
-            self._copying.start()
+    # --- copying ---
 
     def _copy_on(self) -> None:
         try:
@@ -234,8 +222,11 @@ class Follower:
         Return the number of changes that were copied, and the number of changes that are left. Both
         are 0 if another process is copying.
         """
-        with self._lock, self._only_one() as mine:
-            if not mine:
+        alone: contextlib.AbstractContextManager[bool] = contextlib.nullcontext(True)
+        if self.index.shared:
+            alone = self._ledger.exclusive(f"index-{self.index.place}")
+        with self._lock, alone as is_alone:
+            if not is_alone:
                 return 0, 0
             watermark = self._state().watermark
             with self._ledger.reading() as reader:
@@ -247,15 +238,6 @@ class Follower:
                 with self._ledger.writing() as writer:
                     writer.followers.note(self.index.id, self.index.place, changes[-1].revision)
             return len(changes), left - len(changes)
-
-    def _only_one(self) -> contextlib.AbstractContextManager[bool]:
-        """Lock the copying, so that only one process at a time copies into a shared index.
-
-        The context manager yields False if another process has the lock.
-        """
-        if not self.index.shared:
-            return contextlib.nullcontext(True)
-        return self._ledger.exclusive(f"index-{self.index.place}")
 
     def _write(self, reader: Reader, changes: Sequence[Change], *, is_new: bool) -> None:
         known = reader.vectors.of([one.text_key for one in changes if one.live])

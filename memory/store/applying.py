@@ -367,7 +367,8 @@ class Applier:
             images = writer.memories.images([one.undone_from for one in decided])
         if survivors:
             _let_live(writer, survivors)
-        self._mark_distinct(writer, decided, images)
+        if any(one.decision.distinct or one.decision.model == PERSON for one in decided):
+            self._mark_distinct(writer, decided, images)
         for one in decided:
             if one.decision.pending and one.decision.model not in (None, PERSON):
                 self._count_failure(writer, one)

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import Enum
 from functools import cached_property
 
-from memory.ledger import Reader, ScopedText, TextPair
+from memory.ledger import Reader, TextPair
 from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
@@ -54,22 +54,7 @@ class Asker:
         `fields` are the fields that scopes consist of now. A person's verdict counts even if scopes
         had other fields when it was given.
         """
-        return reader.distinct.all(self.bound_by) | _distinct_in_other_scopes(reader, fields)
-
-    def kept_apart(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs of texts that a person called distinct.
-
-        `fields` are the fields that scopes consist of now. A verdict counts even if scopes had
-        other fields when it was given.
-        """
-        return reader.distinct.all(("person",)) | _distinct_in_other_scopes(reader, fields)
-
-    def read(self, reader: Reader) -> set[ScopedText]:
-        """Return the texts that the model has read on pages (questions about many memories).
-
-        If `thorough` is true, the model must have read them with all their nearest neighbours.
-        """
-        return reader.readings.all(self.model, thorough=self.thorough)
+        return reader.distinct.all(self.bound_by) | kept_apart(reader, fields)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
         """Return the pairs that the model failed to judge and should not be asked about at `now`.
@@ -82,21 +67,23 @@ class Asker:
         return reader.attempts.waiting(self.model, due)
 
 
-def _distinct_in_other_scopes(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-    """Return the pairs of texts that a person called distinct when scopes had other fields.
+def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
+    """Return the pairs of texts that a person called distinct.
 
-    `fields` are the fields that scopes consist of now. Each pair is returned once for every present
-    scope that has a live memory with one of the two texts. But a present scope is left out if it
-    contradicts the earlier scope: they have different values in a field that both have.
+    `fields` are the fields that scopes consist of now. If scopes had other fields when a verdict
+    was given, its pair is also returned for every present scope that has a live memory with one of
+    the two texts. But a present scope is left out if it contradicts the earlier scope: they have
+    different values in a field that both have.
     """
     names = {*fields, "is_private"}
+    pairs = reader.distinct.all(("person",))
     distinct: dict[str, list[tuple[Scope, TextPair]]] = {}
-    for pair in reader.distinct.all(("person",)):
+    for pair in pairs:
         scope = Scope.from_key(pair[0])
         if {name for name, _ in scope.values} != names:
             for key in set(pair[1:]):
                 distinct.setdefault(key, []).append((scope, pair))
-    return {
+    return pairs | {
         (now.key, low, high)
         for row in reader.memories.live_with_texts(list(distinct), Scope(()))
         for now in (Scope.of(row.memory, fields),)

@@ -86,10 +86,10 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
     Verdicts about texts that were merged into the members count too. Verdicts of the offline judge
     do not count. If both a person and a model gave such a verdict, return "person".
     """
-    stand_for = [
-        {text_key(one.content), *_keys(reader, reader.memories.ancestors(one.id))}
-        for one in members
-    ]
+    stand_for = []
+    for member in members:
+        ancestors = reader.memories.rows(reader.memories.ancestors(member.id)).values()
+        stand_for.append({text_key(member.content), *(row.text_key for row in ancestors)})
     keys = sorted(set().union(*stand_for))
     judges: tuple[Judge, ...] = ("person", "model")
     for judge in judges:
@@ -102,10 +102,6 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
         ):
             return judge
     return None
-
-
-def _keys(reader: Reader, ids: Sequence[str]) -> set[str]:
-    return {row.text_key for row in reader.memories.rows(ids).values()}
 
 
 def is_like_all_of(
@@ -136,12 +132,12 @@ def cosines_to(
     """
     if not clean(query) or not text_keys:
         return {}
-    asked = store.embeddings.query(clean(query))
+    vector = store.embeddings.query(clean(query))
     store.embeddings.check(reader)
     known = reader.vectors.of(text_keys.values())
     names = [name for name, key in text_keys.items() if key in known]
     if not names:
         return {}
     vectors = np.stack([known[text_keys[name]] for name in names])
-    found = similarities(vectors, np.broadcast_to(asked, vectors.shape))
-    return dict(zip(names, found.tolist(), strict=True))
+    cosines = similarities(vectors, np.broadcast_to(vector, vectors.shape))
+    return dict(zip(names, cosines.tolist(), strict=True))

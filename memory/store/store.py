@@ -62,7 +62,7 @@ from memory.store.applying import (
     Unconditional,
     WhileUnchanged,
 )
-from memory.store.asking import NOBODY, Asker
+from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
@@ -240,9 +240,9 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
             distinct = asker.distinct(reader, self.scope_fields)
-            kept_apart = asker.kept_apart(reader, self.scope_fields)
-            read = asker.read(reader)
-            return take_snapshot(reader, distinct, waiting, lineage, before, kept_apart, read)
+            apart = kept_apart(reader, self.scope_fields)
+            read = reader.readings.all(asker.model, thorough=asker.thorough)
+            return take_snapshot(reader, distinct, waiting, lineage, before, apart, read)
 
     # --- finding ---
 

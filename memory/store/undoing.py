@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from itertools import combinations
 from typing import Any
@@ -33,18 +33,16 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
-    later = {number for one in doomed for number in _later_dependents(reader, one)} - numbers
+    later: set[int] = set()
+    for one in doomed:
+        later.update(reader.decisions.after(one) if one.survivors else ())
+        later.update(reader.decisions.parted_after(one) if one.verdicts else ())
+    later -= numbers
     if later:
         raise CannotUndo(target, f"decisions {sorted(later)} build on it", "undo those first")
     if scrubbed := [one.number for one in doomed if one.scrubbed]:
         raise CannotUndo(target, f"a member of decision {scrubbed} was forgotten since")
     return sorted(doomed, key=lambda one: -one.number)
-
-
-def _later_dependents(reader: Reader, record: DecisionRecord) -> list[int]:
-    """Return the numbers of later decisions that must be undone before the decision `record`."""
-    built = reader.decisions.after(record) if record.survivors else []
-    return built + (reader.decisions.parted_after(record) if record.verdicts else [])
 
 
 def _one(reader: Reader, number: int) -> DecisionRecord:
@@ -93,21 +91,19 @@ def undo(
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and keep_apart:
             keys = {member.id: text_key(member.content) for member in members}
+            joined = [
+                [member for member in members if member.id in {survivor, *stands_for}]
+                for survivor, stands_for in record.survivors
+            ]
             parted = [
                 (scope_of(a), keys[a.id], keys[b.id], "kept by a person")
-                for a, b in _joined(record, members)
+                for together in joined
+                for a, b in combinations(together, 2)
             ]
             writer.distinct.mark_all(parted, "person")
         decision = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
         writer.decisions.record([(decision, NOTHING_BEFORE)], clock(), None)
     return undone
-
-
-def _joined(record: DecisionRecord, members: Sequence[Memory]) -> Iterator[tuple[Memory, Memory]]:
-    """Yield each pair of members that have the same survivor."""
-    for survivor, stands_for in record.survivors:
-        one = {survivor, *stands_for}
-        yield from combinations([member for member in members if member.id in one], 2)
 
 
 def reopen_pending(
@@ -198,19 +194,17 @@ def _take_back(writer: Writer, record: DecisionRecord) -> None:
     newest member of the decision gets it.
     """
     before = json.loads(record.before)["links"]
-    links = [*_links_of_image(before), *_later_links(writer, record, before)]
+    links = list[tuple[str, MemoryLink]]()
+    for low_id, high_id, link_type, note, confidence in before:
+        end = MemoryLink(target_id=high_id, link_type=link_type, note=note, confidence=confidence)
+        links.append((low_id, end))
+    links += _later_links(writer, record, before)
     keys = {row.text_key for row in writer.memories.rows(record.involved).values()}
     writer.links.drop(record.members)
     writer.memories.tombstone(record.created)
     writer.memories.restore(record.before)
     writer.memories.restore_links(links)
     writer.drop_unused_texts(keys)
-
-
-def _links_of_image(links: Sequence[Sequence[Any]]) -> Iterator[tuple[str, MemoryLink]]:
-    for low_id, high_id, link_type, note, confidence in links:
-        end = MemoryLink(target_id=high_id, link_type=link_type, note=note, confidence=confidence)
-        yield low_id, end
 
 
 def _later_links(
