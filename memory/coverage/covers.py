@@ -20,7 +20,7 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, TypeVar
 
 from memory.coverage.additions import changed_by_additions, only_narrows
-from memory.coverage.order import Extra, Side, is_written_apart, moved
+from memory.coverage.order import Side, is_written_apart, moved
 from memory.coverage.parse import Parse, Word, parse_by_dictionary
 from memory.text import (
     JAPANESE,
@@ -150,7 +150,7 @@ def covers(a: str, b: str) -> bool:
     return compare(a, b).a_covers_b
 
 
-def _surfaces(words: Sequence[Word], extra: Extra) -> tuple[str, ...]:
+def _surfaces(words: Sequence[Word], extra: Counter[str]) -> tuple[str, ...]:
     """Return the words of a text that the other text lacks, in the text's spelling.
 
     `extra`: the words that the text states more often than the other text. Negations are left out,

@@ -8,7 +8,7 @@ Any other change of order counts as a change of who does what.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,11 +29,6 @@ from memory.text import (
 )
 
 _ORDER = "word order"
-Extra = Mapping[str, int]
-"""For each word that one text states more often than the other text, how many times more.
-
-Words are in the form in which they are compared.
-"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class Side:
 
     text: str
     parse: Parse
-    extra: Extra
+    extra: Counter[str]
 
     @cached_property
     def added(self) -> list[bool]:
