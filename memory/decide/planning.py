@@ -178,12 +178,12 @@ class Planner:
         for pair in snapshot.distinct:
             distinct.setdefault(pair[0], set()).add(pair)
         known: dict[Scope, _ScopePlan] = {}
-        changed: dict[Scope, tuple[_State, _Scope]] = {}
+        changed: dict[Scope, tuple[tuple[object, ...], _Scope]] = {}
         for scope, nodes in _scopes(snapshot.rows, self._scope_of).items():
             pairs = frozenset(distinct.get(scope.key, ()))
             unread = self._unread(scope, nodes, snapshot.read, again)
             rows = tuple((row.seq, row.revision) for rows in nodes.values() for row in rows)
-            state = rows, pairs, unread
+            state: tuple[object, ...] = (rows, pairs, unread)
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
@@ -217,19 +217,15 @@ class Planner:
         )
 
 
-_State = tuple[tuple[tuple[int, int], ...], frozenset[TextPair], frozenset[str] | None]
-"""The state of a scope on which its plan depends; if the state is unchanged, so is the plan.
-
-Its first item has the number and the revision of each row. The second has the pairs of texts judged
-distinct. The third has the keys of the texts that pages must show, or is None if there are no
-pages.
-"""
-
-
 class _ScopePlan(NamedTuple):
-    """The plan of one scope, with the state of the scope from which it was made."""
+    """The plan of one scope, with the state of the scope from which it was made.
 
-    state: _State
+    If the state is unchanged, so is the plan. It has the number and the revision of each row, the
+    pairs of texts judged distinct, and the keys of the texts that pages must show (None without
+    pages).
+    """
+
+    state: tuple[object, ...]
     bands: Counter[float]
     groups: tuple[GroupPlan, ...]
     pages: tuple[PagePlan, ...]

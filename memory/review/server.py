@@ -161,7 +161,7 @@ class ReviewServer:
             Route("/groups", self._groups, methods=get),
             Route("/questions", self._questions, methods=get),
             Route("/history", self._history, methods=get),
-            Route("/memory", self._find_memory, methods=get),
+            Route("/memory", self._memory, methods=get),
             Route("/memory/{name}", self._memory, methods=get),
             Route("/figures", self._figures, methods=get),
             Route("/answer", self._answer, methods=post),
@@ -312,11 +312,9 @@ class ReviewServer:
         cards = await self._read(look)
         return await self._page("history.html", cards=cards, full=len(cards) == _CARDS)
 
-    async def _find_memory(self, request: Request) -> Response:
-        return _redirect(f"/memory/{request.query_params.get('id', '').strip() or 'none'}")
-
     async def _memory(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        asked = request.path_params.get("name") or request.query_params.get("id", "")
+        name = asked.strip() or "none"
         found = await self._read(lambda reader: memory_history(reader, name))
         if found is None:
             return await self._page("gone.html", 404, why=f"no memory has the id {name}")
