@@ -30,13 +30,15 @@ def test_a_language_is_added_by_entering_its_words(monkeypatch: pytest.MonkeyPat
     dutch = SimpleNamespace(
         FUNCTION_WORDS=frozenset({"het", "een", "niet"}),
         NEGATIONS=frozenset({"niet", "nergens"}),
-        GOVERNING={"het": "", "een": "", "met": "with"},
+        GOVERNING={"het": "", "een": "", "is": "", "of": "", "met": "with"},
         TURNING=frozenset({"bijna"}),
         REACHING=frozenset({"elke"}),
         DECIMAL_COMMA=True,
         CAPITAL_NOUNS=False,
     )
     monkeypatch.setitem(cast(dict[str, Grammar], GRAMMARS), "Dutch", cast(Grammar, dutch))
+    assert language_of("Anna is een arts of niet.") == "Dutch"
+    assert language_of("Anna is a doctor, and een is a word.") == OTHER
     parsed = parse("Anna fietst nergens een uur met 1,5 Leo.")
     assert (parsed.language, parsed.negations) == ("Dutch", 1)
     assert [(word.key, word.role) for word in parsed.words] == [

@@ -16,10 +16,15 @@ from memory.text.languages import german
 
 
 class Grammar(Protocol):
-    """What the program must know of one language; all words are in lower case."""
+    """What the program must know of one language; all words are in lower case.
+
+    Of a word in several lists the first of NEGATIONS, TURNING and GOVERNING counts. A word that is
+    in none of them is read as `memory/text/vocabulary.py` says, which also lists the numbers,
+    months and weekdays of all languages.
+    """
 
     FUNCTION_WORDS: frozenset[str]
-    """Frequent small words by which the language is recognised."""
+    """Frequent small words by which the language is recognised; no other language may have them."""
     NEGATIONS: frozenset[str]
     """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
@@ -55,25 +60,25 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English function words that no language of `GRAMMARS` has.
+"""English function words; a text with one of them is in another language only if that has it too.
 
-For example, "in" is left out, because it is German too.
+A language has the word if its `GOVERNING` lists it, such as the Dutch "of".
 """
 
 
 def language_of(text: str) -> str:
     """Return the language of a text: ENGLISH, a key of `GRAMMARS`, or OTHER.
 
-    It is recognised by its function words. Those of `GRAMMARS` count only if the text has no word
-    of `_ENGLISH_ALONE`. The result is never JAPANESE. It is OTHER in three cases: the text has no
-    function word of a known language; it also has function words of an unknown language; or it is
-    English with Japanese or Chinese characters.
+    It is recognised by its function words. Those of `GRAMMARS` do not count if the text has a word
+    of `_ENGLISH_ALONE` that is not a word of that language. The result is never JAPANESE. It is
+    OTHER in three cases: the text has no function word of a known language; it also has function
+    words of an unknown language; or it is English with Japanese or Chinese characters.
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
-    if words.isdisjoint(_ENGLISH_ALONE):
-        for language, grammar in GRAMMARS.items():
-            if not words.isdisjoint(grammar.FUNCTION_WORDS):
-                return language
+    for language, grammar in GRAMMARS.items():
+        foreign = _ENGLISH_ALONE - grammar.GOVERNING.keys()
+        if words.isdisjoint(foreign) and not words.isdisjoint(grammar.FUNCTION_WORDS):
+            return language
     is_english = not words.isdisjoint(_ENGLISH) and words.isdisjoint(_NOT_ENGLISH)
     return ENGLISH if is_english and not has_cjk(text) else OTHER
 
