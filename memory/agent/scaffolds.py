@@ -75,8 +75,8 @@ def shown_similarity(distance: float) -> float:
 # --- remember -----------------------------------------------------------------------------------
 
 
-def saved(memory: Memory, links: int, related: Sequence[SearchResult], now: datetime) -> str:
-    lines = [f"Saved (id: {memory.id}). Linked to {links} existing memories."]
+def saved(memory: Memory, related: Sequence[SearchResult], now: datetime) -> str:
+    lines = [f"Saved (id: {memory.id}). Linked to {len(related)} existing memories."]
     if related:
         lines.append("Most related:")
     for hit in related[:_RELATED]:

@@ -28,7 +28,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from memory import __version__, runtime  # `runtime` loads the HTTP libraries only when used
-from memory.agent.schemas import TOOLS, Tool, shown_schema
+from memory.agent.schemas import TOOLS, shown_schema
 from memory.errors import InputError, LedgerError, MemoryPipelineError
 from memory.runtime import in_thread, open_regular, stop_event
 from memory.text import clean
@@ -119,7 +119,23 @@ class AgentServer:
     async def _list_tools(
         self, _context: Any, _params: wire.PaginatedRequestParams | None
     ) -> wire.ListToolsResult:
-        return wire.ListToolsResult(tools=[_described(tool) for tool in TOOLS])
+        return wire.ListToolsResult(
+            tools=[
+                wire.Tool(
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=shown_schema(tool.arguments),
+                    output_schema=shown_schema(tool.answer),
+                    annotations=wire.ToolAnnotations(
+                        read_only_hint=tool.read_only,
+                        destructive_hint=tool.destructive,
+                        idempotent_hint=tool.idempotent,
+                        open_world_hint=False,
+                    ),
+                )
+                for tool in TOOLS
+            ]
+        )
 
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
@@ -199,21 +215,6 @@ async def _close_store(opening: asyncio.Task[Opened]) -> int:
     except Exception as exc:  # of the database or an index; what was answered is committed
         logger.error("the store did not close: %s", exc)
     return 0
-
-
-def _described(tool: Tool) -> wire.Tool:
-    return wire.Tool(
-        name=tool.name,
-        description=tool.description,
-        input_schema=shown_schema(tool.arguments),
-        output_schema=shown_schema(tool.answer),
-        annotations=wire.ToolAnnotations(
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=False,
-        ),
-    )
 
 
 def _failure(problem: str) -> wire.CallToolResult:

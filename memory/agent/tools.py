@@ -113,8 +113,7 @@ class AgentTools:
 
     async def _saved(self, memory: Memory, saved: Saved) -> ToolAnswer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
-        related = list(saved.related)
-        lines = [scaffolds.saved(memory, len(related), related, self._store.now())]
+        lines = [scaffolds.saved(memory, saved.related, self._store.now())]
         old = saved.replaced
         if old is not None and saved.decision is not None:
             lines.append(scaffolds.replaced(old, saved.decision))
@@ -127,8 +126,8 @@ class AgentTools:
         data = schemas.Remembered(
             saved=True,
             id=memory.id,
-            links=len(related),
-            related=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in related],
+            links=len(saved.related),
+            related=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in saved.related],
             differs=f"{conflict.old} / {conflict.new}" if conflict else "",
             differs_from=conflict.memory.id if conflict else None,
             replaced=old.id if old else None,

@@ -190,8 +190,10 @@ class WorkspaceMemorySync:
             if first is None or first[1] not in gone:
                 kept.append(line)
             elif not _is_entry(line, first[1]):
-                kept.append(_without_memory_text(line, first[0]))
-                added = added or kept[-1] != line
+                if opening := _OPENING.match(line):  # an entry: keep what a person wrote at its end
+                    line = opening[0] + line.partition(first[0])[2].lstrip()
+                    added = True
+                kept.append(line)
         after = "\n".join(kept)
         if after != before:
             _write(path, after)
@@ -353,16 +355,6 @@ def _is_entry(line: str, memory_id: str) -> bool:
     if first is None or first[1] != memory_id or _OPENING.match(line) is None:
         return False
     return line.rstrip().endswith(first[0])
-
-
-def _without_memory_text(line: str, marker: str) -> str:
-    """Return an entry without the memory's text: its opening, and what a person wrote at its end.
-
-    The memory's text ends with `marker`. Edits inside this text are removed too. A line that does
-    not begin like an entry is returned unchanged.
-    """
-    opening = _OPENING.match(line)
-    return line if opening is None else opening[0] + line.partition(marker)[2].lstrip()
 
 
 def _on_one_line(text: str) -> str:
