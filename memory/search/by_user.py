@@ -157,7 +157,7 @@ class VectorsByUser:
             of_owner = {
                 owner: [by_id[name] for name in held]
                 for owner, vectors in self.loaded.items()
-                if (held := vectors.held(by_id.keys()))
+                if (held := vectors.row_of.keys() & by_id.keys())
             }
             for change in changes:
                 for owner in (EVERYBODY, Scope((("user", change.values["user"]),))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,8 @@ class LiveVectors:
         self.nbytes = 0
         """The size in RAM."""
         self._ids: list[str] = []
-        self._row_of: dict[str, int] = {}
+        self.row_of: dict[str, int] = {}
+        """The row of each memory by its id."""
         self._matrix: Vectors = np.empty((0, 0), np.float32)
         """One row for each id in `_ids`, then spare rows.
 
@@ -92,10 +93,6 @@ class LiveVectors:
         for row in reversed(missing):
             self._remove(self._ids[row])
 
-    def held(self, ids: Set[str]) -> Set[str]:
-        """Return the elements of `ids` whose vectors are in the matrix."""
-        return self._row_of.keys() & ids
-
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
         """Apply changes that the ledger has committed.
 
@@ -106,7 +103,7 @@ class LiveVectors:
         by_id = {change.id: change for change in changes}
         with self._lock:
             for memory_id in by_id:
-                if memory_id in self._row_of:
+                if memory_id in self.row_of:
                     self._remove(memory_id)
             fresh = [
                 change
@@ -224,7 +221,7 @@ class LiveVectors:
         if end > len(self._matrix):
             self._make_room(end + end // 8 + 8)
         self._ids += [row.id for row in rows]
-        self._row_of.update(zip(self._ids[start:], range(start, end), strict=True))
+        self.row_of.update(zip(self._ids[start:], range(start, end), strict=True))
         self._numbers[start:end] = [row.number for row in rows]
         different = {id(row.values): row.values for row in rows}
         kinds = {}
@@ -236,14 +233,14 @@ class LiveVectors:
 
     def _remove(self, memory_id: str) -> None:
         """Remove a memory's row; the last row moves into its position."""
-        row = self._row_of.pop(memory_id)
+        row = self.row_of.pop(memory_id)
         last_id = self._ids.pop()
         for column in (self._matrix, self._numbers, self._kinds, self._short):
             if len(column):
                 column[row] = column[len(self._ids)]
         if last_id != memory_id:
             self._ids[row] = last_id
-            self._row_of[last_id] = row
+            self.row_of[last_id] = row
 
     def _make_room(self, rows: int) -> None:
         """Enlarge the arrays to this number of rows.

@@ -66,12 +66,12 @@ def ranked_by(
     is_cjk = has_cjk(probe.text)
     either = np.array([is_cjk or has_cjk(row.memory.content) for row in candidates])
     scores = scale.similarities(cosines, either)
-    found = [
+    hits = [
         SearchResult(row.memory, score, cosine)
         for row, score, cosine in zip(candidates, scores.tolist(), cosines.tolist(), strict=True)
     ]
     newest_first = np.array([-row.memory.timestamp.timestamp() for row in candidates])
-    return [found[n] for n in np.lexsort((newest_first, -scores)).tolist()]
+    return [hits[n] for n in np.lexsort((newest_first, -scores)).tolist()]
 
 
 # --- by words and vector ---

@@ -49,7 +49,7 @@ class SearchRouter:
         self._at_once = at_once
         self._lock = threading.Lock()
         self._follower: Follower | None = None
-        self._asked = 0
+        self._searches_beyond = 0
         """The number of searches for users whose vectors exceed the limit."""
         self._has_warned = False
 
@@ -155,7 +155,7 @@ class SearchRouter:
         `owner` is the scope that is searched. Return, for each query, the ids of memories that may
         be nearest. Queries that the index cannot answer are answered from the ledger.
         """
-        self._asked += 1
+        self._searches_beyond += 1
         answers = self._approximately(queries)
         left = [query for query, names in zip(queries, answers, strict=True) if names is None]
         exact = iter(nearest_in_parts(self._ledger, owner, left) if left else ())
@@ -165,8 +165,8 @@ class SearchRouter:
         try:
             follower = self._opened()
             if follower is not None:
-                # One question, as a command asks it, is not worth filling an index.
-                return follower.nearest(queries, fill=self._asked > 1) if queries else []
+                # One query, as a command makes it, is not worth filling an index.
+                return follower.nearest(queries, fill=self._searches_beyond > 1) if queries else []
         except IndexFault as exc:
             self._give_up()
             self._warn_once(f"similarity query failed, searching exactly from here on: {exc}")

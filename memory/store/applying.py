@@ -265,12 +265,12 @@ class Applier:
                     return f"{name} is distinct from {survivor.memory.id}"
         joined = [{s.memory.id, *s.stands_for} & content.keys() for s in one.survivors]
         if not any(
-            len(some - {s.memory.id}) > 1 for some, s in zip(joined, one.survivors, strict=True)
+            len(ids - {s.memory.id}) > 1 for ids, s in zip(joined, one.survivors, strict=True)
         ):
             return ""  # each pair was looked at
         for a, b in self._kept_apart(writer, one.members):
-            together = any({a.id, b.id} <= some for some in joined)
-            if together and text_key(a.content) != text_key(b.content):
+            are_joined = any({a.id, b.id} <= ids for ids in joined)
+            if are_joined and text_key(a.content) != text_key(b.content):
                 return f"a person keeps {a.id} and {b.id} apart"
         return ""
 
@@ -284,7 +284,7 @@ class Applier:
         apart = self._kept_apart(writer, decision.members)
         joined = [{s.memory.id, *s.stands_for} for s in decision.survivors]
         for a, b in apart:
-            if any({a.id, b.id} <= together for together in joined):
+            if any({a.id, b.id} <= ids for ids in joined):
                 return f"a person keeps {a.id} and {b.id} apart"
         count = len(decision.members)
         whole = not joined and len(apart) == count * (count - 1) // 2

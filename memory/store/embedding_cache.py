@@ -116,9 +116,9 @@ class EmbeddingCache:
             texts = reader.vectors.missing_texts()
         pace = AdaptiveBatchSize()
         for start in range(0, len(texts), _AT_ONCE):
-            some = texts[start : start + _AT_ONCE]
-            keys = [text_key(text) for text in some]
-            for part in pace.parts(list(zip(keys, self._embed(some), strict=True))):
+            batch = texts[start : start + _AT_ONCE]
+            keys = [text_key(text) for text in batch]
+            for part in pace.parts(list(zip(keys, self._embed(batch), strict=True))):
                 with pace.writing(self._ledger, len(part)) as writer:
                     self.keep(writer, dict(part))
                     writer.drop_unused_texts({key for key, _ in part})  # forgotten meanwhile

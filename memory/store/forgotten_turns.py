@@ -205,8 +205,8 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
     The merged texts of these candidates may contain the words of a forgotten memory.
     """
-    found = [one for turn in waiting for one in turn.candidates or () if one is not None]
-    named = {one.id for candidate in found for one in candidate.named}
+    candidates = [one for turn in waiting for one in turn.candidates or () if one is not None]
+    named = {memory.id for candidate in candidates for memory in candidate.named}
     rows = reader.memories.rows(sorted(named))
     return named - {name for name, row in rows.items() if row.live}
 

@@ -98,8 +98,8 @@ def _sessions(client: Any) -> list[Any]:
     servers = [
         getattr(part, "_server", None) for part in (client, getattr(client, "_admin_client", None))
     ]
-    found = (getattr(server, "_session", None) for server in servers)
-    return [session for session in found if session is not None]  # only a server's client has one
+    sessions = (getattr(server, "_session", None) for server in servers)
+    return [session for session in sessions if session is not None]
 
 
 def load_chroma() -> tuple[Any, Any]:

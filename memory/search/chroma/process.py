@@ -228,12 +228,12 @@ def closed_record(folder: Path) -> Path:
 
 def state_of(folder: Path) -> dict[str, list[int]]:
     """Return, by relative path, the size in bytes and modification time in ns of each file."""
-    found = {}
+    states = {}
     for path in folder.rglob("*"):
         if path.is_file():
             state = path.stat()
-            found[str(path.relative_to(folder))] = [state.st_size, state.st_mtime_ns]
-    return found
+            states[str(path.relative_to(folder))] = [state.st_size, state.st_mtime_ns]
+    return states
 
 
 # --- inside the process ---------------------------------------------------------------------------
@@ -293,9 +293,9 @@ def _called(
         if collection is not None:
             return getattr(collections[collection], method)(**arguments)
         answer = getattr(client, method)(**arguments) or []
-        found = answer if isinstance(answer, list) else [answer]
-        collections.update({one.id: one for one in found})
-        return [(one.name, one.id, dict(one.configuration_json)) for one in found]
+        named = answer if isinstance(answer, list) else [answer]
+        collections.update({one.id: one for one in named})
+        return [(one.name, one.id, dict(one.configuration_json)) for one in named]
 
 
 def _answer(answers: Any, answer: tuple[Any, str | None]) -> None:
