@@ -35,8 +35,7 @@ from memory.protocols import Embedder, LanguageModel
 from memory.runtime import in_thread
 from memory.text import clean
 
-_USER = "user"
-"""The author of events that come from the user and not from an agent."""
+_USER = "user"  # the author of events that come from no agent
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
 """The key under which a ledger's metadata has the name of the app whose memories it holds.
@@ -107,7 +106,11 @@ class DedupMemoryService(BaseMemoryService):
         is ignored, because it belongs to events and not to memories.
         """
         conversation = conversation_of(user_id, session_id or _NO_SESSION)
-        turns = [_turn(event, user_id, conversation) for event in events if _says(event)]
+        turns = [
+            _turn(event, user_id, conversation)
+            for event in events
+            if not event.partial and event.content is not None and clean(_text(event.content))
+        ]
         if turns:
             chat = await self._chat_of(app_name)
             await chat.hear_all(turns)
@@ -172,17 +175,15 @@ class DedupMemoryService(BaseMemoryService):
 
     async def _chat_of(self, app_name: str) -> ChatMemory:
         if app_name not in self._apps:
-            config = self._config_of(app_name)
+            folder = quote(app_name, safe="").replace(".", "%2E")
+            data_dir = str(Path(self._config.memory.data_dir) / folder)
+            memory = self._config.memory.model_copy(update={"data_dir": data_dir})
+            config = self._config.model_copy(update={"memory": memory})
             is_shared = config.memory.ledger_url is not None
             check = partial(_claim, app_name=app_name) if is_shared else None
             open_it = partial(open_memory, config, self._model, self._embedder, check)
             self._apps.setdefault(app_name, LazyMemory(open_it))  # of two threads, the first one's
         return await self._apps[app_name].get()
-
-    def _config_of(self, app_name: str) -> Config:
-        folder = Path(self._config.memory.data_dir) / quote(app_name, safe="").replace(".", "%2E")
-        memory = self._config.memory.model_copy(update={"data_dir": str(folder)})
-        return self._config.model_copy(update={"memory": memory})
 
 
 def _claim(ledger: Ledger, app_name: str) -> None:
@@ -206,10 +207,6 @@ def _user_of(chat: ChatMemory, memory_id: str) -> str | None:
     with chat.store.ledger.reading() as reader:
         row = reader.memories.row(clean(memory_id))
     return row.memory.user if row is not None else None
-
-
-def _says(event: Event) -> bool:
-    return bool(not event.partial and event.content is not None and clean(_text(event.content)))
 
 
 def _text(content: types.Content) -> str:

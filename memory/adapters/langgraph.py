@@ -47,8 +47,7 @@ logger = logging.getLogger(__name__)
 
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
-ANY = "*"
-"""A label of a configured namespace that stands for any label at the same position."""
+ANY = "*"  # stands for any label at its position in a configured namespace
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": operator.eq,
     "$ne": operator.ne,

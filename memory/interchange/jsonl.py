@@ -20,8 +20,7 @@ from memory.text import clean_json, normalise
 _MOST = 64 * 2**20
 """The greatest length of a line that is read, in bytes; parsing a line takes far more memory."""
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
-_REPLACES = "replaces"
-"""The key that lists the external ids of the memories that an exported memory has replaced."""
+_REPLACES = "replaces"  # lists the external ids of memories that a memory has replaced
 M = TypeVar("M", Memory, Turn)
 _BEGIN = 100  # bytes from which a file's format is recognised
 
@@ -53,13 +52,19 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
 
     Raises: InputError if the file cannot be read at all.
     """
-    first_use: dict[str, tuple[int, str]] = {}
+    first_use: dict[str, tuple[int, str]] = {}  # by id: its first line and content
     for number, fields in read_some_objects(path):
         try:
             if isinstance(fields, ValueError):
                 raise fields
             memory = to_memory(fields, keep_id=True, assume_utc=assume_utc)
-            _refuse_other_use(fields, memory, number, first_use)
+            if (name := fields.get("id")) is not None:
+                line, content = first_use.setdefault(str(name), (number, memory.content))
+                if content != memory.content:
+                    problem = (
+                        f"id {str(name)!r} is already used on line {line}, for another content"
+                    )
+                    raise ValueError(problem)
         except ValueError as exc:
             yield InputError(path, str(exc), "this line is left out", number)
         else:
@@ -232,25 +237,6 @@ def _integer(digits: str) -> int:
         return int(digits)
     except ValueError as exc:  # Python reads no more, for that would take long
         raise ValueError(f"has a number of {len(digits):,} digits") from exc
-
-
-def _refuse_other_use(
-    fields: Mapping[str, Any], memory: Memory, number: int, first_use: dict[str, tuple[int, str]]
-) -> None:
-    """Check that no earlier line of a file has the same `id` as this line, but another content.
-
-    Also add this line to `first_use` if its id is new. `first_use` maps an id to the number and the
-    content of the first line with this id. `fields` is this line's JSON object, `memory` the memory
-    read from it, and `number` the line's number.
-
-    Raises: ValueError if there is such an earlier line.
-    """
-    if fields.get("id") is None:
-        return
-    name = str(fields["id"])
-    line, content = first_use.setdefault(name, (number, memory.content))
-    if content != memory.content:
-        raise ValueError(f"id {name!r} is already used on line {line}, for another content")
 
 
 # --- MCP's reference memory server: entities, observations, relations -----------------------------

@@ -205,27 +205,14 @@ class _TableRows(OpenTables):
             holders = (name for name, column in columns.items() if key in _keys_in(column))
             holder = None if is_column else next(holders, None)
             if holder is None:
-                columns[key] = self._as_written(key, value)
+                kind = self.types[key]
+                columns[key] = value if kind in _PLAIN else self.db.as_written(value, kind)
             else:
                 inside.setdefault(holder, {})[key] = value
-        for name, values in inside.items():
-            columns[name] = {"json": self._merged(name, columns[name]["json"], values)}
+        for name, values in inside.items():  # the database keeps each number as it was written
+            merge = f"SELECT (%s::jsonb || %s::jsonb)::{self.kinds[name]}::text AS json"
+            [columns[name]] = self.db.run(merge, [columns[name]["json"], json.dumps(values)])
         return replace(stored, metadata=columns)
-
-    def _as_written(self, column: str, value: object) -> object:
-        kind = self.types[column]
-        return value if kind in _PLAIN else self.db.as_written(value, kind)
-
-    def _merged(self, column: str, text: str, values: Mapping[str, Any]) -> str:
-        """Return the JSON object `text`, from a JSON column, with `values` set in it, as JSON text.
-
-        The database computes it, because it keeps each number exactly as it was written.
-        """
-        kind = self.kinds[column]
-        [row] = self.db.run(
-            f"SELECT (%s::jsonb || %s::jsonb)::{kind}::text AS merged", [text, json.dumps(values)]
-        )
-        return str(row["merged"])
 
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
         for row in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -62,6 +62,20 @@ def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) ->
     made = other.model_copy(update={"id": new_memory_id(), "external_id": None, "content": text})
     survivor = Survivor(made, (one.id, other.id))
     store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Unconditional())
+
+
+def cleaned_of(
+    store: MemoryStore,
+    theirs: ExternalStore,
+    ids: Mapping[str, str] | None = None,
+    reading: Reading = AS_IT_IS,
+) -> MemoryStore:
+    """Of five rows, b stands for a, and c and d are merged; `ids` has their names in that store."""
+    ids = ids or {key: key for key in TEXTS}
+    known = bring_in(store, theirs, reading)
+    replace(store, known[ids["a"]], known[ids["b"]])
+    merge(store, known[ids["c"]], known[ids["d"]])
+    return store
 
 
 def planned(

@@ -26,6 +26,7 @@ from tests.interchange.backs import (
     TEXTS,
     bring_in,
     carried_out,
+    cleaned_of,
     killed,
     merge,
     planned,
@@ -138,11 +139,7 @@ def name(key: str, namespace: tuple[str, ...] = MIA) -> str:
 
 @pytest.fixture
 def cleaned(store: MemoryStore, place: Place) -> MemoryStore:
-    """Of five items, b stands for a, and c and d are merged."""
-    known = bring_in(store, place.theirs, BY_NAMESPACE)
-    replace(store, known[name("a")], known[name("b")])
-    merge(store, known[name("c")], known[name("d")])
-    return store
+    return cleaned_of(store, place.theirs, {key: name(key) for key in TEXTS}, BY_NAMESPACE)
 
 
 def test_what_was_absorbed_goes_and_what_was_merged_says_so_in_value_and_vector(

@@ -16,7 +16,15 @@ from memory.interchange.databases import without_password
 from memory.interchange.foreign import Reading
 from memory.interchange.langgraph import langgraph_at
 from memory.store import MemoryStore
-from tests.interchange.backs import MERGED, TEXTS, bring_in, merge, replace, taken_back, written
+from tests.interchange.backs import (
+    MERGED,
+    TEXTS,
+    bring_in,
+    cleaned_of,
+    replace,
+    taken_back,
+    written,
+)
 
 BY_NAMESPACE = Reading(user_key="namespace")
 AT = "2026-05-01 08:00:00"
@@ -43,9 +51,7 @@ def test_items_keep_their_type_and_other_values_and_are_taken_back_to_the_bit(
     store: MemoryStore, file: Path, tmp_path: Path
 ) -> None:
     theirs = langgraph_at(str(file))
-    known = bring_in(store, theirs, BY_NAMESPACE)
-    replace(store, known["mia/a"], known["mia/b"])
-    merge(store, known["mia/c"], known["mia/d"])
+    cleaned_of(store, theirs, {key: f"mia/{key}" for key in TEXTS}, BY_NAMESPACE)
     before = held(file)
     written(store, theirs, tmp_path / "undo.jsonl", BY_NAMESPACE)
     after = {row[2]: row for row in held(file)}

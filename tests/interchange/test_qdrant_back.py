@@ -20,6 +20,7 @@ from tests.interchange.backs import (
     WHEN,
     bring_in,
     carried_out,
+    cleaned_of,
     killed,
     merge,
     planned,
@@ -96,11 +97,7 @@ def theirs(request: pytest.FixtureRequest, place: Place) -> QdrantStore:
 
 @pytest.fixture
 def cleaned(store: MemoryStore, theirs: QdrantStore) -> MemoryStore:
-    """Of five points, b stands for a, and c and d are merged."""
-    known = bring_in(store, theirs)
-    replace(store, known[IDS["a"]], known[IDS["b"]])
-    merge(store, known[IDS["c"]], known[IDS["d"]])
-    return store
+    return cleaned_of(store, theirs, IDS)
 
 
 def is_sparse(theirs: QdrantStore) -> bool:
@@ -145,9 +142,7 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
 ) -> None:
     fill(place, sparse=False)
     theirs = QdrantStore(place, "mem0")
-    known = bring_in(store, theirs)
-    replace(store, known[IDS["a"]], known[IDS["b"]])
-    merge(store, known[IDS["c"]], known[IDS["d"]])
+    cleaned_of(store, theirs, IDS)
     before = held(theirs.place)
     assert killed(theirs, tmp_path / "data", tmp_path / "undo.jsonl", step) == 9
     gone = taken_back(theirs, tmp_path / "undo.jsonl")
@@ -163,9 +158,7 @@ def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_und
 ) -> None:
     fill(place, sparse=False)
     theirs = QdrantStore(place, "mem0")
-    known = bring_in(store, theirs)
-    replace(store, known[IDS["a"]], known[IDS["b"]])
-    merge(store, known[IDS["c"]], known[IDS["d"]])
+    cleaned_of(store, theirs, IDS)
     before, undo = held(theirs.place), tmp_path / "undo.jsonl"
     assert killed(theirs, tmp_path / "data", undo, step) == 9
     run_again(store, theirs, undo)
@@ -223,9 +216,7 @@ def test_a_server_gets_the_key_of_the_environment_and_every_write_waits(
         with pytest.raises(InputError, match="does not admit this key; QDRANT_API_KEY names one"):
             theirs.found()
         monkeypatch.setenv("QDRANT_API_KEY", KEY)
-        known = bring_in(store, theirs)
-        replace(store, known[IDS["a"]], known[IDS["b"]])
-        merge(store, known[IDS["c"]], known[IDS["d"]])
+        cleaned_of(store, theirs, IDS)
         server.asked.clear()
         written(store, theirs, tmp_path / "undo.jsonl")
         writes = [one for one in server.asked if one.startswith("PUT") or "delete" in one]

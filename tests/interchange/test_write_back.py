@@ -34,6 +34,7 @@ from tests.interchange.backs import (
     WHEN,
     bring_in,
     carried_out,
+    cleaned_of,
     killed,
     merge,
     planned,
@@ -129,11 +130,7 @@ def mem0(place: Place) -> ChromaStore:
 
 @pytest.fixture
 def cleaned(store: MemoryStore, theirs: Place) -> MemoryStore:
-    """Of five rows, b stands for a, and c and d are merged."""
-    known = bring_in(store, mem0(theirs))
-    replace(store, known["a"], known["b"])
-    merge(store, known["c"], known["d"], "Mia paints houses and pictures.")
-    return store
+    return cleaned_of(store, mem0(theirs))
 
 
 def test_what_was_absorbed_goes_and_what_was_merged_says_the_merged_text(
