@@ -88,13 +88,13 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
     one negation, and every extra word comes after the negation in the same clause. Each extra word
     must be a quality of a noun, and the noun must not be a definite thing such as "the new car".
     """
-    words, more = longer.parse.words, longer.added
+    words, added = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
     reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
     if (
         len(denied) != 1
         or not _DENYING.search(words[denied[0]].surface)
-        or True not in more
+        or True not in added
         or longer.parse.persons != shorter.parse.persons
         or longer.parse.asks
         or longer.parse.language != ENGLISH
@@ -104,7 +104,7 @@ def only_narrows(longer: Side, shorter: Side) -> bool:
         return False
     return all(
         _is_denied_quality(words, position, denied[0], longer.text)
-        for position, is_added in enumerate(more)
+        for position, is_added in enumerate(added)
         if is_added
     )
 
@@ -146,10 +146,10 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
     words, common = Counter(_lower(whole)), Counter(_lower(part))
     if grammar := GRAMMARS.get(longer.parse.language):
         return bool(longer.parse.negations) or not grammar.REACHING.isdisjoint(words)
-    more = words - common
+    extra = words - common
     if (
-        any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in more)
-        or not PRIVATIVE.isdisjoint(more)
+        any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in extra)
+        or not PRIVATIVE.isdisjoint(extra)
         or _joins_inseparable_parts(longer.text, shorter.text)
     ):
         return True
@@ -157,7 +157,7 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
         longer.parse.negations > 0
         or any(map(_is_narrowing, words & common))
         or any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words)
-        or (not _is_clause_behind(longer) and any(map(_is_narrowing, more)))
+        or (not _is_clause_behind(longer) and any(map(_is_narrowing, extra)))
     )
 
 
@@ -328,22 +328,22 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 def _is_clause_behind(side: Side) -> bool:
     """Return whether the extra words are exactly one or more clauses at the end of the text."""
-    words, more = side.parse.words, side.added
-    first = more.index(True) if True in more else 0
-    return first > 0 and all(more[first:]) and words[first].clause != words[first - 1].clause
+    words, added = side.parse.words, side.added
+    first = added.index(True) if True in added else 0
+    return first > 0 and all(added[first:]) and words[first].clause != words[first - 1].clause
 
 
-def _changes(words: Sequence[Word], position: int, more: Sequence[bool], first: int) -> bool:
+def _changes(words: Sequence[Word], position: int, added: Sequence[bool], first: int) -> bool:
     """Return whether the extra word at `position` changes a neighbouring word.
 
     An extra noun after a noun names a different thing (a cat toy). An extra word next to a number
     changes the amount, and an extra name next to a name makes it another person. An extra word
-    before the subject may change the subject. `more`: for each word, whether it is extra. `first`:
+    before the subject may change the subject. `added`: for each word, whether it is extra. `first`:
     the position of the first word that is not extra.
     """
     word = words[position]
-    before = words[position - 1] if position and not more[position - 1] else None
-    after = words[position + 1] if position + 1 < len(words) and not more[position + 1] else None
+    before = words[position - 1] if position and not added[position - 1] else None
+    after = words[position + 1] if position + 1 < len(words) and not added[position + 1] else None
     is_adverb = is_manner(word) or word.key in _ADVERBS or is_time(word.key)
     if before is not None and word.joined and not is_adverb:
         return True
