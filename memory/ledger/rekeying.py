@@ -134,14 +134,11 @@ class _Rekeyed:
         A pair of a key with itself means that a person keeps two memories with this text. If such a
         key becomes several keys, a new key is paired with itself only if several memories have it.
         """
-        first, second = self._keys(low), self._keys(high)
+        first, second = (self.changed.get(old, {old: 1}) for old in (low, high))
         found = {(min(a, b), max(a, b)) for a in first for b in second}
         return sorted(
             (a, b) for a, b in found if low != high or a != b or first[a] > 1 or len(first) == 1
         )
-
-    def _keys(self, old: str) -> dict[str, int]:
-        return self.changed.get(old, {old: 1})
 
     def drop_what_models_did(self) -> None:
         """Delete the records of texts that models read or failed to judge, if their key changed."""

@@ -137,11 +137,10 @@ class SqliteDatabase(Database):
 
         Return whether that succeeded. It fails if another process is reading the log.
         """
-        with self._mapped(), contextlib.closing(self.engine.raw_connection()) as raw:
-            cursor = raw.cursor()
-            cursor.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
-            busy, _, _ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            cursor.execute(f"PRAGMA busy_timeout={1_000 * PATIENCE_S}")
+        with self._mapped(), self._driver() as driver:
+            driver.execute(f"PRAGMA busy_timeout={1_000 * _SHORT_PATIENCE_S}")
+            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            driver.execute(f"PRAGMA busy_timeout={1_000 * PATIENCE_S}")
         return not busy
 
     @contextlib.contextmanager

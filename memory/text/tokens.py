@@ -69,7 +69,6 @@ class Token(NamedTuple):
     surface: str
     """The token as the text spells it."""
     past: bool = False
-    """Whether the token is a past form."""
     participle: bool = False
     """Whether the word can be a past participle, as "cut" can.
 
