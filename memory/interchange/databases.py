@@ -142,8 +142,7 @@ class Database(ABC):
 
     name: Path | str
     connection: Any
-    lock: ClassVar = ""
-    """SQL to append to a SELECT to lock its rows."""
+    lock: ClassVar = ""  # SQL to append to a SELECT to lock its rows
     keeping_ids: ClassVar = ""
     """SQL with which an INSERT may set an id that the database would otherwise generate."""
 

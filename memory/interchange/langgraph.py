@@ -25,7 +25,7 @@ _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
 LangGraph changes the other columns, such as the expiry, also when an item is read.
 """
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
-"""The columns of a vector that identify its item and its field, and hold its numbers."""
+"""The columns of a vector that identify it and hold its numbers."""
 Spot = tuple[str, str]  # an item's namespace and its key, which identify it
 
 

@@ -17,8 +17,7 @@ from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
 from memory.interchange.qdrant import is_qdrant
 
 MEM0_COLLECTION = "mem0"  # mem0's default
-_OWN_RECORDS = "migrations_"
-"""The beginning of the folder names of mem0's internal stores, which hold no memories."""
+_OWN_RECORDS = "migrations_"  # begins the folder names of mem0's internal stores
 _MEMORY_LABELS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
 """Words in a namespace's name that show that the namespace holds memories."""
 _OTHER_WORDS = frozenset(

@@ -34,8 +34,7 @@ _MOVED = "it changed since it was read"
 _OTHER_KIND = "it has a sparse or a multiple vector, which nobody here can make anew"
 _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 _SAMPLE = 8  # stored vectors that an embedder must reproduce before it is used
-_NEAR = 0.02
-"""Up to this relative distance, two vectors count as equal, since embedding services round."""
+_NEAR = 0.02  # the relative distance of vectors that count as equal, as services round
 
 
 # --- vectors of new texts -------------------------------------------------------------------------
