@@ -112,7 +112,7 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         held = {**asdict(counts), "users": users_of, "embedder": embedder, "unread": unread}
         show_json({**held, "ledger": store.ledger.name})
         return
-    users = [f"{user or 'everyone'} {n:,}" for user, n in counts.users.items()]
+    users = [f"{user or 'no user'} {n:,}" for user, n in counts.users.items()]
     shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
     decided = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.decisions.items()))
     rows = [

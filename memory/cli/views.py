@@ -121,7 +121,7 @@ def _group(group: models.GroupReport, number: str) -> RenderableType:
     low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
     title = Text.assemble(
         (f"group {number}", "bold"),
-        f"  {group.user or 'everyone'}{privacy}  {low if low == high else f'{low} to {high}'}  ",
+        f"  {group.user or 'no user'}{privacy}  {low if low == high else f'{low} to {high}'}  ",
         (group.action, "bold"),
     )
     members = grid(map(_member_row, group.members), fixed=2)

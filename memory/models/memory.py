@@ -126,7 +126,7 @@ class Memory(Frozen):
     """The memory's id in the source that it came from, such as a file or a conversation."""
     content: Content
     user: Name | None = None
-    """The user that the memory is about; None means that it is about everyone."""
+    """The user that the memory is about; None means that it belongs to no user."""
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     importance: int = Field(default=3, ge=1, le=5)

@@ -316,7 +316,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _group_lines(number: int, card: Card) -> Iterator[str]:
     alike = "" if card.similarity is None else f", similarity {card.similarity:.2f}"
-    yield f"## {number}. {card.action}: {_plain(card.user or 'everyone')}{alike}\n"
+    yield f"## {number}. {card.action}: {_plain(card.user or 'no user')}{alike}\n"
     for member in card.members:
         when = f"{member.timestamp:%Y-%m-%d %H:%M}"
         yield f"- {member.fate}: {_plain(member.content)} ({when}, `{member.id}`)"

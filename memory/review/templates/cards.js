@@ -57,7 +57,7 @@ const Cards = (() => {
     const meta = made.querySelector(".meta");
     const time = make("time", "", member.at.slice(0, 16).replace("T", " "));
     time.dateTime = member.at;
-    if (member.user !== card.user) meta.append(make("bdi", "", member.user ?? "everyone"), " ");
+    if (member.user !== card.user) meta.append(make("bdi", "", member.user ?? "no user"), " ");
     meta.append(time, " ", make("code", "", member.id));
     if (member.alike !== null) meta.append(` · similarity to the newest ${member.alike}`);
     return made;
@@ -95,7 +95,7 @@ const Cards = (() => {
     made.dataset.key = card.key;
     made.dataset.action = card.action;
     find(".action").textContent = action(card.action);
-    find(".who").append("· ", make("bdi", "", card.user ?? "everyone"), card.private ? " (private)" : "");
+    find(".who").append("· ", make("bdi", "", card.user ?? "no user"), card.private ? " (private)" : "");
     find(".figures").textContent = figures(card);
     find(".members").append(...card.members.map((member) => memberElement(member, card)));
     becomes(card, find(".becomes"));

@@ -39,7 +39,7 @@
     const high = fields.high.value === "" ? 2 : Number(fields.high.value);
     return cards.filter((card) =>
       (!action || card.action === action)
-      && (!user || (card.user ?? "everyone").toLowerCase().includes(user))
+      && (!user || (card.user ?? "no user").toLowerCase().includes(user))
       && (card.similarity === null ? low < 0 && high > 1 : card.similarity >= low && card.similarity <= high)
       && (!text || haystack(card).includes(text)));
   }
@@ -336,7 +336,7 @@
   }
 
   function start() {
-    const users = [...new Set(cards.map((card) => card.user ?? "everyone"))].sort();
+    const users = [...new Set(cards.map((card) => card.user ?? "no user"))].sort();
     const actions = [...new Set(cards.map((card) => card.action))].sort();
     document.getElementById("users").append(...users.slice(0, 500).map((name) => {
       const option = Cards.make("option");
