@@ -62,7 +62,7 @@ class Scale(Frozen):
         similarity below 0.95 is never rounded up to 0.95.
         """
         cosines = np.round(cosines, _PLACES)
-        anchors = np.where(has_cjk, self.cjk_anchor, self.anchor)
+        anchors = np.where(has_cjk, self.anchor_kana_han or self.anchor, self.anchor)
         rise = (NEAR_COPY - LOWER) / (NEAR_COPY - anchors)
         below, above = cosines * (LOWER / anchors), LOWER + (cosines - anchors) * rise
         bent = np.round(np.where(cosines <= anchors, below, above), _PLACES)
