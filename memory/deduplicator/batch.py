@@ -428,16 +428,16 @@ class Batch:
             await in_thread(self._record, [(scope.key, key) for key in keys])
 
         return ScopeContext(
-            self._judging,
-            self._calls,
-            self._settings.budget_s,
-            concurrency,
-            self._settings.concurrency,
-            kept_apart,
-            plan.likeness.lowest,
-            apply,
-            record,
-            arrival,
+            judging=self._judging,
+            calls=self._calls,
+            budget_s=self._settings.budget_s,
+            concurrency=concurrency,
+            at_once=self._settings.concurrency,
+            apart=kept_apart,
+            similarity=plan.likeness.lowest,
+            apply=apply,
+            record=record,
+            arrival=arrival,
         )
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
