@@ -16,18 +16,18 @@ from memory.agent.schemas import MergeCandidate
 from memory.models import Memory, Scope
 
 _SNIPPET = 100
-_MOST = 1_000
+_DEFAULT_WINDOW = 1_000
 """The most memories that a consolidation run looks at if its `window` is None."""
 
 
 @dataclass(frozen=True)
 class ConsolidationStats:
-    """The result of a consolidation run: its links, and the near-copies that it proposes to merge.
+    """What a consolidation run did, and the near-copies that it proposes to merge.
 
-    `replay_events` and `coactivation_updates` are the same number: the pairs of memories that were
-    linked, or whose existing link gained confidence. `link_updates`: the number of these pairs that
-    were not linked before. `refreshed_memories`: the number of memories in these pairs.
-    `merge_candidates`: the pairs of near-copies, closest first.
+    `replay_events`: the number of pairs of memories that the run linked, or whose link it
+    strengthened. `coactivation_updates`: always the same number. `link_updates`: how many of these
+    pairs had no link before. `refreshed_memories`: how many memories these pairs contain.
+    `merge_candidates`: pairs of near-copies, closest first.
     """
 
     replay_events: int
@@ -44,10 +44,9 @@ class ConsolidationStats:
 
 
 class ConsolidationEngine:
-    """Links recent memories that are close in time, and finds near-copies among them.
+    """Links recent memories that are close in time, and proposes near-copies to merge.
 
-    `merge_distance`: pairs of memories with a smaller distance (`1 - similarity`) are proposed to
-    merge.
+    `merge_distance`: two memories are near-copies if their distance (`1 - similarity`) is smaller.
     """
 
     def __init__(self, merge_distance: float = 0.10) -> None:
@@ -65,16 +64,18 @@ class ConsolidationEngine:
         """Link recent memories that are close in time, and find near-copies of recent memories.
 
         Recent memories are the newest memories of the last `window_hours` hours: at most `window`,
-        or at most 1000 if `window` is None. Two memories of the same user and privacy that follow
-        each other in time are linked. An existing link gains confidence. At most
-        `max_replay_events` pairs are linked. The run also removes forgotten memories from episodes.
+        or at most 1000 if `window` is None.
+
+        Each recent memory is linked with the next older one of the same user and privacy. If the
+        two have a link already, the link gains confidence. The run does this for at most
+        `max_replay_events` pairs, newest first. It also removes forgotten memories from episodes.
 
         Two memories are near-copies if their distance (`1 - similarity`) is below
         `merge_threshold`, or below the engine's `merge_distance` if `merge_threshold` is None. The
         result lists the `max_merge_candidates` closest pairs.
         """
         since = store.now() - timedelta(hours=window_hours)
-        most = _MOST if window is None else window
+        most = _DEFAULT_WINDOW if window is None else window
         nearer = self._merge_distance if merge_threshold is None else merge_threshold
         recent, alike = await store.recent_near_copies(most, since, nearer)
         together = _neighbours_in_time(recent)[:max_replay_events]
@@ -100,9 +101,9 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Pair each memory with the next newer one of the same user and privacy; return the pairs.
+    """Return pairs (older, newer) of memories of one user and privacy that follow each other.
 
-    Each pair is (older, newer). The pairs with the newest memories come first.
+    The pairs with the newest memories come first.
     """
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:

@@ -46,7 +46,10 @@ T = TypeVar("T")
 
 
 class EpisodeView(NamedTuple):
-    """An episode whose `memory_ids` are all live, and the number of its memories that are gone."""
+    """An episode as it is now. Its `memory_ids` contain only live memories.
+
+    `gone` is the number of memories that the episode has lost because they were forgotten.
+    """
 
     episode: Episode
     gone: int
@@ -55,7 +58,7 @@ class EpisodeView(NamedTuple):
 def _threaded(
     method: Callable[Concatenate[MemoryStore, P], T],
 ) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
-    """Make a blocking method async: each call runs in a thread, so the event loop goes on."""
+    """Make a blocking method async: run each call in a thread, so that the event loop goes on."""
 
     @wraps(method)
     async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -67,7 +70,7 @@ def _threaded(
 class MemoryStore:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
-    Each function in `observers` is called with every memory, after the memory was saved.
+    Each function in `observers` is called with each newly saved memory.
     """
 
     def __init__(
@@ -93,18 +96,19 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
-        """Save a memory and link it with near memories; return a tuple of four values.
+        """Save a memory unless it repeats a stored one, and link it with near memories.
 
-        The values are the saved memory (None if the save was blocked), the number of links made,
-        the linked memories, and the stored memory that blocked the save (None if it was not
-        blocked).
-
-        The save is blocked if a stored memory of the same scope has a distance (`1 - similarity`)
+        A stored memory of the same scope blocks the save if its distance (`1 - similarity`) is
         below `dedup_threshold`. A stored memory that states another value, such as 1200 instead of
-        1300, does not block. `replaces` is the id of a memory to correct: that memory is retired,
-        and the save is never blocked. The new memory is linked with at most `max_links` memories
-        whose distance (`1 - cosine`) is below `link_threshold`. `fields` are further fields of
-        `Memory`, such as `user` or `tags`.
+        1300, does not block. The new memory is linked with at most `max_links` memories whose
+        distance (`1 - cosine`) is below `link_threshold`.
+
+        `replaces`: the id of a memory to correct. That memory is retired, and the save is never
+        blocked. `fields`: further fields of `Memory`, such as `user` or `tags`.
+
+        Return four values: the saved memory (None if the save was blocked), the number of linked
+        memories, the linked memories, nearest first, and the memory that blocked the save (or
+        None).
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
@@ -117,16 +121,15 @@ class MemoryStore:
     async def save(
         self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
     ) -> Saved:
-        """Save a new memory and link it, in both directions, with near memories.
+        """Save a memory unless it repeats a stored one; link it with near memories, both ways.
 
-        The save is blocked if a stored memory of the same scope is nearer than `distances.guard`.
-        Then nothing is written, and the result names the stored memory. A stored memory that states
+        A stored memory of the same scope blocks the save if it is nearer than `distances.guard`.
+        Then nothing is written, and the result names that memory. A stored memory that states
         another value, such as 1200 instead of 1300, does not block.
 
-        `replaces` is the id of a memory to correct. With it, the save is never blocked. The
-        corrected memory is retired, and the new memory takes its links and tags, and the higher
-        importance of the two. `fields` are further fields of `Memory`, such as `user`, `tags` or
-        `importance`.
+        `replaces`: the id of a memory to correct. That memory is retired, and the save is never
+        blocked. The new memory takes the links and tags of the corrected memory, and the higher
+        importance of the two. `fields`: further fields of `Memory`, such as `user` or `tags`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
@@ -177,11 +180,12 @@ class MemoryStore:
     ) -> list[MemorySearchResult]:
         """Return the memories most similar to `content` that pass all filters, nearest first.
 
-        There are at most `n_results`. The filters are the other parameters; None means no filter.
-        `date_from` and `date_to` limit the memory's time, both included, and must have a time zone.
+        Return at most `n_results` memories. All other parameters are filters; None means no filter.
+        A memory's time must be between `date_from` and `date_to`, both included. These two must
+        have a time zone.
 
-        An index cannot filter by time. So the search is repeated with more results until
-        `n_results` of them are in the range, or there are no more.
+        An index cannot filter by time, so the search asks it for more and more memories until
+        enough of them are in this range.
 
         Raises: InputError if `user` is not the user whom this agent serves.
         """
@@ -208,10 +212,10 @@ class MemoryStore:
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return sentences that describe the work that waits for a model.
+        """Return one sentence for each open question, which asks whether memories say the same.
 
-        One sentence is returned for each open question whether memories say the same. If the agent
-        serves all users, another sentence gives the number of chat turns not extracted yet.
+        If the agent serves all users and chat turns wait for extraction, one more sentence says how
+        many.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -229,8 +233,8 @@ class MemoryStore:
     ) -> tuple[list[Memory], list[NearCopies]]:
         """Return the newest memories, newest first, and pairs of near-copies, closest pair first.
 
-        There are at most `limit` memories, none older than `since`. At least one memory of each
-        pair is among them; the other may be older. Both memories of a pair are in the same scope,
+        There are at most `limit` memories, none older than `since`. Each pair contains at least one
+        of these memories; the other may be older. The two memories of a pair are in the same scope,
         and their distance (`1 - similarity`) is at most `threshold`. Pairs that were judged
         distinct are left out. Everything is read from one snapshot of the ledger.
         """
@@ -278,9 +282,10 @@ class MemoryStore:
         """Retire the memory `remove_id`, so that the memory `keep_id` stands for both.
 
         If `content` is given, it becomes the text of the kept memory. Return the kept memory, and
-        the number of the decision, which `undo` takes.
+        the number of the decision for the command `memory-dedup undo`.
 
-        Raises: MemoryNotFound; InputError if the two are the same memory or of different scopes.
+        Raises: MemoryNotFound if the agent has no live memory with one of the ids; InputError if
+        both ids are the same, or the memories are of different scopes.
         """
         while True:
             with self._store.ledger.reading() as reader:
@@ -303,7 +308,8 @@ class MemoryStore:
 
         If they were already linked, the link keeps its confidence and takes the new type and note.
 
-        Raises: MemoryNotFound; InputError if the two are the same memory or of different scopes.
+        Raises: MemoryNotFound if the agent has no live memory with one of the ids; InputError if
+        both ids are the same, or the memories are of different scopes.
         """
         with self._store.ledger.writing() as writer:
             self._own_pair(writer, source_id, target_id)
@@ -318,7 +324,7 @@ class MemoryStore:
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
         """Add `delta` to the confidence of a link, up to 1; return whether the link exists.
 
-        Also return False if one of the two memories belongs to another user.
+        If this agent may not use one of the two memories, change nothing and return False.
         """
         with self._store.ledger.writing() as writer:
             rows = writer.memories.rows([source_id, target_id]).values()
@@ -335,8 +341,9 @@ class MemoryStore:
         Return, for each pair, whether the link is new. Pairs with a memory that is no longer live
         are skipped and are not in the result.
 
-        Also remove memories that have no live successor from all episodes, and delete the summaries
-        of these episodes. Everything happens in one transaction.
+        Also remove forgotten memories from all episodes, and delete the summaries of these
+        episodes, because a summary may repeat what was forgotten. Everything happens in one
+        transaction.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -362,10 +369,11 @@ class MemoryStore:
     def create_episode(
         self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store an episode that lasts from the oldest to the newest of these memories.
+        """Store an episode made of these memories, and return it.
 
-        It belongs to the user whom all the memories are about. If they are about several users, it
-        belongs to nobody, and only an agent that serves everyone can read it.
+        The episode lasts from the oldest to the newest memory. It belongs to the user whom all the
+        memories are about. If they are about several users, the episode belongs to nobody, and only
+        an agent that serves everyone can read it.
 
         Raises: MemoryNotFound if the agent has no live memory with one of these ids; InputError if
         the summary or the importance is not valid.
@@ -389,11 +397,11 @@ class MemoryStore:
 
     @_threaded
     def get_episode(self, episode_id: str) -> EpisodeView | None:
-        """Return an episode with those of its memories that are live now.
+        """Return an episode with the ids of its memories that are live now.
 
-        A memory that was merged into another one is replaced by that one. Return None if the
-        episode does not exist or belongs to another user, or if one of its memories is now about
-        another user.
+        If a memory was merged into another memory, the result has the id of that other memory.
+        Return None if the episode does not exist, or if this agent may not use the episode or one
+        of its memories.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -412,8 +420,8 @@ class MemoryStore:
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, in the same order.
 
-        Raises: MemoryNotFound if a memory is missing, is not live, or belongs to another user:
-        only its owner may know that it exists.
+        Raises: MemoryNotFound if a memory is missing or not live. The error is the same if the
+        memory belongs to another user, so that the agent does not learn that it exists.
         """
         rows = reader.memories.rows(ids)
         for name in ids:
@@ -425,7 +433,8 @@ class MemoryStore:
     def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
         """Return the memories with the ids `a` and `b`, which must be of the same user and privacy.
 
-        Raises: MemoryNotFound, InputError if they are the same memory or of different scopes.
+        Raises: MemoryNotFound if the agent has no live memory with one of the ids; InputError if
+        both ids are the same, or the memories are of different scopes.
         """
         first, second = self._own_live(reader, [a, b])
         if a == b:

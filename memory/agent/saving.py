@@ -1,4 +1,4 @@
-"""Saves, corrects and merges the memories of an agent.
+"""Save, correct and merge the memories of an agent.
 
 Before each save, a guard looks for a near-copy and may block the save. A saved memory is linked
 with the memories that are near it.
@@ -41,7 +41,7 @@ from memory.store import (
 FORCE = 0.0
 """The value of `Distances.guard` that turns the guard off: no distance is below 0."""
 ONE_SCOPE = "only memories of one user and privacy belong together"
-_MOST_LOOKS = 5
+_MAX_ATTEMPTS = 5
 """The most attempts to save one memory while other writers keep storing similar memories."""
 
 
@@ -55,7 +55,10 @@ class Distances(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """The outcome of a save. `memory` is None if the save was blocked as a repetition."""
+    """The outcome of a save.
+
+    `memory`: the saved memory; None if the save was blocked because a stored memory says the same.
+    """
 
     memory: Memory | None
     related: tuple[SearchResult, ...] = ()
@@ -64,7 +67,7 @@ class Saved:
     """The stored memory that the new one repeats; None if the save was not blocked."""
     replaced: Memory | None = None
     decision: int | None = None
-    """The number of the decision that replaced a memory, for `memory-dedup undo`; else None."""
+    """The number of the decision that retired `replaced`, for `memory-dedup undo`; else None."""
     differs_from: ValueConflict | None = None
 
 
@@ -89,7 +92,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
     Raises: InputError if other writers store similar memories at every attempt, IndexFault,
     LedgerError.
     """
-    for look in range(_MOST_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         prepared = _prepared(store, memory, max(distances.max_links, 1), distances)
         if isinstance(prepared, AlreadyStored):
             return Saved(None, duplicate_of=SearchResult(prepared.memory, 1.0))
@@ -103,7 +106,7 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
                 return Saved(None, duplicate_of=hit)
             differs_from = differs_from or ValueConflict(hit.memory, *values)
         near = _near(found.matches, distances)
-        forced = distances.guard <= FORCE or look == _MOST_LOOKS - 1
+        forced = distances.guard <= FORCE or attempt == _MAX_ATTEMPTS - 1
         linked = Embedded(_linked(new.memory, near), new.vector)
         decision = Decision(
             Action.ADD,
@@ -124,7 +127,9 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 
 
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
-    """Save a memory that replaces `old`, and retire `old`. A near-copy does not block this save.
+    """Save a memory that corrects `old`, link it with near memories, and retire `old`.
+
+    A near-copy does not block this save. `distances` says which memories are linked.
 
     Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
     new memory is already stored; IndexFault, LedgerError.
@@ -190,10 +195,10 @@ def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str 
 def _prepared(
     store: MemoryStore, memory: Memory, k: int, distances: Distances
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
-    """Embed a memory and find its nearest stored neighbours.
+    """Embed a new memory; find the stored memories that may block it or be linked with it.
 
-    Return the memory with its vector, and at most `k` neighbours: those that may block the save or
-    be linked. Return AlreadyStored instead if the store already has this memory.
+    Return the new memory with its vector, and at most `k` such memories. Return AlreadyStored
+    instead if the store already has the new memory.
 
     Raises: IndexFault if the search failed, LedgerError.
     """
@@ -209,9 +214,9 @@ def _prepared(
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    """Return the matches to link, nearest first: those with `1 - cosine` below `distances.link`.
+    """Return the matches that a new memory is linked with, nearest first.
 
-    There are at most `distances.max_links`.
+    These are the first `distances.max_links` matches with `1 - cosine` below `distances.link`.
     """
     cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
     near = [

@@ -25,9 +25,9 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""A JSON schema for a string, shown to clients in place of a list of the allowed words.
+"""The JSON schema that clients see for an emotion or a category: any string.
 
-The model has already read the list in the schema of the tool `remember`.
+The list of allowed words would be longer, and the schema of the tool `remember` already has it.
 """
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
 """JSON schema keywords that are enforced but not shown to clients.

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""Seconds that the shutdown waits for running calls to finish.
+"""Seconds that the shutdown waits for running calls to finish, and for an unopened store to open.
 
-Calls that take longer are abandoned without effect.
+A call that takes longer is cut off.
 """
 _OPENING_S = 60.0
-"""Seconds that the shutdown waits for the store to open, so that running calls can finish."""
+"""Seconds that the shutdown waits for the store to open if tool calls wait for it."""
 _USER = "memory_dedup.user"
 """The key under which a request's ASGI scope holds the user of the request's token."""
 _SHORTEST = 16
@@ -98,9 +98,10 @@ class AgentServer:
     def over_http(self, address: runtime.Address, hosts: Sequence[str]) -> Any:
         """Return an ASGI application that serves the tools at `/mcp`.
 
-        Clients may address the server by the loopback names, by the names `hosts`, and by the host
-        of `address` unless it stands for all interfaces. Requests from web pages of other hosts are
-        refused. There are no sessions: each request is authorized separately.
+        A request must address the server by one of these names: a loopback name, a name in `hosts`,
+        or the host of `address`. A host that means all interfaces, such as 0.0.0.0, does not count.
+        Requests from web pages of other hosts are refused. There are no sessions: each request is
+        authorized separately.
         """
         own = () if address.is_every else (address.name,)
         named = dict.fromkeys((*runtime.THIS_MACHINE, *hosts, *own))
@@ -140,10 +141,9 @@ class AgentServer:
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        """Run a tool call and return its result. An error is returned as a result too.
+        """Run a tool call and return its result, or a result that describes the error.
 
-        If the client cancels the call, the call is still finished, so that no work is left half
-        done.
+        A call goes on even if the client cancels it, so that no work is left half done.
         """
         user = context.request.scope.get(_USER) if context.request is not None else None
         task = asyncio.create_task(self._answer(user, params))
@@ -198,10 +198,10 @@ def run_and_exit(server: AgentServer) -> None:
 
 
 async def _close_store(opening: asyncio.Task[Opened]) -> int:
-    """Close the store and return the exit status: 1 if it could not be opened, else 0.
+    """Close the store and return the exit status: 1 if the store could not be opened, else 0.
 
-    `opening` is the task that waits for the store to open. If the store could not be opened, the
-    reason is printed on stderr.
+    `opening`: the task that waits for the store to open. If opening failed, print the reason on
+    stderr. If the store is still not open after `_PATIENCE_S` seconds, do nothing.
     """
     await asyncio.wait([opening], timeout=_PATIENCE_S)
     if not opening.done():
@@ -301,8 +301,10 @@ def token_gate(
     """Wrap `app` in a gate that lets only requests with a known token pass.
 
     The gate stores the token's user in the request's ASGI scope. If `tokens` is None, all requests
-    pass. The gate itself responds to the path `/health`, which needs no token: with status 200, or
-    with 503 if `read_ledger` raises LedgerError.
+    pass.
+
+    The gate itself answers requests for `/health`, which need no token. It calls `read_ledger` and
+    answers with status 200, or with 503 if that call raises LedgerError.
     """
 
     async def check(request: Request) -> Response | None:

@@ -34,11 +34,11 @@ class ToolAnswer(NamedTuple):
 
 
 class AgentTools:
-    """The agent's tools: one method for each tool, called by name through `call`.
+    """The agent's tools: one method for each tool. `call` runs a tool by its name.
 
-    `engine` runs consolidations. `workspace`: the folder with the Markdown copy; None if there is
-    none. `distances`: the limits for blocking a save and for linking. `quiet`: whether to leave out
-    the questions that follow some answers.
+    `engine` runs consolidations. `workspace`: the folder with the Markdown copy of the memories;
+    None if there is no copy. `distances`: the limits for blocking a save and for linking; None
+    means the default limits. `quiet`: whether to leave out the questions that follow some answers.
     """
 
     def __init__(
@@ -242,10 +242,10 @@ class AgentTools:
     ) -> list[str]:
         """Call `work` to write a memory's entries to the workspace; return warnings for the answer.
 
-        If another process has forgotten the memory in the meantime, the entries are erased
-        afterwards. No entry of a forgotten memory can remain. A process forgets in the store first
-        and erases the entries second. So either this method sees that the memory is gone, or the
-        other process sees the entries.
+        If the memory is no longer live afterwards, erase the entries. So no entry of a forgotten
+        memory remains, even if another process forgets the memory meanwhile. That process forgets
+        in the store first, then erases entries: either it finds the entries written here, or this
+        method finds the memory gone.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:

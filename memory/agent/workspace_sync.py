@@ -53,7 +53,11 @@ _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
 
 
 class _MonologueNote(NamedTuple):
-    """Identifies a monologue without quoting it: its memory's id, and its text's SHA-256 digest."""
+    """Identifies a monologue without quoting it.
+
+    `id`: the id of the memory. `characters`, `digest`: the length and the SHA-256 digest of the
+    text that was written to the monologue file.
+    """
 
     id: str
     characters: int
@@ -107,9 +111,9 @@ class WorkspaceMemorySync:
                 _write(self._latest_monologue, text)
 
     def refresh(self, memory: Memory) -> None:
-        """Replace all entries of a memory by its present text; create the folder if it is missing.
+        """Remove the old entries of a memory and write new ones with its present text.
 
-        A private memory's entries are only removed.
+        Create the folder if it is missing. For a private memory, only remove entries.
 
         Raises: OSError.
         """
@@ -138,7 +142,8 @@ class WorkspaceMemorySync:
     def erase(self, forgotten: Forgotten) -> list[str]:
         """Erase a forgotten memory, and the memories it was made from, from all files.
 
-        Text that people wrote stays. Return messages about the files in which such text was left.
+        Text that people wrote stays. Return messages that name the files with such text about an
+        erased memory.
 
         Raises: OSError.
         """
@@ -150,7 +155,7 @@ class WorkspaceMemorySync:
         """Erase the memories with these ids from all files.
 
         Lines that people wrote stay, and so does text that people added to an entry. Return
-        messages about the files in which such text was left.
+        messages that name the files with such text about an erased memory.
 
         Raises: OSError.
         """
@@ -221,8 +226,8 @@ class WorkspaceMemorySync:
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
         """Erase the text of the monologue file if it came from one of the memories `gone`.
 
-        Text that a person added after the monologue stays. Return messages about text that was
-        left.
+        Text that a person added after the monologue stays. Return a list with a message if the file
+        still has text; else return [].
         """
         notes = self._monologue_notes()
         if not any(note.id in gone for note in notes):
@@ -243,11 +248,11 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """Update the entries of all memories that the undone decisions `recorded` are about.
+        """Write or remove the entries of memories after decisions about them were undone.
 
-        `get`: called with a memory's id; returns the live memory, or None if there is none. If it
-        returns None, the memory's entries are removed. A decision is skipped if none of its
-        memories has an entry.
+        `recorded`: the undone decisions. If none of a decision's memories has an entry, the
+        decision is skipped. `get`: called with a memory's id; returns the memory if it is live now,
+        else None. Live memories get entries with their present text; other entries are removed.
 
         Raises: OSError.
         """
@@ -301,11 +306,13 @@ class WorkspaceMemorySync:
 def forget_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
-    """Call `forget`, which erases from the store; then erase the same memories from the workspace.
+    """Erase memories from the store by calling `forget`, and then from the workspace.
 
     Return the result of `forget`, and a message: what is left in the workspace, or why it could not
-    be written. The message is "" if there is nothing to report. If the process is killed between
-    the two steps, the next call finds the forgotten ids in the ledger and erases their entries.
+    be written. The message is "" if there is nothing to report.
+
+    If the process is killed between the two steps, the next call of this function finds the
+    forgotten ids in the ledger and erases their entries.
     """
     if workspace is None:
         return forget(), ""
@@ -331,7 +338,7 @@ def follow_undo(
 ) -> str:
     """Update the workspace after decisions were undone.
 
-    Return "", or the reason why the update failed.
+    Return "" if the update succeeded, else the reason why it failed.
     """
     if workspace is None:
         return ""
