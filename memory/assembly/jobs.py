@@ -49,7 +49,7 @@ from memory.store import MemoryStore, utc_now
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The plan of a clean-up, and the problems with reading the source."""
+    """The plan of a clean-up (`report`), and what could not be read from the source."""
 
     report: DeduplicationReport
     left_out: tuple[InputError, ...] = ()
@@ -60,20 +60,20 @@ class AuditReport:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """The result of an import."""
+    """What an import did. `read` is the number of memories that were read from the source."""
 
     read: int
     actions: Mapping[str, int]
-    """Number of decisions by action, such as add, replace or merge."""
+    """The number of decisions of each action, such as "add", "replace" or "merge"."""
     memories_before: int
     memories: int
     waiting: int
-    """Number of new questions that wait for the model.
+    """The number of questions from this import that wait for the model.
 
     The command `memory-dedup retry` asks them.
     """
     without_vector: int
-    """Number of stored texts that have no vector yet.
+    """The number of stored texts that have no vector yet.
 
     The command `memory-dedup doctor --fix` makes these vectors.
     """
@@ -94,13 +94,13 @@ async def audit(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> AuditReport:
-    """Plan a clean-up of the configured store, or of a source if one is given; change nothing.
+    """Plan a clean-up of the configured store, or of `source` if given; change nothing.
 
-    A source is copied to a temporary folder first. `config`: a configuration or the path of its
+    The source is copied to a temporary folder first. `config`: a configuration or the path of its
     file; `settings` override single values of it. `groups`: the greatest number of groups in the
     report (default: all). `user`: report only groups of this user. `model`: your own model
-    (default: the configured one). `on_progress` is called with the number of texts compared and the
-    number of all texts.
+    (default: the configured model). `on_progress` is called with the number of texts compared and
+    the number of all texts.
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -117,10 +117,10 @@ async def audit(
 
 @contextmanager
 def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[MemoryStore, Brought]]:
-    """Yield the store to audit, opened for reading, and the problems with reading the source.
+    """Yield the store to audit, opened for reading, and what could not be read from the source.
 
-    It is the configured store, or a temporary store with the memories of the source, if one is
-    given.
+    If `source` is None, yield the configured store. Otherwise yield a temporary store with the
+    memories of the source.
 
     Raises: InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -147,8 +147,8 @@ async def audit_store(
     """Plan a clean-up of an open store; change nothing.
 
     `chosen`: selects the groups that the report lists. `model`: your own model (default: the
-    configured one). `on_progress` is called with the number of texts compared and the number of all
-    texts.
+    configured model). `on_progress` is called with the number of texts compared and the number of
+    all texts.
     """
     async with aclosing(build_model(config, model)) as language:
         return await build_deduplicator(store, config, language).audit(chosen, on_progress)
@@ -167,9 +167,9 @@ async def import_memories(
     """Import memories into the configured store, through the deduplicator or, if `raw`, unchanged.
 
     Memories that were imported before are not added twice. `config`: a configuration or the path of
-    its file; `settings` override single values of it. `max_calls`: the greatest number of calls of
-    the model. `model`: your own model (default: the configured one). `on_progress` is called with
-    the number of memories that are done and the number of all memories.
+    its file; `settings` override single values of it. `max_calls`: the greatest number of model
+    calls (default: as configured). `model`: your own model (default: the configured model).
+    `on_progress` is called with the number of memories imported and the number of all memories.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -189,9 +189,10 @@ async def import_brought(
     model: LanguageModel | None = None,
     on_progress: Progress | None = None,
 ) -> ImportReport:
-    """Import memories that were read from a source; see `import_memories`.
+    """Import memories that were read from a source into the configured store.
 
-    The decisions of the deduplicator are recorded under the identifier of a new run.
+    The parameters are those of `import_memories`. The decisions of the deduplicator are recorded
+    under the identifier of a new run.
     """
     store = await in_thread(open_store, config)
     try:
@@ -245,27 +246,29 @@ async def _add_unchanged(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan of a write-back, and the changes that were made.
+    """The plan of a write-back, and what was changed: nothing if the plan was not approved.
 
-    If the plan was not approved, no changes were made. `updated` and `deleted` are the numbers of
-    rows that were updated and deleted.
+    `updated`, `deleted`: the numbers of rows that were updated and deleted.
     """
 
     plan: WriteBackPlan
     updated: int = 0
     deleted: int = 0
     changed_meanwhile: tuple[LeftAlone, ...] = ()
-    """Rows in the plan that another program changed before they could be written."""
+    """Planned rows that were left alone, because another program changed them first."""
     undo_files: tuple[Path, ...] = ()
-    """The files for `undo_write_back`. If there are two, undo the last one first."""
+    """The files for `undo_write_back`, newest first, which is the order to undo them in.
+
+    There may be two files if this write-back also finished an earlier one that was killed.
+    """
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedWriteBack:
-    """The planned changes of another program's collection; `write` carries them out.
+    """The planned changes of another program's collection; `write` makes them.
 
-    If an earlier write-back to the collection was killed before its end, `write` finishes it too.
+    If an earlier write-back to the collection was killed, `write` finishes it too.
     """
 
     theirs: ExternalStore
@@ -327,10 +330,10 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Plan how to clean up a collection that was imported into the store; change nothing.
+    """Compare an imported collection with the store, and plan how to clean it up; change nothing.
 
-    `target`: the collection. `across`: keys such as `run_id`; rows that differ only in these keys
-    may still be replaced by one row. `embedder`: makes the vectors of merged texts; a factory, as
+    `target`: the collection. `across`: keys such as `run_id`; a row may replace rows that differ
+    from it in these keys. `embedder`: a factory of the embedder for merged texts, as
     `package.module:factory` (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.
@@ -377,16 +380,16 @@ def write_back(
 ) -> WriteBackReport:
     """Write the cleaned memories back to the store they came from, if `approve` accepts the plan.
 
-    `approve` is called with the plan before anything is written; if it returns False, nothing is.
-    Rows that are replaced by another row are deleted, and rows with a merged text are updated. Rows
-    that have changed since the import are left alone.
+    `approve` is called with the plan before anything is written. If it returns False, nothing is
+    written. Rows that another row replaces are deleted, and rows with a merged text are updated.
+    Rows that have changed since the import are left alone.
 
-    `undo_file`: path of a new file for the old state of the changed rows (default:
-    `COLLECTION.undo-N.jsonl` in the working directory). `across`: keys such as `run_id`; rows that
-    differ only in these keys may still be replaced by one row. `embedder`: makes the vectors of
-    merged texts; a factory, as `package.module:factory` (default: the configured embedder).
     `config`: a configuration or the path of its file; `settings` override single values of it.
-    `on_progress` is called with the number of rows written and the number of all rows to write.
+    `undo_file`: path of a new file for the old state of the changed rows (default:
+    `COLLECTION.undo-N.jsonl` in the working directory). `across`: keys such as `run_id`; a row may
+    replace rows that differ from it in these keys. `embedder`: a factory of the embedder for merged
+    texts, as `package.module:factory` (default: the configured embedder). `on_progress` is called
+    with the number of rows written and the number of all rows to write.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -404,10 +407,10 @@ def undo_write_back(
 ) -> TakenBack:
     """Restore the rows saved in an undo file, except rows that have changed since the write-back.
 
-    `moved_to`: the new address of the store, if it has moved. `on_progress` is called with the
-    number of rows that are done and the number of all rows.
+    `moved_to`: the new folder or address of the store, if the store has moved. `on_progress` is
+    called with the number of rows handled and the number of all rows.
 
-    Raises: InputError.
+    Raises: InputError if the undo file or the store cannot be used.
     """
     undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
@@ -418,12 +421,11 @@ def undo_write_back(
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Return the keys unchanged, after a check that each of them is in `ACROSS`.
+    """Check the keys of the option `--across`, such as `run_id`, and return them unchanged.
 
-    `ACROSS` lists the allowed keys, such as `run_id`. Rows that differ only in the chosen keys may
-    still be replaced by one row.
+    A row may replace rows that differ from it in these keys.
 
-    Raises: WrongArgument if a key is not in `ACROSS`.
+    Raises: WrongArgument if a key is not one of `interchange.ACROSS`.
     """
     for name in across:
         if name not in interchange.ACROSS:
@@ -438,13 +440,12 @@ def free_undo_file(collection: str) -> Path:
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """Return a list with one embedder's `embed` function; empty if the embedder cannot be made.
+    """Return a list with the `embed` method of one embedder.
 
-    `given`: a factory for the embedder, as `package.module:factory`. If it is None, the configured
-    embedder is used. The list is only empty if the configured embedder cannot be made, for example
-    because its API key is missing.
+    `given`: a factory of the embedder, as `package.module:factory`; None means the configured
+    embedder. If that one cannot be made, for example because its API key is missing, return [].
 
-    Raises: ConfigError if the given factory fails.
+    Raises: ConfigError if the factory `given` fails.
     """
     if given is not None:
         return [embedder_from(config, given).embed]

@@ -48,7 +48,7 @@ class Source:
     """Another program's store or an exported file, and how to read it.
 
     For example `Source(mem0="./mem0-store")` or `Source(chroma="./chroma", collection="notes")`.
-    Each kind of store is given as a folder, a file or an address.
+    Exactly one store or file is given, by its folder, path or address.
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -71,9 +71,9 @@ class Source:
 
     @property
     def collections(self) -> dict[Kind, str | None]:
-        """Return the folder or address of each kind of store; None for kinds that are not given.
+        """Return the folder or address by kind of store; None for kinds that are not given.
 
-        Only kinds of stores that have named collections are included.
+        The result has all kinds of stores with named collections, except mem0.
         """
         return {
             "chroma": self.chroma,
@@ -83,12 +83,10 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the given collection, and its folder or address for messages.
+        """Return the collection without reading it, and its folder or address for messages.
 
-        The collection is not read yet.
-
-        Raises: InputError unless exactly one store with named collections is given. A mem0 store
-        counts as one.
+        Raises: InputError unless this source is exactly one store with named collections, or
+        mem0's store.
         """
         named = [
             (kind, location) for kind, location in self.collections.items() if location is not None
@@ -114,7 +112,7 @@ class Brought:
     notes: tuple[str, ...] = ()
     """Messages about other data that was not read, and advice; one line each."""
     collection_id: str | None = None
-    """The lasting identifier of the collection; None if it cannot be written back to."""
+    """The id by which later runs know the collection; None if it cannot be written back to."""
     reading: Reading | None = None
     """How the collection was read, for a later write-back; None if there is no collection."""
 
@@ -122,8 +120,8 @@ class Brought:
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of another program's store or of a file.
 
-    If the users have memories of several agents, these memories might be merged. A note in the
-    result then says how to prevent this.
+    If a user has memories from several agents, and the configuration allows merging them, a note in
+    the result says how to prevent this.
 
     Raises: InputError if the source cannot be read.
     """
@@ -139,7 +137,7 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate memories from errors, and return both.
+    """Separate memories from errors; return both, each in the given order.
 
     Links between the memories are changed from the other program's ids to the ids of this program.
     """
@@ -154,11 +152,11 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Return a list with a note about the namespaces that are not read; empty if all are read.
+    """Return a list with one note about the namespaces that are not read; [] if all are read.
 
     `left`: the number of rows in each namespace that is not read. `by_choice`: whether the user
-    chose the namespaces to read. If not, the note explains why these namespaces are left out, and
-    how to include one of them.
+    chose the namespaces to read. If false, the note also says why these namespaces are left out,
+    and how to include them.
     """
     if not left:
         return []
@@ -226,9 +224,10 @@ def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
 
 
 def mem0_store(location: str) -> tuple[Kind, str]:
-    """Return the kind of store in which mem0 keeps its memories, and the folder or address of it.
+    """Return the kind of store in which mem0 keeps its memories, and that store's location.
 
-    `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
+    `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server. The result has
+    the folder of the store, or the same address.
 
     Raises: InputError if the folder does not hold exactly one such store.
     """

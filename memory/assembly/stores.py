@@ -41,9 +41,10 @@ def open_store(
 ) -> MemoryStore:
     """Open the configured store; create it if it does not exist.
 
-    `embedder`: replaces the configured embedder. `index`: a function that is called with the ledger
-    and returns an open vector index; it replaces the configured index. An index is only needed for
-    users whose vectors take more than `memory.search.vectors_mb` of RAM.
+    `embedder`: an object to use in place of the configured embedder. `index`: a function to use in
+    place of the configured index; it is called with the ledger and returns an open vector index.
+    The store needs an index only for users whose vectors take more than `memory.search.vectors_mb`
+    of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
@@ -80,11 +81,11 @@ def read_store(config: Config) -> MemoryStore:
 
 @contextlib.contextmanager
 def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
-    """Yield the store, and the reason why it can only be used with limits (empty if there is none).
+    """Yield the store, and a sentence about its limits ("" if it has none). Change no memory.
 
-    No memory is changed. If an earlier version wrote the ledger, the block works on an upgraded
-    copy, which is deleted afterwards. If the ledger cannot be written, it is opened for reading
-    only.
+    If an earlier version wrote the ledger, the store is an upgraded copy, which is deleted after
+    the block. If the ledger cannot be written, the store is opened for reading only. In these two
+    cases the sentence says so.
 
     Raises: LedgerMissing, LedgerError.
     """
@@ -108,10 +109,10 @@ def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
 
 
 def open_ledger(config: Config) -> Ledger:
-    """Open the ledger without the rest of the store; create or upgrade it if necessary.
+    """Open the ledger without the rest of the store; create it if it does not exist.
 
-    It is upgraded if an earlier version wrote it; a copy of the old ledger is kept. The embedder
-    that made its vectors is not checked.
+    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept. The embedder
+    that made the vectors is not checked.
 
     Raises: LedgerError.
     """
@@ -127,7 +128,7 @@ def open_ledger(config: Config) -> Ledger:
 def open_existing_ledger(config: Config) -> Ledger:
     """Open the ledger, if it exists, without the rest of the store; create nothing.
 
-    It is upgraded if an earlier version wrote it; a copy of the old ledger is kept.
+    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept.
 
     Raises: LedgerMissing if there is no ledger; LedgerError.
     """
@@ -180,7 +181,7 @@ def _store(
 def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
     """Open the configured index: your own, a Chroma server, or Chroma in the data folder.
 
-    It is used to search the memories of a user who has too many vectors for RAM.
+    The store uses the index for users whose vectors do not fit into RAM.
 
     Raises: IndexFault if your own index cannot be made, if another process has the folder open, or
     if no server answers.
@@ -211,11 +212,14 @@ def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
 
 
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
-    """Return the language model to use.
+    """Return the language model to use: the first of these that applies.
 
-    It is `own`, your own model, if given. Otherwise it is the configured model. If none is
-    configured, it is Gemini if its API key is set, or else the offline model. All models but the
-    offline model are wrapped in a circuit breaker.
+    1. `own`, your own model, if given
+    2. the configured model
+    3. Gemini, if its API key is set
+    4. the offline model
+
+    All models but the offline model are wrapped in a circuit breaker.
 
     Raises: ConfigError if a key or a library is missing, or if your own model cannot be made.
     """
@@ -238,7 +242,7 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
 
 
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
-    """Return the model, wrapped so that its failures become errors of this package.
+    """Wrap a model so that its failures become errors of this package; return the wrapped model.
 
     Three kinds of models are returned unchanged: the offline model, models that are already
     wrapped, and models from a provider of this package.
@@ -307,8 +311,8 @@ def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> 
 def build_scale(config: Config, embedder: Embedder) -> Scale:
     """Return the curve that converts the embedder's cosine into a similarity from 0 to 1.
 
-    Also log a warning if thresholds were configured without a scale: they are then compared with
-    the plain cosine.
+    If thresholds were configured without a scale, the similarity is the plain cosine, and a warning
+    is logged.
     """
     if config.memory.thresholds_without_scale:
         logger.warning(PLAIN_THRESHOLDS)
@@ -378,8 +382,8 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> provid
 def installed(extra: str, setting: str) -> Iterator[None]:
     """Run the block; if it cannot import a library, raise an error that says how to install it.
 
-    `extra`: the extra of this package that includes the library. `setting`: the setting that needs
-    the library.
+    `extra`: the name of this package's extra that installs the library. `setting`: the setting that
+    needs the library, for the error message.
 
     Raises: ConfigError if the library is not installed.
     """
@@ -392,6 +396,6 @@ def installed(extra: str, setting: str) -> Iterator[None]:
 
 
 def chroma_headers() -> dict[str, str]:
-    """Return the headers for a Chroma server: the key in `CHROMA_API_KEY`, if it is set."""
+    """Return the headers for a Chroma server: the key in `CHROMA_API_KEY`; {} if it is not set."""
     key = os.environ.get("CHROMA_API_KEY")
     return {"x-chroma-token": key} if key else {}

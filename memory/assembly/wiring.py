@@ -56,9 +56,9 @@ def build_deduplicator(
 
 
 def build_answers(store: MemoryStore, config: Config) -> review.Answers:
-    """Build the object that applies the answers of a person in a review.
+    """Build the object that applies a person's answers from a review.
 
-    It records the decisions under the identifier of a new run.
+    The decisions are recorded under the identifier of a new run.
     """
     return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
@@ -68,8 +68,8 @@ def build_review(
 ) -> review.Review:
     """Build a review, in which a person decides about groups of near-copies.
 
-    The offline judge proposes a decision about each group. `model` is only asked if the person
-    requests it. `blind`: whether to hide similarities and the plan from the person.
+    The offline judge proposes a decision about each group. `model` proposes one only if the person
+    requests it. `blind`: whether to hide similarities and the plan until the person has answered.
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
@@ -97,7 +97,8 @@ def build_extractor(
     """Build the object that stores a chatbot's turns and extracts memories from them.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
-    `deduplicator`: compares the extracted memories with the stored ones (default: a new one).
+    `deduplicator`: compares the extracted memories with the stored memories (default: a new
+    deduplicator).
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -121,11 +122,13 @@ def open_chat_memory(
 ) -> extractor.ChatMemory:
     """Open a store and a model, and return the memory of a running chatbot.
 
-    Use it with `async with`, which also closes the store and the model. `config`: a configuration
-    or the path of its file (default: ./config.yaml if it is a file of this program, else the
-    default settings). `settings` override single values, such as `data_dir="..."` or
-    `llm_model="..."`. `model` and `embedder`: your own objects, used in place of the configured
-    ones. Commands such as `memory-dedup` do not know them unless the configuration names them.
+    Use the result with `async with`, which also closes the store and the model.
+
+    `config`: a configuration or the path of its file (default: ./config.yaml if it is a file of
+    this program, else the default settings). `settings` override single values, such as
+    `data_dir="..."` or `llm_model="..."`. `model`, `embedder`: your own objects, used in place of
+    the configured model and embedder. To let commands such as `memory-dedup` use the same objects,
+    name them in the configuration too.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -175,8 +178,8 @@ def build_tools(
 ) -> agent.AgentTools:
     """Build the agent's tools.
 
-    `observers`: functions that are called with each memory after it was saved. They are not called
-    if a save was blocked because the memory repeats a stored one.
+    `observers`: functions that are called with each newly saved memory. They are not called if a
+    save was blocked because the memory repeats a stored one.
 
     Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """
@@ -209,10 +212,11 @@ def build_workspace(
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Record the configured folder of Markdown files in the ledger, and clean these files.
+    """Record the configured folder of Markdown files in the ledger, and clean the files.
 
-    With the record, every command can find and update the files. Memories that were forgotten are
-    removed from the files, in case a process was killed before it could remove them.
+    The record lets every command find and update the files. If no folder is configured, the record
+    stays as it is. To clean the files is to remove forgotten memories, which are still there if a
+    process was killed before it could remove them.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:
