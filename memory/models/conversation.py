@@ -40,9 +40,12 @@ class Turn(Frozen):
     text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
-    """Whether the bot said it. A turn of the bot is only context: it never becomes a memory."""
+    """Whether the bot said the message. It is then only context, and never becomes a memory."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
-    """A name that is unique in the conversation. If None, the turn's position or time is used."""
+    """A name that is unique in the conversation.
+
+    If None, the turn is named by its position in the given list or, if it came alone, by its time.
+    """
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
     """The name of the conversation; by default, it is the name of the speaker.
 
@@ -56,10 +59,10 @@ class Turn(Frozen):
 
 
 def as_numbers(value: object) -> object:
-    """Return the positions that a model gave as a tuple of integers.
+    """Convert the positions in a model's answer to a tuple of integers.
 
-    None gives an empty tuple, and an integer a tuple of one. A list becomes a tuple. Any other
-    value is returned unchanged, for pydantic to check.
+    None becomes an empty tuple, and one integer becomes a tuple of one. A list becomes a tuple. Any
+    other value is returned unchanged, for pydantic to check.
     """
     if value is None:
         return ()
@@ -81,11 +84,17 @@ class Candidate(Frozen):
     turns: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = Field(
         default=(), validation_alias=AliasChoices("turns", "turn")
     )
-    """Positions, from 0, of the turns that state the fact; empty if unknown."""
+    """Positions, from 0, of the turns that state the fact; empty if unknown.
+
+    They refer to the list of turns that the model was asked about.
+    """
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """Positions, from 0, of the shown memories that the fact repeats, updates or extends."""
+    """Positions, from 0, of stored memories that the fact repeats, updates or extends.
+
+    They refer to the list of memories that the model was shown.
+    """
     merged: Cleaned = ""
-    """One text that states `content` and the memories in `replaces`; empty if there is none."""
+    """One text that states `content` and the memories in `replaces`; "" if there is none."""
     asked: bool = False
     """Whether the speaker asked the bot to remember the fact."""
 
@@ -107,7 +116,10 @@ class KeptCandidate(Candidate):
     """
 
     said_in: tuple[Name, ...] = ()
-    """Names of the turns that state the fact; if empty, only the turn it is stored with does."""
+    """Names of the turns that state the fact.
+
+    If empty, only the turn that holds the candidate does.
+    """
     named: tuple[NamedMemory, ...] = ()
     """Stored memories of the same user that the new memory replaces if `merged` is accepted."""
 
@@ -120,7 +132,7 @@ class Extracted:
     named: tuple[NamedMemory, ...] = ()
     """Stored memories that the new memory repeats, updates or extends."""
     merged: str = ""
-    """One text that states the new memory and those in `named`; empty if there is none."""
+    """One text that states the new memory and the memories in `named`; "" if there is none."""
     shown: frozenset[str] = frozenset()
     """Text keys of all memories that the model was shown with the turns."""
 
@@ -128,8 +140,9 @@ class Extracted:
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:
     """Return the external id of the memory that a candidate becomes.
 
-    `turn` is the name of the turn, and `position` the position of the candidate in it. The result
-    depends only on the arguments, so that a repeated extraction after a crash gives the same id.
+    `turn` is the name of the turn that holds the candidate. `position` is the candidate's position,
+    from 0, among the candidates of this turn. The result depends only on the arguments, so a memory
+    gets the same id if its extraction is repeated after a crash.
     """
     whole = f"{conversation}/{turn}/{position}"
     return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()

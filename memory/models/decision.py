@@ -110,19 +110,25 @@ class Survivor:
     memory: Memory
     stands_for: tuple[str, ...] = ()
     version: Memory | None = None
-    """The survivor's former text if it changed, as a retired memory; its id is in `stands_for`."""
+    """A retired memory with the survivor's former text; None if the text does not change.
+
+    `stands_for` contains the id of this retired memory.
+    """
 
 
 @dataclass(frozen=True)
 class Decision:
     """A complete decision about some memories, ready to be applied.
 
-    `members` are the memories that the decision is about, oldest first, as they were when it was
-    made. A survivor is a memory that is live afterwards and may replace members. A member that no
-    survivor replaces stays as it is, or is stored as it is if it is new. `distinct` holds pairs of
-    ids, of members or survivors, whose texts were judged to state different things. If `pending` is
-    true, a later batch asks a model about the members. `model` is the name of the model that was
-    asked, PERSON if a person decided, or None.
+    `members` are the memories that the decision is about, oldest first, as they were when they were
+    read. A survivor is a memory that is live after the decision and may replace members. A stored
+    member that no survivor replaces does not change. A new member that no survivor replaces is
+    stored unchanged.
+
+    `distinct` holds pairs of ids, of members or survivors, whose texts were judged to state
+    different things. If `pending` is true, a later batch asks a model about the members. `model` is
+    the name of the model that was asked, PERSON if a person decided, or None if the rules decided
+    alone.
     """
 
     action: Action
@@ -131,7 +137,7 @@ class Decision:
     survivors: tuple[Survivor, ...] = ()
     similarity: float | None = None
     candidates: tuple[tuple[str, float], ...] = ()
-    """The memories that a new one was compared with, as (id, similarity), most similar first."""
+    """The memories that the new memory was compared with: (id, similarity), most similar first."""
     distinct: tuple[tuple[str, str], ...] = ()
     pending: bool = False
     model: str | None = None
@@ -143,7 +149,7 @@ class Decision:
 
     @property
     def judge(self) -> Judge:
-        """The kind of judge who called the pairs in `distinct` distinct."""
+        """Who judged the pairs in `distinct`: a person, a model or the offline judge."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"
@@ -167,7 +173,7 @@ class Question:
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     objection: str = ""
-    """Why the model's previous answer to this question was refused; empty if none was refused."""
+    """Why the model's previous answer to this question was refused; empty at the first attempt."""
     is_page: bool = False
     """Whether the question is a page: many memories of one scope, to be sorted into groups.
 
@@ -272,10 +278,10 @@ class Outcome:
 
 
 class MemberReport(Frozen):
-    """A memory of a group, and what a run does with it, its `fate`.
+    """A memory of a group, and its `fate`: what a run does with the memory.
 
-    The fate "keep" means that the memory stays live, "retire" that another memory replaces it, and
-    "judge" that a model must decide.
+    The fate is "keep" if the memory stays live, "retire" if another memory replaces it, and "judge"
+    if a model must decide.
     """
 
     id: str
@@ -302,9 +308,9 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """The number of pairs of memories whose similarity is slightly below a run's lower threshold.
+    """The number of `pairs` whose similarity is slightly below a run's lower threshold.
 
-    These are similarities from `low` up to, but not including, `high`.
+    The similarity of these pairs of memories is at least `low` and less than `high`.
     """
 
     low: float
@@ -317,7 +323,9 @@ class SimilarityHistogram(Frozen):
     """The distribution of similarities over all pairs of memories in the same scope."""
 
     counts: tuple[int, ...]
-    """The number of pairs in each of equal steps of similarity from 0 to 1.
+    """The number of pairs in each step of similarity.
+
+    All steps are equal; together they cover 0 to 1.
 
     The first step includes pairs with a similarity below 0.
     """
@@ -337,12 +345,12 @@ class DeduplicationReport(Frozen):
     memories_after: int
     """The number of live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """For some similarities (the keys), the number of pairs of memories at least so similar.
+    """The number of pairs of memories at or above some similarities, before the run.
 
-    Both memories of a pair are in the same scope. The pairs are counted before the run.
+    A key is a similarity as text, such as "0.90". Only memories of the same scope form a pair.
     """
     just_below: JustBelow | None
-    """Pairs that a slightly lower threshold would find too; None unless this is a dry run."""
+    """Pairs that only a slightly lower threshold would find; None unless this is a dry run."""
     rounds: int
     found: int
     """The number of groups found. `groups` may hold only the least certain of them."""
@@ -354,7 +362,7 @@ class DeduplicationReport(Frozen):
     retired: int
     """The number of memories retired; in a dry run, only those that need no model."""
     merged: int
-    """The number of memories whose text was merged from several others."""
+    """The number of memories that got a new text, merged from the texts of several memories."""
     pending: int
     """The number of questions that the model failed to answer; a later run repeats them."""
     left: int
@@ -373,7 +381,7 @@ class DeduplicationReport(Frozen):
     undecided: int
     """The number of pairs of texts that a model failed to judge.
 
-    They wait until the model may be asked again, or for a person or another model.
+    They wait until the model's pause is over, or until a person or another model judges them.
     """
     usage: Usage
     questions: int = 0
@@ -384,7 +392,10 @@ class DeduplicationReport(Frozen):
     Calls in which the model reads merged texts a second time are included.
     """
     estimated: Usage = Usage()
-    """The estimated cost of a dry run's questions, at 4 characters per token; zeros if free."""
+    """The estimated cost of a dry run's questions, at 4 characters per token.
+
+    All numbers are 0 if the model is free.
+    """
     money: float | None = None
     """The money spent or, in a dry run, to be spent; None if no price is known."""
     model: str

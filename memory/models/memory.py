@@ -64,7 +64,7 @@ def _content(text: str) -> str:
 
 Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
 Cleaned = Annotated[str, AfterValidator(clean)]
-"""A text without the characters that a store or a terminal cannot hold."""
+"""A text without characters that a store or a terminal cannot handle."""
 Content = Annotated[str, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
@@ -107,9 +107,10 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 
 
 class MemoryLink(Frozen):
-    """A link from the memory that holds it to another memory, whose id is `target_id`.
+    """A link from one memory to another, whose id is `target_id`.
 
-    The other memory holds a link back, with the type that INVERSE_LINK gives.
+    The first memory has the link in its `linked_ids`. The other memory has a link back, whose type
+    is in INVERSE_LINK.
     """
 
     target_id: Annotated[str, AfterValidator(clean)]
@@ -214,10 +215,10 @@ ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
 
 
 def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the values of a memory's metadata in the form in which scopes compare them, by key.
+    """Convert a memory's metadata to the values that scopes compare, by metadata key.
 
     Strings and None stay as they are. Other values become JSON. Keys that are also names in
-    SCOPE_FIELDS are left out, since they would be confused with the memory's own fields.
+    SCOPE_FIELDS are left out, because they would be confused with the memory's own fields.
     """
     return {
         name: value
@@ -255,7 +256,10 @@ class Scope:
 
     @property
     def user(self) -> str | None:
-        """The user whose memories the scope holds; None if it names no user."""
+        """The user whose memories the scope holds.
+
+        None if the scope has no field `user`, or if it holds memories that belong to no user.
+        """
         return next((str(value) for name, value in self.values if name == "user" and value), None)
 
     @classmethod
@@ -276,7 +280,7 @@ class Scope:
         return json.dumps(dict(self.values), ensure_ascii=False)
 
     def agrees_with(self, other: Scope) -> bool:
-        """Return whether both scopes have equal values for all fields that both contain."""
+        """Return whether the two scopes have equal values in every field that both of them have."""
         mine = dict(self.values)
         return all(mine.get(name, value) == value for name, value in other.values)
 
@@ -299,7 +303,7 @@ class Problem:
     """
 
     where: tuple[str, ...]
-    """The path to the rejected field, outermost name first."""
+    """The path to the rejected field: its names, from the outermost to the innermost."""
     what: str
     kind: str
     """Pydantic's name for this type of error."""

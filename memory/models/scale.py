@@ -12,7 +12,10 @@ from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
-"""The similarity at which half of the pairs of natural memories are copies or worth merging."""
+"""The similarity that corresponds to the anchor (a cosine) of every scale.
+
+At this similarity, half of the pairs of natural memories are copies or worth merging.
+"""
 NEAR_COPY = 0.95
 """From this value on, the similarity of two texts equals their cosine for every embedder."""
 _PLACES = 6
@@ -35,7 +38,7 @@ class Scale(Frozen):
     anchor_kana_han: float | None = Field(default=None, gt=0.0, lt=NEAR_COPY)
     """The cosine that corresponds to 0.90 for texts with kana or Han; None means `anchor`.
 
-    It is used if at least one of the two texts has such characters (Japanese or Chinese).
+    It is used for a pair of texts if at least one of them has such characters (Japanese, Chinese).
     """
 
     @model_validator(mode="after")
@@ -70,27 +73,30 @@ class Scale(Frozen):
         return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
-        """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
+        """Return the lowest cosine at which two texts have at least this similarity.
 
-        If `text` is given, this holds for pairs of `text` with any other text; if it is None, for
-        pairs of any two texts.
+        If `text` is given, it is one of the two texts, and the other one is any text. If `text` is
+        None, both are any texts. The result is rounded to 6 decimals.
         """
-        return _least(self, similarity, text is not None and has_cjk(text))
+        return _lowest_cosine(self, similarity, text is not None and has_cjk(text))
 
     def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
-        """Return, for each of n texts, the lowest cosine whose similarity is at least `similarity`.
+        """Return, for each of n texts, the lowest cosine to another text that counts as similar.
 
-        The cosine is that between the text and any other text. `has_cjk`, shape (n,), says which of
-        the n texts have kana or Han. The result has shape (n,) and is rounded to 6 decimals.
+        Two texts count as similar if their similarity is at least `similarity`. `has_cjk`, shape
+        (n,), says which of the n texts have kana or Han. The result has shape (n,) and is rounded
+        to 6 decimals.
         """
-        return np.where(has_cjk, _least(self, similarity, True), _least(self, similarity, False))
+        return np.where(
+            has_cjk, _lowest_cosine(self, similarity, True), _lowest_cosine(self, similarity, False)
+        )
 
 
 @lru_cache(maxsize=256)
-def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
-    """Return the lowest cosine, to 6 decimals, whose similarity is at least `similarity`.
+def _lowest_cosine(scale: Scale, similarity: float, has_cjk: bool) -> float:
+    """Return the lowest cosine at which two texts have at least this similarity, to 6 decimals.
 
-    `has_cjk` says whether a text of the pair has kana or Han.
+    `has_cjk` says whether at least one of the two texts has kana or Han.
     """
     if similarity < 0.0 or similarity >= NEAR_COPY:
         return similarity
@@ -109,7 +115,7 @@ def _least(scale: Scale, similarity: float, has_cjk: bool) -> float:
 
 
 PLAIN = Scale(anchor=LOWER)
-"""The scale of embedders that need none: the similarity equals the cosine."""
+"""The scale that changes nothing: the similarity equals the cosine."""
 
 _OWN = {
     "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
@@ -124,6 +130,6 @@ have a cosine above 0.70.
 
 
 def scale_of(fingerprint: str) -> Scale:
-    """Return the scale of the embedder with this fingerprint; PLAIN if it was never calibrated."""
+    """Return the scale of the embedder with this fingerprint; PLAIN if it has none of its own."""
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)

@@ -96,7 +96,8 @@ def clear_abandoned(folder: Path) -> None:
 def temporary_folder() -> Iterator[Path]:
     """Yield a new temporary folder, and delete it after the block.
 
-    If the process is killed, the folder stays until any process calls this function.
+    If the process is killed, the folder stays. The next call of this function in any process
+    deletes it.
     """
     clear_temporary_folders()
     folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
@@ -174,9 +175,11 @@ def read_bounded(path: Path, most: int) -> bytes:
 
 
 def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
-    """Rename a file or folder to `NAME.KIND-1`, or to the next free number; return the new path.
+    """Rename a file or folder, and return its new path.
 
-    `beside`: endings of companion files, such as `-wal`, which are renamed with it if they exist.
+    The new name is `NAME.KIND-1`, or the same with the next free number. NAME is the old name, and
+    KIND is `kind`. Companion files are renamed in the same way if they exist. `beside` has the
+    endings of their names, such as `-wal`.
 
     Raises: OSError.
     """
@@ -190,10 +193,10 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 
 
 def all_set_aside(path: Path, kind: str) -> list[Path]:
-    """Return the existing files `NAME.KIND-...` next to `path`, to which `set_aside` renamed files.
+    """Return the paths, sorted, to which `set_aside` renamed earlier versions of `path`.
 
-    NAME is the file name of `path`, and KIND is `kind`. Companion files, such as `NAME.KIND-1-wal`,
-    are included.
+    Their names are `NAME.KIND-...`. NAME is the file name of `path`, and KIND is `kind`. Companion
+    files, such as `NAME.KIND-1-wal`, are included.
     """
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
 

@@ -1,9 +1,10 @@
 """HTTP servers: their address, the check of each request, and limits for each client.
 
-The only import of `uvicorn` and `h11`. uvicorn limits the size of a header and the number of
-requests answered at once, but not how long a client may take to send a request. `_Protocol` adds
-that limit, and closes the oldest unfinished connection if there are too many connections. The
-servers speak plain HTTP: to reach them from other machines, put an encrypting proxy in front.
+Only this file imports `uvicorn` and `h11`. uvicorn limits the size of a header and the number of
+requests answered at the same time, but not how long a client may take to send a request.
+`_Protocol` adds that limit, and closes the oldest unfinished connection if there are too many
+connections. The servers speak plain HTTP: to reach them from other machines, put an encrypting
+proxy in front.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Limits:
     body_s: float = 30.0
     """Seconds in which a client must send the body of a request."""
     header_bytes: int = 16_384
-    """The greatest size of a request's header."""
+    """The greatest size of a request's header, in bytes."""
     connections: int = 256
     """The greatest number of open connections, of all clients together."""
 
@@ -163,9 +164,10 @@ class Gate:
             await answer(scope, receive, send_with_headers)
 
     async def _with_body(self, request: Request) -> ASGIApp:
-        """Read the whole body, and return an application that gets the body from memory.
+        """Read the whole body, and return the application that answers the request.
 
-        If the body is too large, return a response that refuses the request.
+        Usually, this is the inner application, which then gets the body from memory. If the body is
+        too large, it is a response that refuses the request.
         """
         body = bytearray()
         async for chunk in request.stream():
@@ -189,7 +191,7 @@ async def serve_until(
 ) -> None:
     """Serve `app`, an ASGI application, on a listening socket until `stop` is set.
 
-    Requests that are still in progress then get ten more seconds to finish.
+    After that, requests in progress get ten more seconds to finish.
     """
     connections = min(limits.connections, _open_files() // 4)
     settings = uvicorn.Config(
@@ -304,8 +306,9 @@ class _Protocol(H11Protocol):
 class _OneLineAMinute(logging.Filter):
     """A log filter that lets at most one line about clients through in a minute.
 
-    Lines about clients are warnings, and errors of accepting a connection. All other lines are let
-    through. A line about clients that is let through says how many were dropped before it.
+    Lines about clients are all warnings, and the errors that asyncio logs if it cannot accept a
+    connection. All other lines are let through. A line about clients that is let through says how
+    many were dropped before it.
     """
 
     def __init__(self) -> None:

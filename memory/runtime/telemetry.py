@@ -35,7 +35,7 @@ class Watched(Protocol):
 
 
 _watched: WeakSet[Watched] = WeakSet()
-"""The stores whose backlogs are reported. Each gauge reports one sum over all of them."""
+"""The stores whose backlogs are reported. Each gauge reports one sum over all these stores."""
 _watching = threading.Lock()
 
 
@@ -52,7 +52,10 @@ def unwatch(store: Watched) -> None:
 
 
 def _observer(part: int) -> Callable[[CallbackOptions], Iterable[Observation]]:
-    """Return a callback that reports one part of the backlogs, summed over all watched stores."""
+    """Return a callback that reports a sum over the backlogs of all watched stores.
+
+    `part` is a position in the result of `Watched.backlog`: 0 for decisions, 1 for turns.
+    """
 
     def observe(_options: CallbackOptions) -> Iterable[Observation]:
         with _watching:
@@ -115,10 +118,11 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
 
 
 async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Answer:
-    """Await and return a model's answer; record its duration and tokens, or the error.
+    """Await a model's answer, record its duration and tokens, and return the answer.
 
     `model`: the model's name. `question`: the kind of question, such as `judge`, which becomes part
-    of the span's name.
+    of the span's name. `answering`: what is awaited. If it raises an exception, the type of the
+    exception is recorded too.
     """
     named: dict[str, Value] = {"model": model, "question": question}
     usage, started_s = Usage(calls=1), time.perf_counter()

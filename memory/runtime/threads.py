@@ -39,10 +39,10 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Run a call and return its result; use a thread if the texts that it reads are long.
+    """Run a call and return its result; run it in a thread if `texts` are long.
 
-    `texts` are only measured, and the call receives only `args` and `kwargs`. Texts are long if
-    they have more than 2,000 characters together.
+    `texts` are the texts that the call works on. They are only measured here: the call receives
+    only `args` and `kwargs`. Texts are long if they have more than 2,000 characters together.
     """
     if sum(map(len, texts)) <= _SHORT:
         return call(*args, **kwargs)
@@ -50,7 +50,10 @@ async def in_thread_if_long(
 
 
 _SHORT = 2_000
-"""The length of texts, in characters, up to which a thread would cost more than it saves."""
+"""The total length of texts, in characters, up to which `in_thread_if_long` uses no thread.
+
+For such short texts, a thread would cost more time than it saves.
+"""
 
 
 async def side_by_side(
@@ -87,7 +90,7 @@ async def side_by_side(
 class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
     """One value for each event loop, since a process may run several loops in its threads.
 
-    It is for objects that work only in the loop in which they were made, such as semaphores.
+    Use it for objects that work only in the loop in which they were made, such as semaphores.
     """
 
     def __init__(self) -> None:
@@ -105,8 +108,8 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
         """Return the running loop's value; at first use, `make` creates it in another thread.
 
         Use it if `make` is slow, for example because it reads certificates or imports code. In the
-        loop's own thread, `make` would block the loop. Callers that come meanwhile wait for the
-        same value.
+        loop's own thread, `make` would block the loop. While `make` runs, other callers in this
+        loop wait for the same value.
         """
         loop = asyncio.get_running_loop()
         if loop not in self:
@@ -189,7 +192,7 @@ def end_quietly() -> None:
 
 @contextlib.contextmanager
 def stop_event() -> Iterator[asyncio.Event]:
-    """Yield an event that Ctrl-C and SIGTERM set; restore the signal handlers after the block."""
+    """Yield an event that Ctrl-C and SIGTERM set; restore the earlier handlers after the block."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     before = {one: signal.getsignal(one) for one in _STOP}
