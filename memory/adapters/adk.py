@@ -38,17 +38,18 @@ from memory.text import clean
 _USER = "user"  # the author of events that come from no agent
 _NO_SESSION = "-"
 _CLAIMED = "adk_app"
-"""The key under which a ledger's metadata has the name of the app whose memories it holds.
+"""The metadata key under which a ledger keeps the name of its app.
 
-Used only if `ledger_url` is set.
+It is used only if `ledger_url` is set. Then all apps would open the same ledger.
 """
 
 
 class DedupMemoryService(BaseMemoryService):
     """An ADK memory service. Each app has its own ledger, and the users of an app are kept apart.
 
-    The ledger of an app is in a folder with the app's name. The service may be used from any event
-    loop. Call `await close()` at the end.
+    The ledger of an app is in a folder with the app's name. If `ledger_url` is set, there is only
+    that one ledger, and only one app may use it. The service may be used from any event loop. Call
+    `await close()` at the end.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class DedupMemoryService(BaseMemoryService):
         self._apps: dict[str, LazyMemory] = {}
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Extract memories from what the user says in a session; skip events added before."""
+        """Extract memories from what the user says in a session; skip events already added."""
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -167,7 +168,8 @@ class DedupMemoryService(BaseMemoryService):
     async def close(self) -> None:
         """Close the stores of all apps.
 
-        Turns that are not extracted yet are extracted after the next start.
+        Events from which no memories were extracted yet are processed when the app's store is
+        opened again.
         """
         while self._apps:
             _, memory = self._apps.popitem()
@@ -228,11 +230,11 @@ def _turn(event: Event, user_id: str, conversation: str) -> Turn:
 
 
 def _moment(entry: MemoryEntry) -> datetime | None:
-    """Return an entry's time; None if the entry has no time.
+    """Return the time of an entry; None if the entry has no time.
 
-    A time without a time zone is taken as UTC.
+    A time without a time zone is read as UTC.
 
-    Raises: InputError if the time is not ISO 8601.
+    Raises: InputError if the time is not in ISO 8601.
     """
     if not entry.timestamp:
         return None

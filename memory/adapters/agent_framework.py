@@ -110,5 +110,9 @@ class DedupContextProvider(ContextProvider):
         await (await self._memory.get()).settle()
 
     async def close(self) -> None:
-        """Close the store. Turns that are not extracted yet are extracted after the next start."""
+        """Close the store.
+
+        Messages from which no memories were extracted yet are processed when the store is opened
+        again.
+        """
         await self._memory.close()

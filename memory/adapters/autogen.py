@@ -72,7 +72,8 @@ class DedupMemory(Memory):
     ) -> MemoryQueryResult:
         """Return the memories that fit the query, best first.
 
-        Each memory's metadata also has its `id` and its `score`, the score of the search.
+        The metadata of each returned memory also has two keys: `id`, and `score`, which says how
+        well the memory fits.
         """
         text = query if isinstance(query, str) else _text(query)
         memories = await (await self._memory.get()).recall(text, user=self._user, k=self._k)
@@ -106,16 +107,16 @@ class DedupMemory(Memory):
         return UpdateContextResult(memories=found)
 
     async def clear(self) -> None:
-        """Erase everything about the user for good."""
+        """Erase all memories of this object's user for good."""
         await (await self._memory.get()).forget_user(self._user)
 
     async def close(self) -> None:
-        """Close the store. Turns that are not extracted yet are extracted after the next start."""
+        """Close the store; do nothing if it is not open."""
         await self._memory.close()
 
 
 def _text(content: MemoryContent) -> str:
-    """Return a content's text.
+    """Return the text of `content`.
 
     Raises: InputError if the content is not text.
     """

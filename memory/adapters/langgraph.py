@@ -85,12 +85,12 @@ class DedupStore(BaseStore):
         fields: Sequence[str] = ("text",),
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """Use `store` for all values, and `deduplicator` for their texts.
+        """Keep all values in `store`, and deduplicate the values' texts with `deduplicator`.
 
         `namespaces`: the namespaces whose values are deduplicated, with all namespaces inside them;
         the label `*` stands for any label. `fields`: the keys under which a value may have its
         text, or paths of keys such as `content.content`; the first field that holds a text is used.
-        `release`: called and awaited when this store is closed; if it is None, nothing is called.
+        `release`: an async function that is called when this store is closed; None for no call.
         """
         self._store = store
         self._deduplicator = deduplicator
@@ -197,10 +197,11 @@ class DedupStore(BaseStore):
     def _item_fields(
         self, reader: Reader, items: Mapping[str, StoredItem]
     ) -> dict[str, dict[str, Any]]:
-        """Return the fields of LangGraph's `Item` for each stored item, under the keys of `items`.
+        """Return the fields of LangGraph's `Item` for each stored item.
 
-        A value is returned as it was put, with one exception: if the memory of its text is retired,
-        the value has the text of the live memory that replaced it.
+        `items` has the stored items under any names. The result has the same names. A value is
+        returned as it was put, with one exception: if the memory of the value's text is retired,
+        the value has the text of the live memory that replaced this memory.
         """
         arrived = [item.memory_id for item in items.values() if item.memory_id is not None]
         living = reader.memories.living_rows(arrived)
@@ -223,9 +224,10 @@ class DedupStore(BaseStore):
     def _search_page(self, reader: Reader, op: SearchOp) -> list[SearchItem]:
         """Return a page of search results.
 
-        With a query, the nearest results come first; without a query, the results stored last. A
-        live memory is returned under one key only. If the search has a filter, all values are read;
-        otherwise only the values of this page are read.
+        With a query, the results most similar to the query come first. Without a query, the results
+        stored last come first. If one live memory stands for several keys, only one of these keys
+        is returned. If the search has a filter, all values are read; otherwise only the values of
+        this page are read.
         """
         places = reader.items.under(op.namespace_prefix)
         if op.filter:
@@ -307,10 +309,11 @@ class DedupStore(BaseStore):
             )
 
     def _unchanged_memory(self, writer: Writer, before: StoredItem | None, text: str) -> str | None:
-        """Return the id of the key's present memory if it can stay; None if a new memory is needed.
+        """Return the id of a key's memory if it also fits the new text, else None.
 
-        `before` is the key's present item, and `text` the new text. The memory can stay if `text`
-        equals the text that was put under the key, or the text that reading the key returns.
+        `before` is the item that the key has so far; None if it has none. `text` is the new text.
+        The memory fits if `text` equals the text that was put under the key last, or the text that
+        a read of the key would return. If the result is None, the text needs a new memory.
         """
         if before is None or before.memory_id is None:
             return None
@@ -318,10 +321,11 @@ class DedupStore(BaseStore):
         return before.memory_id if text in {self._text(value)[1] for value in values} else None
 
     def _mark_distinct(self, writer: Writer, former: _FormerMemory, new: Sequence[Memory]) -> None:
-        """Record a key's new text as distinct from the text that it overwrote.
+        """Record that an overwritten text and the text that overwrote it are distinct.
 
-        This keeps the deduplicator from merging the two texts. `former` is the overwritten memory,
-        and `new` has all new memories.
+        After this, the deduplicator does not merge the two texts. `former` has the ids of the old
+        and the new memory; the new memory is looked up in `new`. Nothing is recorded if the key
+        has no new memory, or if the old one must stay because another key refers to it.
         """
         arrival = next((memory for memory in new if memory.id == former.new_id), None)
         old = _unreferenced(writer, former.memory_id)
@@ -333,8 +337,9 @@ class DedupStore(BaseStore):
     def _drop(self, former: _FormerMemory) -> bool:
         """Erase the memory of a deleted key, or retire the memory of an overwritten key.
 
-        A retired memory is replaced by the key's new memory. Nothing is done if another key still
-        refers to the former memory. Return whether the memory was erased.
+        The key's new memory becomes the successor of the retired one. If another key still refers
+        to the former memory, it stays. Return True if a memory was erased, and False if a memory
+        was retired or none was changed.
         """
         with self._store.ledger.reading() as reader:
             old, revision = _unreferenced(reader, former.memory_id), reader.revision()
@@ -387,10 +392,10 @@ class DedupStore(BaseStore):
         return (), ""
 
     def _memory(self, namespace: Namespace, key: str, text: str) -> Memory:
-        """Return a new memory with this text, for a value in a namespace.
+        """Return a new memory with this text, for the value under `key` in `namespace`.
 
-        The memory's user is the name of the namespace, so that a text is compared only with texts
-        of the same namespace.
+        The name of the namespace becomes the memory's user, so that the text is compared only with
+        texts of the same namespace. The namespace and the key go into the metadata.
         """
         return Memory(
             id=self._store.new_id(),
@@ -410,12 +415,16 @@ def open_dedup_store(
     embedder: Embedder | None = None,
     **settings: Any,
 ) -> DedupStore:
-    """Open the store at the configured location; finish the work of processes that were killed.
+    """Open the store at the configured location.
 
-    That work is to deduplicate texts that were stored but not deduplicated. `namespaces`: the
-    namespaces whose values are deduplicated, with all namespaces inside them. `fields`: the keys
-    under which a value may have its text; the first that holds a text is used. `settings` override
-    single settings of the configuration. `model` and `embedder` replace the configured ones.
+    If a process was killed before it had deduplicated all texts that it stored, the remaining texts
+    are deduplicated first.
+
+    `namespaces`: the namespaces whose values are deduplicated, with all namespaces inside them; the
+    label `*` stands for any label. `fields`: the keys under which a value may have its text, or
+    paths of keys such as `content.content`; the first field that holds a text is used. `settings`
+    override single settings of the configuration. `model` and `embedder` replace the configured
+    ones.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -454,11 +463,13 @@ def _check(op: Op) -> None:
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the live memory that stands for `memory_id`, if it may be erased or retired.
+    """Return the live memory that stands for `memory_id`; None if it must not be erased or retired.
 
-    Return None if there is no live memory. Also return None if a key still refers to the live
-    memory or to a memory from which it was made, or if one of these memories did not come from this
-    store.
+    The result is None in three cases:
+
+    - No live memory stands for `memory_id`.
+    - A key still refers to the live memory, or to a memory that was merged into it.
+    - One of these memories was not stored by this adapter.
     """
     row = reader.memories.row(memory_id)
     living = reader.memories.living(row) if row is not None else None
@@ -474,11 +485,12 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 def _live_memories(
     reader: Reader, places: Sequence[ItemPlace]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings: memory id to live memory id, and live memory id to text key.
+    """Find the live memories of some items; return two mappings.
 
-    The first mapping has the memories of the items `places`. It maps each of them to the live
-    memory that stands for it, which may be the memory itself. A memory is left out if no live
-    memory stands for it. A text key is a hash that identifies the live memory's text.
+    `places` has the ids of the items and of their memories. The first mapping leads from the id of
+    an item's memory to the id of the live memory that stands for it. If the item's memory is live,
+    the two ids are equal. If no live memory stands for it, the mapping does not have it. The second
+    mapping leads from the id of a live memory to its text key, a hash of its text.
     """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
@@ -492,11 +504,12 @@ def _live_memories(
 
 
 def _one_key_each(places: Sequence[ItemPlace], living: Mapping[str, str]) -> list[ItemPlace]:
-    """Return the items without those that would show a live memory a second time.
+    """Return `places` in the same order, with only one item for each live memory.
 
-    `living` maps a memory's id to the id of the live memory that stands for it. If several items
-    have the same live memory, one of them stays. This is the live memory's own item if there is
-    one, otherwise the first of them in `places`. Items without a live memory all stay.
+    `living` maps the id of an item's memory to the id of the live memory that stands for it. If
+    several items have the same live memory, the item from which this memory was made is kept. If
+    `places` does not have that item, the first of the several items is kept. Items without a live
+    memory are all kept.
     """
     chosen: dict[str, ItemPlace] = {}
     for place in places:
@@ -510,9 +523,12 @@ def _one_key_each(places: Sequence[ItemPlace], living: Mapping[str, str]) -> lis
 def _matches(value: Any, wanted: Any) -> bool:
     """Return whether a value fits the filter `wanted` of a search.
 
-    There are four kinds of filter. A mapping of operators such as `$gt`: all operators must be
-    fulfilled. Any other mapping: the value must contain its items. A list: the value must be a list
-    whose items fit one by one. Anything else: the value must be equal to it.
+    There are four kinds of filter:
+
+    - a mapping of operators such as `{"$gt": 3}`: the value must fulfil all operators;
+    - any other mapping: under each of its keys, the value must have something that fits;
+    - a list: the value must be a list of the same length whose items fit one by one;
+    - anything else: the value must equal the filter.
     """
     if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
         return all(_fulfils(value, name, operand) for name, operand in wanted.items())

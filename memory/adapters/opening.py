@@ -29,8 +29,8 @@ def open_memory(
 ) -> ChatMemory:
     """Open the chat memory at the configured location.
 
-    `model` and `embedder` replace the configured ones. `check`, if given, is called with the ledger
-    before anything is read, and may raise an error to stop the opening.
+    `model` and `embedder` replace the configured ones. `check`: called with the opened ledger, and
+    may raise an error; then the store is closed and the error is passed on. None means no check.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch, InputError if the configuration lets
     memories of different users be merged.
@@ -53,7 +53,7 @@ def open_memory(
 
 
 class LazyMemory:
-    """A chat memory that is opened only once, in a thread, at its first use. It is thread-safe."""
+    """A chat memory that a worker thread opens when it is first used. It is thread-safe."""
 
     def __init__(self, open_it: Callable[[], ChatMemory]) -> None:
         self._open_it = open_it
@@ -90,9 +90,9 @@ class LazyMemory:
         return await in_thread(self._open_once)
 
     async def close(self) -> None:
-        """Close the memory if it is open.
+        """Close the chat memory if it is open; `get` opens it again.
 
-        Turns that are not extracted yet are extracted after the next start.
+        Turns from which no memories were extracted yet are processed when it is open again.
         """
         with self._lock:
             opened, self._opened = self._opened, None

@@ -131,7 +131,11 @@ class DedupMemoryStore(MemoryStore):
             await chat.settle()
 
     async def close(self) -> None:
-        """Close the store. Turns that are not extracted yet are extracted after the next start."""
+        """Close the store.
+
+        Messages from which no memories were extracted yet are processed when the store is opened
+        again.
+        """
         await self._memory.close()
 
 

@@ -197,12 +197,12 @@ def _suggest(
     share, from 0.5 to 1, of replacements without a model that must be right. Pairs with kana or Han
     get a table of their own, because they have their own threshold setting.
     """
-    strict = [pair for pair in pairs if pair.strict]
-    others = [pair for pair in pairs if not pair.strict]
-    if others or not strict:
-        _show_bands("other scripts" if strict else "", others, answers, memories)
-    if strict:
-        _show_bands("kana or Han in either text", strict, answers, memories)
+    cjk = [pair for pair in pairs if pair.has_cjk]
+    others = [pair for pair in pairs if not pair.has_cjk]
+    if others or not cjk:
+        _show_bands("other scripts" if cjk else "", others, answers, memories)
+    if cjk:
+        _show_bands("kana or Han in either text", cjk, answers, memories)
     show(_LEGEND)
     now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
     suggested = upkeep.suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)

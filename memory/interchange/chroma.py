@@ -65,10 +65,10 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
-        """Open the collection itself, or the one in `copy`, the path of a copy of its folder.
+        """Open the collection itself or, if `copy` is given, the copy of its folder at this path.
 
-        A folder is opened in a separate process, so that a crash of Chroma does not end the present
-        process, and nothing from the present process's memory gets into Chroma's files.
+        A folder is opened in a separate process. So a crash of Chroma does not end this process,
+        and nothing from this process's memory gets into Chroma's files.
 
         Raises: InputError if Chroma fails; the error names the original place, not the copy.
         """
@@ -100,11 +100,11 @@ class ChromaStore(ExternalStore):
     def writing(self, header: UndoHeader) -> Iterator[OpenCollection]:
         """Open the collection for writing; `header` is the first line of the undo file.
 
-        While a collection in a folder is open here, Chroma does not rewrite its index files. A
-        collection could not be opened any more if Chroma were killed while it rewrote them. The
-        changes are kept in Chroma's SQLite file, and later writes by the collection's owner bring
-        the index files up to date. A collection on a server does not need this, because the server
-        keeps running if this process is killed.
+        If Chroma is killed while it rewrites its index files, the collection cannot be opened
+        afterwards. So for a collection in a folder, this method keeps Chroma from rewriting these
+        files until the collection is closed. Changes go into Chroma's SQLite file, and later writes
+        by the collection's owner bring the index files up to date. For a collection on a server,
+        nothing is prevented, because the server keeps running if this process is killed.
 
         Raises: InputError if Chroma fails, or if the collection is not the one that `header` names.
         """
@@ -112,13 +112,13 @@ class ChromaStore(ExternalStore):
             if rows.collection_id != header.collection_id:
                 raise InputError(self.address, f"{self.name!r} is another collection now")
             if isinstance(self.place, Path):
-                rows.wait_for(_NEVER)
+                rows.set_sync_threshold(_NEVER)
         with self.opened() as rows:
             try:
                 yield rows
             finally:
                 if isinstance(self.place, Path):
-                    rows.wait_for(header.sync_threshold or _USUAL)
+                    rows.set_sync_threshold(header.sync_threshold or _USUAL)
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,13 @@ class ChromaRows(OpenCollection):
     def sync_threshold(self) -> int | None:
         """The number of writes after which Chroma rewrites its index files, as the owner set it.
 
-        None if the owner set no number. Also None if a write-back was killed after it had replaced
-        the owner's number, and before it restored the number.
+        It is None if the owner set no number. It is also None if the owner's number is unknown,
+        because a write-back replaced it and was killed before it restored it.
         """
         known = (self.collection.configuration_json.get("hnsw") or {}).get("sync_threshold")
         return None if known is None or known >= _NEVER else int(known)
 
-    def wait_for(self, writes: int) -> None:
+    def set_sync_threshold(self, writes: int) -> None:
         """Set the number of writes after which Chroma rewrites its index files."""
         with chroma_faults():
             self.collection.modify(configuration={"hnsw": {"sync_threshold": writes}})
@@ -190,11 +190,11 @@ class ChromaRows(OpenCollection):
 
 
 def _lock_of(folder: Path) -> Path:
-    """Return the path of a file that is locked while the Chroma folder `folder` is in use here.
+    """Return the path of the lock file that this program uses while it has `folder` open.
 
-    The lock file is in the directory for temporary files, and each user of the operating system has
-    a different one. If this process is killed, its Chroma process may run a little longer. The next
-    run of this program waits for the lock until that process has ended.
+    `folder` is a Chroma folder. The lock file is in the directory for temporary files, and each
+    user of the operating system has another one. If this process is killed, its Chroma process may
+    run a little longer and keep the lock. The next run of this program waits for the lock.
     """
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user} {folder.resolve()}".encode()).hexdigest()[:16]
@@ -202,7 +202,7 @@ def _lock_of(folder: Path) -> Path:
 
 
 def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaCollection:
-    """Return the collection called `name`; `shown` is the store's name in errors.
+    """Return the collection called `name`. Errors call the store `shown`.
 
     Raises: InputError if there is no such collection, IndexFault if Chroma fails.
     """

@@ -60,17 +60,17 @@ class ExternalStore(ABC):
 
     @property
     def address(self) -> str:
-        """The place as text for messages and undo files: an absolute path, or a URL.
+        """`place` as text for messages and undo files: an absolute path, or a URL.
 
-        A password in a PostgreSQL URL is removed.
+        The password is left out of a PostgreSQL URL.
         """
         return str(self.place.absolute() if isinstance(self.place, Path) else self.place)
 
     @property
     def files(self) -> list[Path]:
-        """The files and folders that are copied before the store is read; empty for a server.
+        """The files and folders to copy before the store is read; empty for a server.
 
-        Opening a store may change its files, so that only a copy may be opened to read it.
+        Opening a store may change its files. So to read a store, only a copy of them is opened.
         """
         return []
 
@@ -83,7 +83,11 @@ class ExternalStore(ABC):
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        """Open the collection, or a copy of it, for reading only."""
+        """Open the collection for reading only, without changing the store.
+
+        If the store has `files`, they are copied, and the copy is opened. A collection on a server
+        is opened itself.
+        """
         files = self.files
         if not files:
             with self.opened() as rows:
@@ -93,7 +97,7 @@ class ExternalStore(ABC):
             yield rows
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[OpenCollection]:  # noqa: ARG002
-        """Open the collection for writing, in a way that keeps it usable if this process is killed.
+        """Open the collection for writing; if this process is killed, it can still be opened.
 
         `header` is the first line of the undo file, which names the collection and its settings.
         """
@@ -102,7 +106,7 @@ class ExternalStore(ABC):
     def found(self) -> Found:
         """Read all rows of the collection, without changing the store.
 
-        Raises: InputError if they cannot be read.
+        Raises: InputError if the rows cannot be read.
         """
         with self.looking() as rows:
             return Found(rows.collection_id, list(rows.all()))
@@ -129,7 +133,10 @@ class OpenCollection(ABC):
 
     @property
     def sync_threshold(self) -> int | None:
-        """Chroma's setting of this name; None if it is unknown, and for all other stores."""
+        """The number of writes after which Chroma rewrites its index files.
+
+        None if the number is unknown or the store is not Chroma's.
+        """
         return None
 
     @abstractmethod
@@ -160,31 +167,33 @@ class OpenCollection(ABC):
         changes: Mapping[str, Any],
         now: datetime,  # noqa: ARG002 - only LangGraph keeps a time outside of the metadata
     ) -> Stored:
-        """Return a copy of `stored` that an import reads with other values.
+        """Return a copy of the row `stored` with another text and metadata, but the same vectors.
 
-        `document`: the row's document. `changes`: new values of metadata keys that the row has.
-        `now`: becomes the time of the last update. The vectors stay those of the old text.
+        `document` and `changes` are in the form in which an import reads the row. `document`: the
+        row's whole document after the change, or None. `changes`: new values of metadata keys that
+        the row has already. `now`: the time of the last update, where the store keeps one outside
+        of the metadata.
         """
         return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
         """Return the text from which each vector of a row was made, by the vector's name.
 
-        `reading` says which metadata key holds the row's text. The result leaves out a vector if
-        the text from which it was made is not known.
+        `reading` says which metadata key holds the row's text. Vectors whose text is not known are
+        left out.
         """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
     def own_embedder(self) -> Embed | None:
-        """Return the embedding function that the collection is configured with, None if unknown."""
+        """Return the collection's configured embedding function; None if it is not known."""
         return None
 
     @abstractmethod
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
-        """Write rows to the collection: update the rows that exist already, and add the new ones.
+        """Write rows to the collection: update the rows that exist, and add all others.
 
-        `present` has the existing rows as the store holds them now, by id. Of such a row, the
-        values in `Stored.beside` are not written.
+        `present` has the rows that exist, by id, as the store holds them now. The values in
+        `Stored.beside` are written only for rows that are added.
         """
 
     @abstractmethod
@@ -211,9 +220,9 @@ class DatabaseStore(ExternalStore):
 
     @abstractmethod
     def rows_in(self, db: Sqlite | Postgres) -> OpenTables:
-        """Return the collection in an open database.
+        """Return this store's collection, opened in the database `db`.
 
-        Raises: InputError if the database does not have it.
+        Raises: InputError if the database does not have the collection.
         """
 
     @contextmanager
@@ -223,7 +232,10 @@ class DatabaseStore(ExternalStore):
 
     @contextmanager
     def writing(self, header: UndoHeader) -> Iterator[OpenTables]:  # noqa: ARG002
-        """Open the tables for writing; each `step()` is a transaction that locks rows it reads."""
+        """Open the tables for writing; each `step()` is one transaction.
+
+        In PostgreSQL, `stored()` locks the rows that it returns until the transaction ends.
+        """
         with self._database() as db:
             yield replace(self.rows_in(db), lock=db.lock)
 
@@ -235,7 +247,10 @@ class DatabaseStore(ExternalStore):
 
 @dataclass(frozen=True)
 class OpenTables(OpenCollection):
-    """A collection in tables of an open database; `lock` is appended to a SELECT to lock rows."""
+    """A collection in tables of an open database.
+
+    `lock` is SQL that is appended to a SELECT so that it locks the rows; `""` for no lock.
+    """
 
     db: Sqlite | Postgres
     lock: str = ""
@@ -243,7 +258,7 @@ class OpenTables(OpenCollection):
     @property
     @abstractmethod
     def tables(self) -> list[str]:
-        """The names of the tables in SQL."""
+        """The names of the tables that hold the collection, quoted for SQL where needed."""
 
     def check_rights(self) -> None:
         self.db.check_rights(self.tables)
@@ -268,10 +283,14 @@ def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
 def changes_for(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return the document of `row` and its changed metadata, if it gets the text `text`.
+    """Return the document and the metadata changes by which `row` gets the text `text`.
 
-    `reading` says which metadata key holds the text. Metadata keys for the time of the last update
-    are set to `now`. No key is added.
+    The document is the row's whole document after the change, or None. The changes are new values
+    of metadata keys that the row has: the text and what mem0 derived from it, if they are in the
+    metadata, and the time of the last update, which becomes `now`. `reading` says which key holds
+    the text.
+
+    Raises: ValueError if the row has no text.
     """
     changes = {
         name: _same_kind(row.metadata[name], now)
@@ -290,7 +309,11 @@ def changes_for(
 
 
 def _same_kind(value: object, now: datetime) -> object:
-    """Return `now` in the form of `value`: ISO 8601 text, or seconds or milliseconds since 1970."""
+    """Return `now` in the same form as the time `value`.
+
+    If `value` is text, the result is ISO 8601 text. An integer is returned for an integer, in
+    milliseconds or seconds since 1970, and seconds as a float for anything else.
+    """
     if isinstance(value, str):
         return now.isoformat()
     seconds = now.timestamp()

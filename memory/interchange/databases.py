@@ -30,7 +30,7 @@ _PATIENCE_S = 30  # how long to wait for another program's lock
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
-"""The offset of the byte of a SQLite file that gives its journal mode; its value in WAL mode."""
+"""Where a SQLite file says its journal mode: the offset of the byte; its value in WAL mode."""
 _BESIDE = ("-wal", "-journal", "-shm")
 """Name endings of the files that SQLite puts next to a database file.
 
@@ -45,10 +45,10 @@ _NAMED = re.compile(r'"(.+?)"')
 
 @contextmanager
 def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
-    """Yield a temporary folder with copies of the files and folders `parts`.
+    """Copy the files and folders `parts`; yield a temporary folder that contains the copies.
 
     A SQLite file is copied in a consistent state, even while another program writes to it. `place`
-    is the store's path that errors show.
+    is the path that errors show. The folder is deleted at the end of the block.
 
     Raises: InputError if something cannot be copied.
     """
@@ -71,8 +71,8 @@ def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
 def _copy(source: str | Path, target: str | Path) -> None:
     """Copy a file; if it is a SQLite database, copy it in a consistent state.
 
-    Nothing is done for the extra files that SQLite puts next to a database file, such as its
-    write-ahead log: they are copied together with the database file if that is needed.
+    SQLite puts extra files next to a database file, such as its write-ahead log. If `source` is
+    such an extra file, it is not copied. It is copied with the database file if that is needed.
     """
     source, target = Path(source), Path(target)
     ends = [end for end in _BESIDE if source.name.endswith(end)]
@@ -93,11 +93,11 @@ def _beside(file: Path, end: str) -> Path:
 
 
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
-    """Copy a SQLite file with SQLite's backup function; return whether the file was copied.
+    """Copy a SQLite file with SQLite's backup function; return whether this succeeded.
 
-    `in_wal_mode` says whether the database is in WAL mode. Opening such a database creates a `-wal`
-    file next to it if there is none. To avoid that, this function then copies nothing and returns
-    False.
+    `in_wal_mode` says whether the database is in WAL mode. Opening a database in WAL mode creates a
+    file with the ending `-wal` if there is none. To avoid this, a database without that file is
+    not opened, and the result is False. The result is also False after an error of SQLite.
 
     Raises: InputError if another program keeps writing to `source`.
     """
@@ -109,17 +109,17 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
             closing(sqlite3.connect(address, uri=True, timeout=0)) as theirs,
             closing(sqlite3.connect(target)) as ours,
         ):
-            theirs.backup(ours, progress=patient(source), sleep=_PAUSE_S)
+            theirs.backup(ours, progress=busy_limit(source), sleep=_PAUSE_S)
     except sqlite3.Error:  # a writer died: opening a plain copy repairs it
         return False
     return True
 
 
-def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
+def busy_limit(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
     """Return a progress callback for SQLite's backup of the file `source`.
 
-    SQLite calls it after each step of the backup. It raises InputError after it has found the file
-    busy more than `most` times.
+    SQLite calls the callback after each step. The callback raises InputError if the file was locked
+    by another program in more than `most` steps.
     """
     tries = count(1)
 
@@ -137,14 +137,14 @@ def patient(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]
 class Database(ABC):
     """An open database of another program.
 
-    `name` is its path, or its URL without a password, so messages and files may show it.
+    `name` is the path of the database, or its URL without a password, for messages and files.
     """
 
     name: Path | str
     connection: Any
     lock: ClassVar = ""  # SQL to append to a SELECT to lock its rows
     keeping_ids: ClassVar = ""
-    """SQL with which an INSERT may set an id that the database would otherwise generate."""
+    """SQL inside an INSERT that lets it set an id which PostgreSQL would otherwise generate."""
 
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ class Database(ABC):
         """
 
     def insert(self, table: str, columns: Mapping[str, Any]) -> None:
-        """Add a row with these values, by column name."""
+        """Add a row to a table; `columns` has the row's values by column name."""
         names, marks = ", ".join(map(quoted, columns)), ", ".join(["%s"] * len(columns))
         self.run(
             f"INSERT INTO {table} ({names}){self.keeping_ids} VALUES ({marks})",  # noqa: S608 - quoted
@@ -170,7 +170,11 @@ class Database(ABC):
         before: Mapping[str, Any],
         after: Mapping[str, Any],
     ) -> None:
-        """Write the values of `after` that differ from those of `before` into the `wanted` rows."""
+        """Change a row, or several rows, but write only the columns whose values differ.
+
+        `wanted` selects the rows, as in `condition`. `before` and `after` have the old and the new
+        values by column name.
+        """
         new = {name: value for name, value in after.items() if before.get(name) != value}
         if new:
             sets = ", ".join(f"{quoted(name)} = %s" for name in new)
@@ -183,9 +187,10 @@ class Database(ABC):
 
 
 def condition(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Return an SQL condition, and the values of its parameters.
+    """Return an SQL condition that selects rows, and the values for each `%s` in it.
 
-    Each column in `wanted` must have the given value or, if a list is given, one of its values.
+    `wanted` maps the names of columns to values. A row is selected if each of these columns has the
+    given value. If a list is given, the column must have one of the values in the list.
     """
     conditions, parameters = ["TRUE"], []
     for column, value in wanted.items():
@@ -196,14 +201,17 @@ def condition(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
 
 
 def numbers(stored: bytes | str) -> Vector:
-    """Return a stored vector: little-endian float32 numbers, or pgvector's text form."""
+    """Return a stored vector as a float32 array (dim,).
+
+    `stored` is little-endian float32 numbers as bytes, or pgvector's text form, such as `[1,2]`.
+    """
     if isinstance(stored, bytes):
         return np.frombuffer(stored, dtype="<f4").astype(np.float32)
     return np.array(stored.strip("[]").split(","), dtype=np.float32)
 
 
 def quoted(name: str) -> str:
-    """Return a name of a table or column as a quoted SQL identifier."""
+    """Return the name of a table or column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -238,18 +246,19 @@ class Sqlite(Database):
             raise _may_not_write(self.name)
 
     def identity(self, table: str) -> str:  # noqa: ARG002 - the file is the store
-        """Return an id by which later runs recognise a table."""
+        """Return an id by which later runs recognise the table: the file's resolved path."""
         return str(self.name.resolve())
 
     def as_written(self, value: str, kind: str) -> str:
-        """Return the text that a column will contain after `value` was written to it.
+        """Return the text that a column will contain after `value` is written to it.
 
-        `kind` is the column's type in SQL. A date and time is given in ISO 8601.
+        `kind` is the column's SQL type: `jsonb` if `value` is JSON text, otherwise a type of time,
+        and `value` is in ISO 8601.
         """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
     def vector(self, vector: Vector) -> bytes:
-        """Return a vector in the form in which LangGraph stores it; `numbers` reads it."""
+        """Return a vector as the bytes in which LangGraph stores it; `numbers` reads them."""
         return np.asarray(vector, dtype="<f4").tobytes()
 
 
@@ -326,9 +335,9 @@ def is_postgres(place: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return a PostgreSQL address without any password in it.
+    """Return a PostgreSQL URL without the passwords in it.
 
-    Raises: InputError if the address cannot be parsed.
+    Raises: InputError if the URL cannot be parsed.
     """
     try:
         parts = urlsplit(url)
@@ -394,7 +403,7 @@ class Postgres(Database):
         return bool(row["there"])
 
     def identity(self, table: str) -> str:
-        """Return an id by which later runs recognise a table, even under another address."""
+        """Return an id by which later runs recognise a table, even if its URL changes."""
         [row] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
             " to_regclass(%s)::oid::text AS store FROM pg_control_system()",

@@ -16,12 +16,12 @@ from memory.models import Frozen, Memory, UtcTime, first_problem
 from memory.text import clean, clean_json, shortened
 
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
-"""Metadata keys that may hold the text of a row without a document, the preferred ones first."""
+"""Metadata keys that may hold the text of a row without a document, the first choice first."""
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNERS = (("agent", "agent_id"), ("run", "run_id"))
-"""The metadata keys that name the owner of a row without a user.
+"""Kinds of owners of a row without a user, each with the metadata key that has the owner's name.
 
-The owner is then `agent:NAME` or `run:NAME`.
+The memory's user is then called `agent:NAME` or `run:NAME`.
 """
 _TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
 _DERIVED = ("hash", "text_lemmatized")  # mem0 derives their values from the text
@@ -157,9 +157,11 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
 
 
 def _text(row: ForeignRow, left: dict[str, Any], reading: Reading) -> str:
-    """Return the row's text, and remove it from the metadata `left`.
+    """Return the row's text; if the text is in the metadata `left`, remove it there.
 
     Values that mem0 derived from the text are removed from `left` too.
+
+    Raises: ValueError if the row has no text.
     """
     key = text_key_of(row, reading)
     if key is None:
@@ -202,8 +204,9 @@ def _is_text(value: object) -> bool:
 def _owner(left: dict[str, Any], reading: Reading) -> str | None:
     """Return the name of a row's owner: a user, an agent or a run.
 
-    `left` is the row's metadata. Return None if no key names an owner and `reading` allows that. A
-    key that names a user is removed from `left`; a key that names an agent or a run stays.
+    The result is None if the row has no owner and `reading` allows that. `left` is the row's
+    metadata. If a key names a user, it is removed from `left`. A key that names an agent or a run
+    stays.
 
     Raises: ValueError if the row needs an owner and has none, or if the owner's name could be
     mistaken for the name of another owner.
@@ -227,10 +230,10 @@ def _owner(left: dict[str, Any], reading: Reading) -> str | None:
 
 
 def _unpadded(owner: str, key: str) -> str:
-    """Check that the name of an owner does not begin or end with a space or a control character.
+    """Return the name `owner` unchanged, after a check.
 
-    Return the name. Without this check, two owners could get the same name. `key` is the metadata
-    key that holds the name.
+    The name must not begin or end with a space or a control character. These would be removed
+    later, so that two owners could get the same name. `key` is the metadata key that has the name.
 
     Raises: ValueError if the name begins or ends with such a character.
     """
@@ -242,9 +245,9 @@ def _unpadded(owner: str, key: str) -> str:
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
     """Return the time at which a row was recorded, in ISO 8601, from the row's metadata `fields`.
 
-    If `reading` names a key, the time is taken from this key. Otherwise it is taken from the first
-    of the usual keys that has a readable time, and the key `timestamp` is removed from `fields`. If
-    no key has a value, the default time of `reading` is returned.
+    If `reading` names a key, the time is taken from this key. Otherwise the usual keys are tried in
+    order, the first readable time is taken, and the key `timestamp` is removed from `fields`. If
+    none of the keys has a value, the result is the default time of `reading`.
 
     Raises: ValueError if there is no time and no default, or if no time can be read.
     """

@@ -114,9 +114,10 @@ def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueE
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
-    """Return the memories with their links changed from external ids to our memory ids.
+    """Return copies of the memories, in order, whose links use our memory ids.
 
-    Links to external ids that none of the memories has stay as they are.
+    A link may name another memory by its external id. If one of `memories` has this external id,
+    the copy of the link has the memory's id instead. All other links stay as they are.
     """
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 
@@ -294,11 +295,11 @@ def _is_entity(line: Mapping[str, Any]) -> bool:
 def _links(
     observed: Mapping[str, Sequence[str]], relations: Iterable[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Turn relations between entities into links; return the links of each entity, by its name.
+    """Turn relations between entities into links; return each entity's links, by the entity's name.
 
-    `observed` has the observations of each entity. A link leads from the entity to the first
-    observation of another entity. Relations with an unknown entity, and relations of an entity with
-    itself, are left out.
+    `observed` has the observations of each entity, by its name. A relation from A to B becomes a
+    link of A to the first observation of B. A relation is left out if one of the two has no
+    observations, or if A is B.
     """
     links: dict[str, list[dict[str, Any]]] = {}
     for relation in relations:

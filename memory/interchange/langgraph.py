@@ -25,7 +25,7 @@ _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
 LangGraph changes the other columns, such as the expiry, also when an item is read.
 """
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
-"""The columns of a vector that identify it and hold its numbers."""
+"""The columns of a vector's row that identify the vector and hold its numbers."""
 Spot = tuple[str, str]  # an item's namespace and its key, which identify it
 
 
@@ -47,9 +47,9 @@ class LangGraphStore(DatabaseStore):
 
 
 def langgraph_at(place: str) -> LangGraphStore:
-    """Return the LangGraph store at `place`, a SQLite file or a PostgreSQL URL, without opening it.
+    """Return the LangGraph store at `place`, a SQLite file or a PostgreSQL URL.
 
-    Nothing checks that it exists.
+    The store is not opened, and need not exist.
     """
     return LangGraphStore(place if is_postgres(place) else Path(place))
 
@@ -58,8 +58,9 @@ def langgraph_at(place: str) -> LangGraphStore:
 class _Items(OpenTables):
     """The items of an open LangGraph store.
 
-    In a `Stored`, `metadata` has the columns in `_WRITTEN`. `beside` has the other columns of the
-    item under the key `""`, and those of each of its vectors under the name of the vector's field.
+    An item becomes a `Stored`. Its `metadata` has the item's columns in `_WRITTEN`, and `beside`
+    has all other columns: those of the item under the key `""`, and those of each vector of the
+    item under the name of the field that the vector was made from.
     """
 
     @property
@@ -102,9 +103,11 @@ class _Items(OpenTables):
     def changed(
         self, stored: Stored, document: str | None, changes: Mapping[str, Any], now: datetime
     ) -> Stored:
-        """Return a copy of `stored` with changed keys in the item's value, updated at `now`.
+        """Return a copy of the row `stored` with changed keys in the item's value.
 
-        If the database holds the value as bytes, it stays bytes; if as text, it stays text.
+        `changes`: the new values of these keys. `document`: the new text in the form of langmem,
+        `{"content": {"content": TEXT}}`; None if the text is among `changes`. `now`: becomes the
+        item's time of the last update. A value kept as bytes stays bytes.
         """
         old = _decoded(stored.metadata)["value"]
         value = json.loads(old) | changes
@@ -118,11 +121,11 @@ class _Items(OpenTables):
         return replace(stored, metadata=stored.metadata | _encoded(written))
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Return the texts from which an item's vectors were made, by the name of the field.
+        """Return the texts from which an item's vectors were made, by the vector's name.
 
-        Each vector belongs to a field of the item's value. The field's name is a path in the value,
-        which LangGraph's own function follows. Fields without a text are left out. `reading` is not
-        used.
+        A vector's name is the path of a field in the item's value, such as `content.content`, and
+        the vector was made from the text of this field. Vectors whose field has no text are left
+        out. `reading` is not used.
         """
         value = json.loads(_decoded(stored.metadata)["value"])
         texts = {field: _text_at(value, field) for field in stored.vectors}
@@ -158,10 +161,10 @@ class _Items(OpenTables):
 
 
 def _spots(name: str) -> list[Spot]:
-    """Return the pairs of a namespace and a key that a row's id may stand for.
+    """Return all pairs of a namespace and a key that can have the row id `name`.
 
-    The id has the form `NAMESPACE/KEY`. Namespaces and keys may contain slashes too, so there is a
-    pair for each slash in the id.
+    A row id has the form `NAMESPACE/KEY`. Namespaces and keys may contain slashes too, so there is
+    one pair for each slash in the id.
     """
     cuts = [at for at, sign in enumerate(name) if sign == "/"]
     return [(name[:at], name[at + 1 :]) for at in cuts]
@@ -191,9 +194,9 @@ def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) 
 
 
 def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns as JSON values, by name.
+    """Return a database row, given by column name, with values that JSON can hold.
 
-    Bytes become `{"hex": ...}`, and values of other types that JSON does not have become text.
+    Bytes become `{"hex": ...}`. Values of other types that JSON does not have become text.
     """
     return {
         name: {"hex": value.hex()}
@@ -206,7 +209,7 @@ def _encoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `_encoded`: return the columns with each value `{"hex": ...}` turned back into bytes."""
+    """Return the columns with each value `{"hex": ...}` of `_encoded` turned back into bytes."""
     return {
         name: bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
         for name, value in columns.items()
@@ -214,10 +217,10 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text_at(value: Any, field: str) -> str | None:
-    """Return the text of an item's value at the path `field`; None if there is none.
+    """Return the text at the path `field` in an item's value; None if no text is there.
 
-    If a path leads to several texts, LangGraph makes a vector for each text. Such a vector's field
-    is called PATH.N, and N counts the texts from 0. `field` may be a name of this kind.
+    If a path leads to several texts, LangGraph makes a vector for each text. The name of such a
+    vector is PATH.N, where N counts the texts from 0. `field` may be a name of this kind.
 
     Raises: InputError if LangGraph is not installed.
     """
@@ -240,7 +243,7 @@ def as_row(item: Mapping[str, Any]) -> ForeignRow:
 
     `item` has the item's database columns. The row's metadata has the fields of the item's value,
     `namespace`, `key`, `created_at`, and each label of the namespace: `namespace.0`, `namespace.1`
-    and so on. If the item was updated, `created_at` is the time of the last update.
+    and so on. An item that was updated has the time of the last update under `created_at`.
     """
     try:
         value = json.loads(item["value"])
@@ -261,7 +264,8 @@ def as_row(item: Mapping[str, Any]) -> ForeignRow:
 def _inner_text(fields: dict[str, Any]) -> str | None:
     """Return the text that langmem stores one level down, as `{"content": {"content": TEXT}}`.
 
-    None if a top-level field has the text, or if there is none.
+    `fields` is the item's value. The result is None if a field at the top level has a text, or if
+    the value has no text in langmem's form.
     """
     if any(isinstance(fields.get(outer), str) for outer in TEXT_KEYS):
         return None
@@ -271,18 +275,19 @@ def _inner_text(fields: dict[str, Any]) -> str | None:
 
 
 def _utc(item: Mapping[str, Any]) -> str:
-    """Return the time of the item's last update, or of its creation, as text with a time zone.
+    """Return an item's time of the last update as text with a time zone.
 
-    SQLite's times have no zone and are in UTC.
+    If the item was never updated, the time of its creation is returned. A time without a time zone,
+    as in SQLite, is in UTC.
     """
     at = str(item["updated_at"] or item["created_at"])
     return at if "+" in at or at.endswith("Z") else f"{at}+00:00"
 
 
 def _expiry(at: object) -> datetime | None:
-    """Return a time of expiry, given as the database holds it, as an aware datetime.
+    """Return a time of expiry as an aware datetime; `at` is the value in the database.
 
-    None if there is none or it cannot be read. A time without a time zone is in UTC.
+    The result is None if `at` is None or not a time. A time without a time zone is in UTC.
     """
     try:
         read = datetime.fromisoformat(str(at))

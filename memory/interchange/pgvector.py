@@ -1,8 +1,8 @@
 """Read and change PostgreSQL tables with a pgvector column: mem0's, LangChain's or any other.
 
-An import reads the columns of a row as metadata; from a column with a JSON object, it reads the
-object's keys. Columns are read as the text that the database prints, so that they can be restored
-exactly.
+An import reads the columns of a row as metadata. If a column has a JSON object, the keys of this
+object are read instead of the column. Columns are read as the text that the database prints, so
+that they can be restored exactly.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ class PgvectorStore(DatabaseStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        The row's metadata has the values of the table's columns. A JSON column is replaced by the
-        keys inside it. If a column and such a key have the same name, the column's value is taken.
-        LangChain keeps the text in a column `document`; this column becomes the row's document.
+        The row's metadata has the values of the table's columns. Instead of a JSON column, it has
+        the keys of the object in this column. If a column and such a key have the same name, the
+        column's value is taken. A column `document`, in which LangChain keeps the text, becomes the
+        row's document.
         """
         keys: dict[str, Any] = {}
         columns: dict[str, Any] = {}
@@ -78,7 +79,7 @@ class PgvectorStore(DatabaseStore):
         return ForeignRow(stored.id, document, keys | columns)
 
     def rows_in(self, db: Any) -> OpenTables:
-        """Return the table, or the LangChain collection, in an open database.
+        """Return the table or the LangChain collection called `name`, opened in the database `db`.
 
         Raises: InputError if there is no such table or collection, or if the table's primary key is
         not exactly one column.
@@ -110,7 +111,7 @@ class PgvectorStore(DatabaseStore):
 
 
 def _langchain_collections(db: Postgres) -> dict[str, str]:
-    """Return the id of each LangChain collection by its name; empty if LangChain is not used."""
+    """Return the ids of LangChain's collections by name; {} if LangChain's tables are missing."""
     if not db.has(_COLLECTIONS):
         return {}
     rows = db.run(f"SELECT name, uuid::text AS id FROM {_COLLECTIONS}")  # noqa: S608 - a constant
@@ -166,7 +167,10 @@ class _TableRows(OpenTables):
         return {row[_ROW]: self._stored(row) for row in rows}
 
     def _select(self, columns: Sequence[str], wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
-        """Return an SQL query for the key and `columns` of the `wanted` rows, and its values."""
+        """Return an SQL query that reads the key and `columns`, and the values for each `%s` in it.
+
+        `wanted` selects the rows, as in `condition`: the wanted values by column name.
+        """
         selected = [f"{quoted(self.key)}::text AS {quoted(_ROW)}"]
         for name in columns:
             as_text = "" if self.types[name] in _PLAIN else f"::text AS {quoted(name)}"
@@ -195,7 +199,12 @@ class _TableRows(OpenTables):
         changes: Mapping[str, Any],
         now: datetime,  # noqa: ARG002
     ) -> Stored:
-        """Return a copy of `stored` with changed values of columns, or of keys in JSON columns."""
+        """Return a copy of the row `stored` with other values, but the same vectors.
+
+        `changes` has new values by name. A name is a column, or a key inside a JSON column.
+        `document`: the new value of the column `document`; None if it does not change. `now` is not
+        used.
+        """
         columns = dict(stored.metadata)
         if document is not None:
             changes = {**changes, "document": document}  # the column, as it was read
@@ -224,7 +233,7 @@ class _TableRows(OpenTables):
                 self.db.insert(self.sql_name, named | values)
 
     def _values(self, row: Stored) -> dict[str, Any]:
-        """Return the row's columns, by name, in the form in which the database takes them."""
+        """Return the row's values by column name, vectors included, as SQL parameters."""
         plain = {
             name: column["json"] if _is_json(column) else column
             for name, column in row.metadata.items()
@@ -244,6 +253,6 @@ def _is_json(column: object) -> bool:
 
 
 def _keys_in(column: Any) -> dict[str, Any]:
-    """Return the object in a JSON column; {} for any other column or JSON value."""
+    """Return the object in a JSON column; {} if the value is not a JSON object."""
     inside = json.loads(column["json"]) if _is_json(column) else {}
     return inside if isinstance(inside, dict) else {}

@@ -22,7 +22,7 @@ from memory.models import Memory
 
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
            "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
-"""Metadata keys by which the other program's queries filter rows."""
+"""Metadata keys by which queries of the other program select rows."""
 _IDENTITY = (*_OWNERS, *EXPIRY)
 """The metadata keys that decide which queries find a row, and until when they find it."""
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
@@ -118,8 +118,8 @@ class WriteBackPlan:
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
         """Return a copy of this plan that does not change the rows with the ids `ids`.
 
-        These rows are moved to `left_alone`, with the reason `why`. A row that one of them was to
-        replace is not deleted either.
+        These rows go into `left_alone`, with the reason `why`. If a skipped row was to replace
+        another row, the other row is not deleted, and goes into `left_alone` too.
         """
         skipped = set(ids)
         named = [
@@ -198,10 +198,10 @@ def plan_write_back(
 
 
 def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
-    """Return the plan for rows whose present memories are known.
+    """Return the plan for rows whose live memories are known.
 
-    Rows form a group if one live memory stands for all of them. `across`: metadata keys in which a
-    row may differ from the row that replaces it.
+    The rows for which the same live memory stands form a group, of which one row is kept. `across`:
+    metadata keys in which a row may differ from the row that replaces it.
     """
     groups: dict[str, list[_Known]] = {}
     for row in rows:
@@ -241,9 +241,11 @@ def _seen_together(group: Sequence[_Known], across: Collection[str]) -> list[lis
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
     """Yield each row of `part` with another row of `part` that can replace it, or with None.
 
-    None means that the row must stay. A row can replace another row if its text states everything
-    that the other text states. No row gets a new text here. Only the row that the whole group keeps
-    gets the merged text; a second row with this text would be an exact copy.
+    None means that no other row can replace the row, so it must stay. Row A can replace row B if
+    the text of A states everything that the text of B states, or is the text of the live memory.
+
+    The result has no new texts: `part` is a part without the row that the whole group keeps, and
+    only that row gets the merged text.
     """
     staying: list[_Known] = []
     for row in sorted(part, key=_lasting, reverse=True):
@@ -260,7 +262,7 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
 
 
 def _apart(row: _Known, kept: _Known) -> tuple[str, ...]:
-    """Return the metadata keys in which two rows differ, among the keys by which queries filter."""
+    """Return the metadata keys by which queries find rows, and in which these two rows differ."""
     keys = {**row.seen, **kept.seen}
     return tuple(name for name in keys if row.seen.get(name) != kept.seen.get(name))
 
@@ -293,10 +295,10 @@ def _before_own_work(row: ForeignRow, own_work: OwnWork) -> ForeignRow:
 
 
 def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
-    """Return the row's values of the metadata keys that decide which queries find the row.
+    """Return, by metadata key, the values of a row that decide which queries find the row.
 
-    If `reading` names a key for the user, its value is returned under the key `user`. The time of
-    expiry is included.
+    If `reading` names a key for the user, this key's value is returned under the key `user`. If the
+    store keeps the row's expiry outside of the metadata, it is returned under `expires_at`.
     """
     keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
@@ -308,23 +310,27 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
 def _worth(row: _Known) -> tuple[bool, bool, datetime]:
     """Return a sort key for rows; the row with the greatest key is the one to keep.
 
-    The key says whether the row has the live memory's text, whether it became the live memory at
-    its import, and how new it is.
+    The key has three parts: whether the row has the live memory's text, whether the row itself was
+    imported as the live memory, and the row's time.
     """
     has_text = row.memory.content == row.alive.content
     return has_text, row.arrived_as == row.alive.id, row.memory.timestamp
 
 
 def _lasting(row: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
-    """Return a sort key for rows that may replace each other: the row that expires last is kept."""
+    """Return a sort key for rows that may replace each other; the greatest is the one to keep.
+
+    A row that expires later has a greater key. If rows expire at the same time, `_worth` decides.
+    """
     expiries = (_moment(row.seen[name]) for name in EXPIRY if name in row.seen)
     return min(expiries, default=_NEVER), _worth(row)
 
 
 def _moment(given: str) -> datetime:
-    """Return a time of expiry, `given` as a number or as text in a row's metadata.
+    """Return a time of expiry; `given` is the text of a number, or ISO 8601.
 
-    If the value cannot be read, the row never expires, as in mem0.
+    If `given` cannot be read, the result is the latest possible time: the row never expires, as in
+    mem0.
     """
     for form in (float, str):
         try:
@@ -342,10 +348,11 @@ def plan_changes(
 ) -> WriteBackPlan:
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
-    A row is named by the id that it had in the imported file; the ledger keeps it as `external_id`.
-    `across`: metadata keys in which a row may differ from the row that replaces it. `rows`: the
-    texts that the store holds now, by row id; None if they are not known. A row is left out if
-    `rows` does not have it, or has another text than at the import.
+    The rows were imported from a file. The plan names each row by its id in that file, which the
+    ledger keeps as `external_id`. `across`: metadata keys in which a row may differ from the row
+    that replaces it. `rows`: the texts that the store holds now, by row id; None if they are not
+    known. If `rows` does not have a row, or has another text than at the import, the plan does not
+    change this row.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()
@@ -386,10 +393,10 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:
-    """Return JSON lines that undo the plan's changes, after another program has applied them.
+    """Return JSON lines by which another program can undo the plan's changes.
 
-    Each line is an update of a row with its old text and metadata. If the row was deleted, the
-    program that applies the line has to add the row.
+    Each line has the id, the old text and the old metadata of a row. The program has to update the
+    row, or to add it if it was deleted.
     """
     return [_update_line(change, change.said, change.row.metadata) for change in plan.changes]
 

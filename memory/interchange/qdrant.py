@@ -58,9 +58,9 @@ class QdrantStore(ExternalStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored point as a row, in the form in which an import reads it.
 
-        The row's metadata is the point's payload. LangChain puts metadata under the payload's key
-        `metadata`; the keys inside are moved to the top level. If a key is at both levels, the
-        value from the top level is taken.
+        The row's metadata is the point's payload. LangChain puts metadata into an object under the
+        payload's key `metadata`; the keys of this object are moved to the top level. If a key is at
+        both levels, the value from the top level is taken.
         """
         nested = _nested(stored.metadata)
         others = {
@@ -148,9 +148,11 @@ class _Points(OpenCollection):
         changes: Mapping[str, Any],
         now: datetime,  # noqa: ARG002
     ) -> Stored:
-        """Return a copy of `stored` with changed payload keys.
+        """Return a copy of the row `stored` with changed payload keys and the same vectors.
 
-        LangChain puts metadata under the payload's key `metadata`; keys that are there stay there.
+        `changes` has the new values by key. LangChain puts metadata into an object under the
+        payload's key `metadata`; a key in this object is changed there. `document` and `now` are
+        not used.
         """
         payload, nested = dict(stored.metadata), dict(_nested(stored.metadata))
         for key, value in changes.items():
@@ -193,10 +195,10 @@ def _qdrant_faults(place: Path | str) -> Iterator[None]:
 
 
 def _point(row: Stored) -> Any:
-    """Return a row as a complete point in the form that Qdrant's library takes."""
+    """Return a row as a `PointStruct` of Qdrant's library, with its vectors."""
     from qdrant_client.models import PointStruct
 
-    given = {name: _given(vector) for name, vector in row.vectors.items()}
+    given = {name: _as_sent(vector) for name, vector in row.vectors.items()}
     return PointStruct(
         id=_point_id(row.id),
         vector=given[""] if set(given) == {""} else given,
@@ -207,13 +209,17 @@ def _point(row: Stored) -> Any:
 def _point_id(name: str) -> int | str:
     """Return a row's id as Qdrant expects it: an integer, or the text of a UUID.
 
-    A UUID without hyphens may consist of digits alone, but it has more digits than any integer id.
+    An id of at most 20 digits is an integer. A longer one is a UUID, even if it has only digits.
     """
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
 
 
-def _given(vector: Any) -> Any:
-    """Return a dense, sparse or multiple vector in the form that Qdrant's library takes."""
+def _as_sent(vector: Any) -> Any:
+    """Return a vector in the form that Qdrant's library takes.
+
+    A dense vector becomes a list of numbers, and a sparse one a `SparseVector`. A multiple vector
+    does not change.
+    """
     from qdrant_client.models import SparseVector
 
     if isinstance(vector, np.ndarray):

@@ -78,8 +78,8 @@ def vector_folder(path: Path) -> Path:
 def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     """Return mem0's rows; a row without a time gets its time from mem0's file `history.db`.
 
-    `path` is mem0's folder. If there is no such file, all rows stay as they are. Earlier and
-    deleted texts in the history are not read.
+    `path` is mem0's folder. Without such a file, all rows stay as they are, and so does a row that
+    the file does not have. Texts in the history are not used.
 
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
@@ -160,7 +160,7 @@ def choose_namespaces(
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows whose namespace is exactly one of `chosen`, not inside one of them."""
+    """Return the rows whose namespace is in `chosen`; namespaces inside these do not count."""
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 

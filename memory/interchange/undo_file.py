@@ -49,7 +49,10 @@ def _exact(vectors: Vectors) -> dict[str, Any]:
 
 
 def _as_vectors(given: dict[str, Any]) -> Vectors:
-    """Return the vectors of JSON values: lists of numbers become arrays, all else stays."""
+    """Return vectors that were read from JSON, by name.
+
+    Lists of numbers become float32 arrays (dim,). Other values, such as sparse vectors, stay.
+    """
     return {
         name: np.asarray(vector, dtype=np.float32)
         if isinstance(vector, list) and not any(isinstance(part, list) for part in vector)
@@ -72,9 +75,9 @@ class Stored:
         default_factory=dict
     )
     beside: dict[str, Any] = field(default_factory=dict)
-    """Other values kept with the row, such as its expiry.
+    """Other values that the store keeps with the row, such as its expiry, and may change by itself.
 
-    The store may change them by itself. They are only written with a row that was deleted.
+    They are written only if a deleted row is added again.
     """
 
     def says_the_same(self, other: Stored) -> bool:
@@ -90,7 +93,10 @@ class ChangedRow:
     after: Stored | None = None
 
     def is_done(self, present: Stored | None) -> bool:
-        """Return whether the row is as the write-back left it; `present` is the row now."""
+        """Return whether the row is as the write-back leaves it.
+
+        `present` is the row as the store holds it now; None if the row does not exist.
+        """
         if self.after is None or present is None:
             return self.after is present
         return present.says_the_same(self.after)
@@ -148,7 +154,8 @@ class UndoFile:
 def write_lines(file: Path, lines: Iterable[str]) -> None:
     """Write lines to a new file that only its owner may read.
 
-    The file is complete and safely on disk when this returns; if it fails, there is no file.
+    When this function returns, the file is complete and safely on disk. If it raises, there is no
+    file.
 
     Raises: InputError if the file exists or cannot be written.
     """
@@ -200,9 +207,10 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
-    """Return the write-backs to a collection: each one's undo file, and whether it finished.
+    """Return, for each write-back to a collection, its undo file and whether it finished.
 
-    The one that was noted last is the last. Those whose undo files no longer exist are left out.
+    Write-backs are in the order in which they were noted, the oldest first. A write-back whose undo
+    file no longer exists is left out.
     """
     with ledger.reading() as reader:
         notes = json.loads(reader.meta(_WRITTEN + collection_id) or "[]")
@@ -211,7 +219,7 @@ def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
 
 
 def note_run(ledger: Ledger, collection_id: str, undo_file: Path, *, finished: bool) -> None:
-    """Note in the ledger that the write-back with this undo file began or finished."""
+    """Note in the ledger that the write-back with this undo file began, or that it `finished`."""
     runs = noted_runs(ledger, collection_id)
     runs.pop(undo_file, None)
     runs[undo_file] = finished  # as the last one

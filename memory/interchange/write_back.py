@@ -48,12 +48,13 @@ def with_vectors(
     now: datetime,
     others: Sequence[Embed],
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
-    """Embed the new texts that `plan` writes; return a plan, and the new vectors by text.
+    """Embed the new texts that `plan` writes; return a new plan, and the vectors by text.
 
-    `theirs` is the collection, `rows` has all its rows, and `reading` says how they were read.
-    `now` is the time of the update. The collection's own embedding function is tried first, then
-    the functions in `others`. The returned plan does not change rows whose new vectors could not be
-    made; it has them in `left_alone`.
+    `theirs`: the collection. `rows`: all rows of the collection. `reading`: how the rows were read.
+    `now`: the time of the update. `others`: embedding functions to try after the collection's own.
+
+    If the new vectors of a row cannot be made, the new plan does not change this row, and has it in
+    `left_alone`.
     """
     if not plan.updates:
         return plan, {}
@@ -80,10 +81,10 @@ def _after(
     reading: Reading,
     now: datetime,
 ) -> dict[str, Stored]:
-    """Return each row, by id, as it will be after its update, but with its old vectors.
+    """Return the rows, by id, as they will be after `updates`, but with their old vectors.
 
-    `reading` says how the rows were read. `now` becomes the time of the last update. `present` has
-    the rows as the store holds them now, by id; a row that is not in it is left out.
+    `reading`: how the rows were read. `now`: becomes the time of the last update. `present`: the
+    rows by id, as the store holds them now. Rows that are not in `present` are left out.
     """
     after = {}
     for update in updates:
@@ -97,9 +98,10 @@ def _after(
 def _new_texts(
     rows: OpenCollection, before: Stored, after: Stored, reading: Reading
 ) -> dict[str, str]:
-    """Return the texts for which a row needs a new vector after its update, by the vector's name.
+    """Return the texts from which new vectors of a row must be made, by the vector's name.
 
-    `before` and `after` are the row before and after the update.
+    `before` and `after` are the row before and after its update. Vectors whose text does not change
+    are left out. `reading` says which metadata key holds the row's text.
     """
     old = rows.texts(before, reading)
     return {
@@ -114,12 +116,14 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """Embed `texts` in the same way as a collection; return a vector for each text, by text.
+    """Embed `texts` as a collection's vectors were made; return a vector for each text, by text.
 
-    `look` is the open collection, and `rows` has its rows. An embedding function fits if it
-    reproduces the vectors that the collection stores for a sample of the rows. The collection's own
-    function is tried first, then the functions in `others`. The result is empty if no function
-    fits. `reading` says which metadata key holds the text of a row.
+    The embedding function is found by trial: it must reproduce the vectors that the collection
+    stores for a sample of the rows. The collection's own function is tried first, then those in
+    `others`. If none fits, the result is empty.
+
+    `look`: the open collection. `rows`: all rows of the collection. `reading`: says which metadata
+    key holds the text of a row.
     """
     if not texts:
         return {}
@@ -147,7 +151,10 @@ def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]
 def _sample(
     look: OpenCollection, rows: Sequence[ForeignRow], reading: Reading
 ) -> tuple[list[str], Any]:
-    """Return a few of the collection's texts, and their stored vectors as an array (n, dim)."""
+    """Return texts of some rows, and the stored vectors of these texts as an array (n, dim).
+
+    Both are empty if none of the rows has a text and a dense vector.
+    """
     step = max(1, len(rows) // _SAMPLE)
     sample = look.stored([row.id for row in rows[::step][:_SAMPLE]])
     pairs = [
@@ -185,13 +192,13 @@ def write_back(
 ) -> WriteBackPlan:
     """Save the planned changes to an undo file, then make them in the collection `theirs`.
 
-    Return the plan without the changes that were not made; its `left_alone` has these rows.
+    Return a plan with the changes that were made; its `left_alone` also has the skipped rows.
 
     `reading`: how the rows were read. `undo_file`: path of the new undo file. `now`: becomes the
     time of the last update in rows that get a new text. `made`: a vector for each new text, by
     text. `on_progress`: called with the number of rows done, and the number of all rows to change.
-    `begun`: the undo file of an earlier run that was killed; None if there is none. If it has all
-    rows that are to be changed, no new undo file is written.
+    `begun`: the undo file of an earlier run that was killed; None if there was no such run. If this
+    file has all rows to change, no new undo file is written.
 
     A row that has changed since it was read is left alone. If the process is killed, the undo file
     is complete, and each row is either in its old or in its new state.
@@ -202,7 +209,7 @@ def write_back(
     with theirs.opened() as rows:
         rows.check_rights()
         present = all_stored(rows, [change.row.id for change in plan.changes])
-        plan = plan.without(_moved(plan.changes, rows, present), _MOVED)
+        plan = plan.without(_changed_since_read(plan.changes, rows, present), _MOVED)
         if not plan.changes:
             return plan
         changed = {
@@ -235,7 +242,7 @@ def _carry_out(
 ) -> WriteBackPlan:
     """Update and delete rows as planned, but skip rows that have changed after the plan was made.
 
-    Return the plan without the skipped changes. `changed` has the planned changes by row id.
+    Return a plan with the changes that were made. `changed` has the planned changes by row id.
     `on_progress` is called with the number of rows done, and the number of all rows to change.
     """
     whole, done = len(plan.changes), 0
@@ -243,7 +250,7 @@ def _carry_out(
     for updates in batches(plan.updates):
         with rows.step():
             present = rows.stored([update.row.id for update in updates])
-            moved = _moved(updates, rows, present)
+            moved = _changed_since_read(updates, rows, present)
             after = [changed[update.row.id].after for update in updates]
             rows.put([row for row in after if row is not None and row.id not in moved], present)
         plan = plan.without(moved, _MOVED)
@@ -253,10 +260,10 @@ def _carry_out(
         with rows.step():
             ids = {row.id for deletion in deletions for row in (deletion.row, deletion.kept)}
             present = all_stored(rows, list(ids))
-            moved = _moved(deletions, rows, present) | {
+            moved = _changed_since_read(deletions, rows, present) | {
                 deletion.row.id
                 for deletion in deletions
-                if not _is_kept(deletion.kept, rows, present, changed)
+                if not _is_as_planned(deletion.kept, rows, present, changed)
             }
             gone = [deletion.row.id for deletion in deletions if deletion.row.id not in moved]
             if gone:
@@ -267,16 +274,17 @@ def _carry_out(
     return plan
 
 
-def _is_kept(
+def _is_as_planned(
     row: ForeignRow,
     rows: OpenCollection,
     present: Mapping[str, Stored],
     changed: Mapping[str, ChangedRow],
 ) -> bool:
-    """Return whether a row that replaces another one is as planned.
+    """Return whether the store now holds the row `row` as the plan wants it.
 
-    It has its new text if an update was planned, otherwise it is unchanged. `present` has the rows
-    as the store holds them now, by id; `changed` has the planned changes by row id.
+    The row must have its new text if an update was planned, and must be unchanged otherwise.
+    `present` has the rows as the store holds them now, by id. `changed` has the planned changes, by
+    row id. Before a row is deleted, this is checked for the row that replaces it.
     """
     stored, planned = present.get(row.id), changed.get(row.id)
     if stored is None:
@@ -286,12 +294,13 @@ def _is_kept(
     return planned.after is not None and stored.says_the_same(planned.after)
 
 
-def _moved(
+def _changed_since_read(
     changes: Iterable[RowChange], rows: OpenCollection, present: Mapping[str, Stored]
 ) -> set[str]:
-    """Return the ids of the planned rows that have changed or gone since they were read.
+    """Return the ids of the rows to be changed that are no longer as the plan read them.
 
-    `present` has the rows as the store holds them now, by id.
+    These are rows that somebody changed or deleted. `present` has the rows as the store holds them
+    now, by id.
     """
     unchanged = {
         change.row.id
@@ -305,8 +314,8 @@ def _moved(
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
     """Return the updates that earlier write-backs made in a collection, by row id.
 
-    An update is a pair: the row before and after it. `files` are undo files; those of other
-    collections are ignored. Deletions are ignored too.
+    An update is a pair: the row before and the row after the update. `files` are the undo files of
+    the write-backs; undo files of other collections are ignored. Deletions are not returned.
     """
     updates: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
@@ -324,9 +333,9 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored`: the number of rows that were put back. `already`: the number of rows that did not
-    need this, as they were already as before the write-back. `left_alone`: the rows that somebody
-    changed after the write-back, and that were therefore skipped.
+    `restored`: the number of rows that were put back. `already`: the number of rows that needed no
+    change, because they were as before the write-back. `left_alone`: the rows that were skipped,
+    because somebody changed them after the write-back.
     """
 
     restored: int
@@ -341,8 +350,8 @@ def undo_write_back(
 
     `header` and `rows` are the content of the write-back's undo file. `on_progress` is called with
     the number of rows that are restored or need no change, and the number of all rows. A row that
-    was changed after the write-back is skipped. A second call does no harm. A write-back that was
-    killed before its end can be undone too.
+    was changed after the write-back is skipped. A second call changes nothing. A write-back that
+    was killed before its end can be undone too.
 
     Raises: InputError if the collection cannot be read or written.
     """

@@ -133,10 +133,10 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
-    """Return how a decision merged the memories with the ids `a` and `b`; None if it did not.
+    """Return how a decision merged the memories with the ids `a` and `b`.
 
-    SAME means that one of the decision's memories replaced the others. MERGE means that a new
-    memory replaced them.
+    SAME: a memory that existed before the decision stayed for both. MERGE: a new memory replaced
+    both. None: the decision did not merge the two.
     """
     for survivor, retired in record.survivors:
         if {a, b} <= {survivor, *retired}:
@@ -183,10 +183,9 @@ def _in_rounds(
 ) -> Iterator[list[AlikePair]]:
     """Yield batches of pairs to ask about, the most informative pairs in the first batch.
 
-    The batches end when `questions` pairs have been asked about, counting the pairs that have an
-    answer in the log already. Each batch is chosen only when it is needed, so that it depends on
-    the answers to the batches before it. A pair is yielded only once, even if it then gets no
-    answer.
+    The batches end when `questions` pairs have been asked about; pairs that had an answer in the
+    log at the beginning count too. A batch is chosen only when the caller asks for it, so that the
+    answers to earlier batches are known. No pair is yielded twice, even if it gets no answer.
     """
     offered: set[str] = set()
     left = still_open(pairs, log, questions)
@@ -202,8 +201,8 @@ def _in_rounds(
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
     """Return how many more of `pairs` to ask about, so that `questions` of them have an answer.
 
-    Pairs with an answer in the log count as asked. If there are fewer than `questions` pairs, all
-    pairs are to be asked about.
+    Answers that are in the log count. If there are fewer than `questions` pairs, the result is the
+    number of pairs without an answer.
     """
     keys = {pair.key for pair in pairs}
     answered = len(keys & set(log.read()))
@@ -334,8 +333,8 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
 def _of(hits: int, counted: Counted) -> str:
     """Return a phrase such as "9 of 12 answers (95 %: 46.8% to 91.1%)".
 
-    The phrase has the number `hits`, the number of all answers in `counted`, and the 95 %
-    confidence interval of the share of hits.
+    9 is `hits`, and 12 is the number of all answers in `counted`. The percentages are the 95 %
+    confidence interval of 9 / 12.
     """
     low, high = counted.interval(hits)
     return f"{hits:,} of {counted.asked:,} answers (95 %: {low:.1%} to {high:.1%})"

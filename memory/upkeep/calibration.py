@@ -25,7 +25,10 @@ from memory.text import has_cjk, text_key
 EDGES = (
     0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.98, 0.99, 1.0,
 )  # fmt: skip
-"""The bounds of the bands: each band includes its lower bound, the last one its upper bound too."""
+"""The bounds of the bands, in cosine.
+
+Each band includes its lower bound; the highest band also includes its upper bound.
+"""
 FEW = 12  # the fewest answers from which an anchor or a threshold is computed
 _FIRST = 3  # pairs of each band that are asked about before any others
 _AROUND = 0.05  # the cosine distance from an anchor within which answers are its evidence
@@ -68,10 +71,10 @@ class AlikePair:
         return coverage.a_covers_b or coverage.b_covers_a
 
     @cached_property
-    def strict(self) -> bool:
+    def has_cjk(self) -> bool:
         """Whether at least one of the two texts has kana or Han.
 
-        The scale has one anchor for such pairs, and another anchor for all other pairs.
+        The scale has one anchor for pairs with such a text, and another anchor for all other pairs.
         """
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
 
@@ -127,10 +130,10 @@ class Counted:
 class Band:
     """The pairs of memories with a cosine from `low` up to `high`, and the answers about them.
 
-    `pairs` is the number of pairs. In a covered pair, one text states everything that the other
-    text states. Only pairs from a cosine of 0.95 on are checked for that. In lower bands,
-    `covered_pairs` is 0 and `covered` is empty. `every` counts the answers about all pairs,
-    `covered` those about the covered pairs.
+    `pairs` is the number of pairs, and `every` counts the answers about them. `covered_pairs` is
+    the number of covered pairs, and `covered` counts the answers about these. In a covered pair,
+    one text states everything that the other text states. This is checked only in bands from 0.95
+    on; in lower bands, `covered_pairs` is 0 and `covered` counts nothing.
     """
 
     low: float
@@ -143,10 +146,11 @@ class Band:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted anchor of a scale, and the answers about pairs near it.
+    """A fitted anchor of a scale, and the answers that support it.
 
-    `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if it
-    could not be fitted.
+    `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if no
+    anchor could be fitted. `near` counts the answers about pairs whose cosine is at most 0.05 from
+    the anchor.
     """
 
     anchor: float | None
@@ -158,9 +162,9 @@ class Upper:
     """A suggested upper threshold, and the evidence for it.
 
     If the similarity of two memories reaches the threshold, one memory replaces the other without a
-    question to a model. The threshold is 1 if none is good enough, and None if there are too few
-    answers. `precision` is the estimated share of right replacements, None if the threshold is 1 or
-    None. `counted` has the answers about the pairs that reach the threshold.
+    question to a model. `threshold` is 1 if no threshold is good enough, and None if there are too
+    few answers. `precision` is the estimated share of right replacements, from 0 to 1; None if
+    `threshold` is 1 or None. `counted` has the answers about the pairs that reach the threshold.
     """
 
     threshold: float | None
@@ -198,12 +202,13 @@ def most_informative(
     `answers` has the answers so far, by pair key. Pairs that have an answer are not chosen, and
     neither are pairs whose keys are in `passed_over`.
 
-    First, a few pairs are chosen from every range of cosine. Then the most uncertain pairs are
-    chosen. These are the pairs nearest to the anchor: the cosine at which, by the answers so far,
-    half of the pairs have the answer SAME or MERGE. Pairs with kana or Han have another anchor than
-    other pairs, so pairs are chosen from the two groups in turn. Equal arguments give equal pairs.
+    First, a few pairs are chosen from every band of cosine. Then the pairs nearest to the anchor
+    are chosen, because their answers are the most uncertain. The anchor is the cosine at which, by
+    the answers so far, half of the pairs have the answer SAME or MERGE. Pairs with kana or Han have
+    an anchor of their own, so pairs with and without them are chosen in turn. The same arguments
+    always lead to the same result.
     """
-    by_script = [[pair for pair in pairs if pair.strict is strict] for strict in (False, True)]
+    by_script = [[pair for pair in pairs if pair.has_cjk is cjk] for cjk in (False, True)]
     ranked = [_ranked(members, answers, passed_over) for members in by_script]
     taken = [pair for both in zip_longest(*ranked) for pair in both if pair is not None]
     return sorted(taken[:most], key=lambda pair: (-pair.cosine, pair.key))
@@ -230,9 +235,10 @@ def _ranked(
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
     """Return the pairs of `left` that are to be asked about before all other pairs.
 
-    `asked` has the pairs that have an answer already. Each band should have three pairs that are
-    asked about, including the pairs in `asked`. Pairs are taken in the order of `left`. But among
-    near-copies, a pair comes first if one text states everything that the other text states.
+    `left` has the pairs without an answer, and `asked` those with one. From each band of cosine, so
+    many pairs of `left` are taken that three pairs of the band are asked about in all. They are
+    taken in the order of `left`. But in bands from 0.95 on, pairs in which one text states
+    everything that the other text states are taken first.
     """
     first: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
@@ -258,7 +264,10 @@ def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Ban
 
 
 def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
-    """Return the pairs of each band, the lowest band first; drop pairs below the lowest band."""
+    """Sort the pairs into lists, one for each band, the lowest band first.
+
+    Pairs below the lowest band are left out.
+    """
     bands: list[list[AlikePair]] = [[] for _ in pairwise(EDGES)]
     for pair in pairs:
         if pair.cosine >= EDGES[0]:
@@ -273,12 +282,13 @@ def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counte
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, the cost and the gain of asking a model about it and all higher bands.
+    """Return, for each band, what it costs to ask a model from this band on upwards, and the gain.
 
-    The cost is the number of questions for each 1,000 of the store's `memories`. If one of two
-    near-copies states everything that the other states, the pair needs no question. The gain is the
-    expected number of pairs that have the answer SAME or MERGE. The gain is None if one of these
-    bands has pairs but no answers.
+    `bands` are all bands, the lowest first; the result has their order. `memories` is the number of
+    live memories in the store. The cost is the number of questions for every 1,000 memories. A
+    covered pair from 0.95 on needs no question. The gain is the expected number of pairs in these
+    bands for which the answer is SAME or MERGE. It is None if one of these bands has pairs but no
+    answers.
     """
     costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -295,11 +305,12 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
 
 
 def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
-    """Fit the anchor: the cosine at which a logistic curve through the answers is one half.
+    """Fit an anchor: the cosine at which the answer SAME or MERGE has a probability of one half.
 
-    The curve gives the probability that the answer about a pair is SAME or MERGE. The anchor lies
-    within the cosines of the pairs that have an answer, and below 0.95. The anchor is None if there
-    are too few answers, if all answers are alike, or if the curve does not rise with the cosine.
+    A logistic curve is fitted to the answers, which `answers` has by pair key. It predicts the
+    probability from the cosine. The anchor lies within the cosines of the pairs that have an
+    answer, and below 0.95. It is None if there are fewer than 12 answers, if all of them are SAME
+    or MERGE or all are APART, or if the curve does not rise with the cosine.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
@@ -348,43 +359,44 @@ def suggest(
 ) -> Suggestion:
     """Return the scale and the upper threshold that the answers suggest.
 
-    `answers`: the answers by pair key. `now`: the store's present scale. `wanted`: if the
-    similarity of two memories reaches the upper threshold, one replaces the other without a
-    question to a model; at least this share (0 to 1) of such replacements has to be right. `guard`:
-    whether a memory may replace another one in this way only if it states everything that the other
-    states.
+    If the similarity of two memories reaches the upper threshold, one memory replaces the other
+    without a question to a model. `wanted`: the share (0 to 1) of such replacements that must be
+    right. `guard`: whether a memory may replace another one in this way only if it states
+    everything that the other states. `answers`: the answers by pair key. `now`: the scale that the
+    store uses now.
     """
     fits = (
-        fit_anchor([pair for pair in pairs if not pair.strict], answers),
-        fit_anchor([pair for pair in pairs if pair.strict], answers),
+        fit_anchor([pair for pair in pairs if not pair.has_cjk], answers),
+        fit_anchor([pair for pair in pairs if pair.has_cjk], answers),
     )
     upper = suggest_upper(tally(pairs, answers), wanted, guard=guard)
     return Suggestion(suggest_scale(now, *fits), fits, upper)
 
 
-def suggest_scale(now: Scale, others: Fit, strict: Fit) -> Scale | None:
+def suggest_scale(now: Scale, others: Fit, cjk: Fit) -> Scale | None:
     """Return a copy of the scale `now` with the fitted anchors; None if no anchor could be fitted.
 
-    `strict` is the fit for pairs with kana or Han, `others` the fit for all other pairs. If one of
-    the two anchors could not be fitted, the copy has the present anchor.
+    `cjk` is the fit for pairs with kana or Han, `others` the fit for all other pairs. If one of
+    the two anchors could not be fitted, the copy keeps this anchor of `now`. The anchor for kana
+    and Han is never below the other anchor.
     """
-    if others.anchor is None and strict.anchor is None:
+    if others.anchor is None and cjk.anchor is None:
         return None
     anchor = now.anchor if others.anchor is None else others.anchor
-    kana_han = now.cjk_anchor if strict.anchor is None else strict.anchor
+    kana_han = now.cjk_anchor if cjk.anchor is None else cjk.anchor
     return Scale(anchor=anchor, anchor_kana_han=max(anchor, kana_han))
 
 
 def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
     """Return the lowest threshold, from 0.95 on, at which enough replacements are right.
 
-    A replacement is right if the answer about the pair is SAME. Among all pairs that reach the
-    threshold, the share of right replacements has to be at least `wanted` (0 to 1). The share is
-    estimated from the answers in each band, weighted by the band's number of pairs.
+    A replacement is right if the answer about the pair is SAME. Of all pairs that reach the
+    threshold, at least the share `wanted` (0 to 1) must be right. The share is estimated from the
+    answers in each band, weighted by the band's number of pairs.
 
     With `guard`, a pair counts only if one text states everything that the other text states. The
-    search goes down from the highest band. It ends if the share becomes too small, or if a band has
-    no answers.
+    search starts at the highest band and goes down. It ends where the share is too small, or where
+    a band has pairs but no answers.
     """
     threshold, precision, answers = None, None, Counted()
     pairs, right, known = 0, 0.0, Counted()

@@ -31,7 +31,10 @@ _AT_ONCE = 1_000  # texts in one call of the embedder
 _RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
 _NOT_COPIED = ("store_id", UPGRADE_COPIES)
-"""Keys of ledger facts that are not copied, since a restored ledger is a new store."""
+"""Metadata keys of a ledger that a backup or a restore does not copy.
+
+The target is a new store: it has an id of its own, and no copies from earlier upgrades.
+"""
 
 Kind = Literal["damage", "mendable", "yours"]
 """The kind of a finding.
@@ -76,8 +79,10 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
 
     Embed texts that have no vector. Rebuild the index if it differs from the ledger. Remove
     forgotten memories from the index. Delete summaries of episodes that may contain something from
-    forgotten memories. If the index is rebuilt, `on_progress` is called with the
-    number of vectors added so far, and the number of all vectors.
+    forgotten memories.
+
+    `on_progress` is called only while the index is rebuilt, with the number of vectors added so far
+    and the number of all vectors.
 
     Raises: LedgerError, EmbeddingError, IndexFault.
     """
@@ -142,20 +147,21 @@ def _rows(reader: Reader) -> Iterator[Finding]:
         yield Finding(_listed("memories whose text was altered", wrong), "restore a backup")
 
 
-def _ends_well(name: str, successors: dict[str, str | None], reader: Reader) -> bool:
-    """Return whether the chain of successors from `name` ends with a live or a forgotten memory.
+def _ends_well(memory_id: str, successors: dict[str, str | None], reader: Reader) -> bool:
+    """Return whether a retired memory's chain of successors ends with a live or forgotten memory.
 
-    `name` is a memory's id. `successors` maps the id of each retired memory to the id of its
-    successor, or to None if it has no successor. Return False if the chain runs in a circle.
+    `memory_id` is the id of the retired memory. `successors` maps the id of each retired memory to
+    the id of its successor, or to None if it has no successor. The result is False if a successor
+    is missing or the chain runs in a circle.
     """
     seen: set[str] = set()
-    while name in successors:
-        successor = successors[name]
+    while memory_id in successors:
+        successor = successors[memory_id]
         if successor is None or successor in seen:
             return False
         seen.add(successor)
-        name = successor
-    return reader.memories.row(name) is not None
+        memory_id = successor
+    return reader.memories.row(memory_id) is not None
 
 
 def _vectors(reader: Reader) -> Iterator[Finding]:
@@ -177,7 +183,8 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 def _episodes(reader: Reader) -> Iterator[Finding]:
     """Yield a finding if summaries of episodes may contain something from forgotten memories.
 
-    An earlier version of this program can have left such summaries; its episodes had no owners.
+    An earlier version of this program can have left such summaries, because it did not record the
+    user of an episode.
     """
     if telling := _telling_of_forgotten(reader):
         what = _listed("episodes whose summary may tell of forgotten memories", telling)
@@ -187,8 +194,8 @@ def _episodes(reader: Reader) -> Iterator[Finding]:
 def _telling_of_forgotten(reader: Reader) -> list[str]:
     """Return the ids of episodes whose summary may contain something from forgotten memories.
 
-    These are episodes with a forgotten memory, and episodes without any memories. If a decision
-    made a memory and was undone, the memory was erased; such a memory does not count as forgotten.
+    These are episodes with a forgotten memory, and episodes without any memories. A memory does not
+    count as forgotten if it was erased because the decision that made it was undone.
     """
     return [
         episode_id
@@ -204,10 +211,10 @@ def _was_undone(reader: Reader, memory_id: str) -> bool:
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
-    """Yield findings about work that a person can start or finish.
+    """Yield a finding for each kind of work that a person can start or finish.
 
-    This is about questions that wait for a model, conversation turns from which no memories have
-    been extracted yet, and models that are not trusted.
+    There are three kinds: questions that wait for a model, conversation turns from which no
+    memories were extracted yet, and models that failed their trial on test merges.
     """
     counts = reader.counts()
     if counts.pending:
@@ -223,7 +230,7 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     """Yield a finding if a scope has several live memories with the same text.
 
-    Memories that a person has decided to keep are left out.
+    Such memories are left out if a person has decided to keep them.
     """
     kept = reader.distinct.all()
     stated: dict[tuple[str, str], list[str]] = {}
@@ -261,7 +268,7 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _listed(what: str, ids: list[str]) -> str:
-    """Return the phrase `what`, followed by the number of ids and the first three ids."""
+    """Return a phrase such as "`what`: 5 (ID, ID, ID, ...)", with up to three of the ids."""
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{what}: {len(ids):,} ({shown})"
 
@@ -297,9 +304,9 @@ def back_up(ledger: Ledger, file: Path) -> int:
 def restore(file: Path, url: str) -> int:
     """Restore the backup in `file` as the ledger at `url`; return the number of live memories.
 
-    If there is a ledger at `url` already, it must be empty. A damaged ledger there is renamed. If
-    an earlier version of this program wrote the backup, a copy of the backup is upgraded. The
-    backup file itself never changes.
+    If there is a ledger at `url` already, it must be empty; if it is damaged, it is renamed and a
+    new one is created. If an earlier version of this program wrote the backup, a copy of the backup
+    is upgraded and restored. The backup file itself never changes.
 
     Raises: InputError if the file is not a backup, LedgerError if the ledger is not empty.
     """
@@ -370,7 +377,7 @@ def _check_empty(ledger: Ledger) -> None:
 
 
 def _copy(source: Ledger, target: Ledger) -> None:
-    """Copy all tables of one ledger into an empty one, except the facts in `_NOT_COPIED`."""
+    """Copy all tables of `source` into the empty ledger `target`, except for `_NOT_COPIED`."""
     with source.reading() as reader, target.writing() as writer:
         for table, rows in reader.dump():
             writer.load(table, rows)

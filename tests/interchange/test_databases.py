@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from memory.errors import InputError
-from memory.interchange.databases import copied, patient, sqlite_copy
+from memory.interchange.databases import busy_limit, copied, sqlite_copy
 
 ROWS = 2_000
 DIES = """
@@ -93,7 +93,7 @@ def test_of_a_folder_each_sqlite_file_is_whole_and_all_else_is_copied(tmp_path: 
 
 
 def test_who_never_stops_writing_is_named(tmp_path: Path) -> None:
-    told = patient(tmp_path / "their.db", most=2)
+    told = busy_limit(tmp_path / "their.db", most=2)
     for status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_OK):
         told(status, 1, 1)
     with pytest.raises(InputError, match="is being written by another program"):

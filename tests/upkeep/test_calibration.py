@@ -88,7 +88,7 @@ def test_kana_and_han_and_others_take_turns(make_memory: MakeMemory) -> None:
         for n in range(40)
     ]
     asked = most_informative([*japanese, *pairs(make_memory, *[0.6] * 40)], {}, 20)
-    assert sum(pair.strict for pair in asked) == 10
+    assert sum(pair.has_cjk for pair in asked) == 10
 
 
 def test_near_copies_that_rules_would_replace_are_asked_about_first(
