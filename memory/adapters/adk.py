@@ -103,8 +103,9 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Extract memories from what the user says in these events.
 
-        An event with the same session, id and text as an earlier one is skipped. `custom_metadata`
-        is ignored, because it belongs to events and not to memories.
+        An event with the same session, id and text as an earlier one is skipped. If the model
+        fails, the events are stored and processed later. `custom_metadata` is ignored, because it
+        belongs to events and not to memories.
         """
         conversation = conversation_of(user_id, session_id or _NO_SESSION)
         turns = [
@@ -189,9 +190,9 @@ class DedupMemoryService(BaseMemoryService):
 
 
 def _claim(ledger: Ledger, app_name: str) -> None:
-    """Record in the ledger that it holds this app's memories.
+    """Check that a ledger has no memories of another app, and note this app's name in the ledger.
 
-    Raises: InputError if the ledger holds the memories of another app.
+    Raises: InputError if another app's name is noted.
     """
     with ledger.writing() as writer:
         holder = writer.meta(_CLAIMED)

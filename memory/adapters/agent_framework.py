@@ -106,7 +106,10 @@ class DedupContextProvider(ContextProvider):
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:
-        """Wait until memories are extracted from all stored messages, or until the model fails."""
+        """Wait until memories are extracted from all stored messages.
+
+        If the model fails, return early without an error; the messages are processed later.
+        """
         await (await self._memory.get()).settle()
 
     async def close(self) -> None:

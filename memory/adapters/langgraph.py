@@ -154,9 +154,10 @@ class DedupStore(BaseStore):
     # --- a batch: all reads, then all writes ---
 
     async def _run(self, ops: list[Op]) -> list[Result]:
-        """Read, store the values in one transaction, then deduplicate the new texts.
+        """Run all reads, then all writes; return the results in the order of `ops`.
 
-        After that, erase the memories of deleted keys, and retire the memories of overwritten keys.
+        All values are stored in one transaction. Then the new texts are deduplicated. At last, the
+        memories of deleted keys are erased, and those of overwritten keys are retired.
         """
         for op in ops:
             _check(op)

@@ -17,7 +17,7 @@ from memory.runtime import in_thread
 
 
 def conversation_of(*parts: str) -> str:
-    """Join the parts into the name of a conversation; different parts give different names."""
+    """Join the parts into the name of a conversation; no other parts have the same name."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 

@@ -32,7 +32,7 @@ _MOST_FOUND = 10
 class DedupMemoryStore(MemoryStore):
     """A Strands memory store for one user. Call `await close()` at the end.
 
-    It extracts memories itself, so `extraction=True` needs no other model.
+    It extracts memories itself, so with `extraction=True`, Strands needs no model for this.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class DedupMemoryStore(MemoryStore):
         """Extract memories from what the user says in these messages.
 
         A message is skipped if an earlier message had the same run, sequence number and text. If
-        `context` has no sequence numbers, no message is skipped.
+        `context` has no sequence numbers, no message is skipped. If the model fails, the messages
+        are stored and processed later.
 
         Raises: LedgerError if the messages could not be stored; then none of them is stored.
         """

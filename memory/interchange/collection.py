@@ -97,7 +97,7 @@ class ExternalStore(ABC):
             yield rows
 
     def writing(self, header: UndoHeader) -> AbstractContextManager[OpenCollection]:  # noqa: ARG002
-        """Open the collection for writing; if this process is killed, it can still be opened.
+        """Open the collection for writing; it stays usable even if this process is killed.
 
         `header` is the first line of the undo file, which names the collection and its settings.
         """
@@ -311,8 +311,8 @@ def changes_for(
 def _same_kind(value: object, now: datetime) -> object:
     """Return `now` in the same form as the time `value`.
 
-    If `value` is text, the result is ISO 8601 text. An integer is returned for an integer, in
-    milliseconds or seconds since 1970, and seconds as a float for anything else.
+    For text, the result is ISO 8601 text. For an integer, it is an integer in the same unit,
+    seconds or milliseconds since 1970. For a float, it is seconds since 1970.
     """
     if isinstance(value, str):
         return now.isoformat()

@@ -30,7 +30,7 @@ _PATIENCE_S = 30  # how long to wait for another program's lock
 _OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
-"""Where a SQLite file says its journal mode: the offset of the byte; its value in WAL mode."""
+"""The offset of a SQLite file's byte for the journal mode, and this byte's value in WAL mode."""
 _BESIDE = ("-wal", "-journal", "-shm")
 """Name endings of the files that SQLite puts next to a database file.
 
@@ -72,7 +72,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
     """Copy a file; if it is a SQLite database, copy it in a consistent state.
 
     SQLite puts extra files next to a database file, such as its write-ahead log. If `source` is
-    such an extra file, it is not copied. It is copied with the database file if that is needed.
+    such an extra file, nothing is copied: needed extra files are copied with the database file.
     """
     source, target = Path(source), Path(target)
     ends = [end for end in _BESIDE if source.name.endswith(end)]

@@ -143,7 +143,7 @@ class WriteBackPlan:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """A row that is as an import or a write-back left it, and the live memory for it."""
+    """A row that nobody changed after it was imported or written back, with its live memory."""
 
     row: ForeignRow
     memory: Memory
@@ -153,7 +153,7 @@ class _Known:
     alive: Memory
     """The live memory that stands for the row now: the memory in `arrived_as`, or its successor."""
     seen: dict[str, str]
-    """The values by which queries filter rows, by metadata key, with the time of expiry."""
+    """The row's values by which queries find it, by metadata key; its expiry is included."""
 
 
 def plan_write_back(
@@ -226,7 +226,7 @@ def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
 
 
 def _seen_together(group: Sequence[_Known], across: Collection[str]) -> list[list[_Known]]:
-    """Split a group of rows into parts, so that a query finds all rows of a part or none of them.
+    """Split a group of rows into parts; a query finds either all rows of a part or none of them.
 
     Rows of a part have the same values of the metadata keys by which queries filter. The keys in
     `across` are not compared.
@@ -244,8 +244,8 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
     None means that no other row can replace the row, so it must stay. Row A can replace row B if
     the text of A states everything that the text of B states, or is the text of the live memory.
 
-    The result has no new texts: `part` is a part without the row that the whole group keeps, and
-    only that row gets the merged text.
+    `part` does not contain the row that the whole group keeps. Only that row gets the merged text,
+    so all rows of `part` keep their texts.
     """
     staying: list[_Known] = []
     for row in sorted(part, key=_lasting, reverse=True):

@@ -41,8 +41,8 @@ def is_address(place: str) -> bool:
 class QdrantStore(ExternalStore):
     """A Qdrant collection of another program, not opened yet.
 
-    `place` is a folder, or the URL of a server such as `http://HOST:6333`. Qdrant gives collections
-    no ids, so later runs recognise a collection by its place and its name.
+    `place` is a folder, or the URL of a server such as `http://HOST:6333`. Collections
+    of Qdrant have no ids, so later runs recognise a collection by its place and its name.
     """
 
     place: Path | str

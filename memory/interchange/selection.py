@@ -78,8 +78,8 @@ def vector_folder(path: Path) -> Path:
 def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     """Return mem0's rows; a row without a time gets its time from mem0's file `history.db`.
 
-    `path` is mem0's folder. Without such a file, all rows stay as they are, and so does a row that
-    the file does not have. Texts in the history are not used.
+    `path` is mem0's folder. A row that the file does not have stays as it is; without the file, all
+    rows do. Texts in the history are not used.
 
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
@@ -160,7 +160,7 @@ def choose_namespaces(
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows whose namespace is in `chosen`; namespaces inside these do not count."""
+    """Return the rows whose namespace is in `chosen`, without rows of namespaces inside these."""
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 

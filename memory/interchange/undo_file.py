@@ -24,8 +24,10 @@ from memory.runtime import replacing
 
 _OWN = 0o600
 _READ, _WRITTEN = "read_from:", "written_back:"
-"""Prefixes of the keys under which the ledger keeps notes; the collection's id follows them."""
+"""Prefixes of metadata keys of the ledger, each followed by a collection's id.
 
+Under the first, the ledger notes how the collection was read; under the second, its write-backs.
+"""
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
 Vectors = dict[str, Any]
 """The vectors of a row by name; the name is `""` in a store whose vectors have no names.

@@ -118,9 +118,10 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
-    """Yield pairs of memories from a recorded decision, each with the answer that it implies.
+    """Yield the pairs of memories that a recorded decision compared, and the decision's answers.
 
-    The two memories of a pair come first, then the answer. Pairs of equal texts are left out.
+    Each result has the two memories of a pair and the answer. Pairs of equal texts, and pairs about
+    which the decision says nothing, are left out.
     """
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}

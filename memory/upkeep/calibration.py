@@ -235,9 +235,9 @@ def _ranked(
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
     """Return the pairs of `left` that are to be asked about before all other pairs.
 
-    `left` has the pairs without an answer, and `asked` those with one. From each band of cosine, so
-    many pairs of `left` are taken that three pairs of the band are asked about in all. They are
-    taken in the order of `left`. But in bands from 0.95 on, pairs in which one text states
+    `left` has the pairs without an answer, and `asked` the pairs with one. Each band of cosine
+    should have three pairs that are asked about, counting those in `asked`. The missing pairs are
+    taken from `left`, in its order. But from a cosine of 0.95 on, pairs in which one text states
     everything that the other text states are taken first.
     """
     first: list[AlikePair] = []
@@ -282,13 +282,12 @@ def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counte
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, what it costs to ask a model from this band on upwards, and the gain.
+    """Return the cost and the gain, for each band, of asking a model about the pairs from it on.
 
-    `bands` are all bands, the lowest first; the result has their order. `memories` is the number of
-    live memories in the store. The cost is the number of questions for every 1,000 memories. A
-    covered pair from 0.95 on needs no question. The gain is the expected number of pairs in these
-    bands for which the answer is SAME or MERGE. It is None if one of these bands has pairs but no
-    answers.
+    These are the pairs of this band and of all higher bands. The cost is the number of questions
+    for every 1,000 memories of the store; covered pairs need no question. The gain is the expected
+    number of pairs with the answer SAME or MERGE. It is None if one of these bands has pairs but no
+    answers. `bands`: all bands, the lowest first. `memories`: the number of live memories.
     """
     costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
