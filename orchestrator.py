@@ -54,7 +54,7 @@ app = typer.Typer(
 )
 
 _CONTEXT = 8
-"""The number of turns, the latest ones, that the model is shown when it writes a reply."""
+"""The number of latest turns that the model sees when it writes a reply."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
 DeduplicateFirst = Annotated[
@@ -176,10 +176,10 @@ async def _deduplicate(
 def _read_transcript(path: Path) -> list[Turn]:
     """Return the turns of a JSON Lines file.
 
-    A turn without a conversation gets one that is named after the file and the first person who
-    speaks. So the files of two people with the same file name do not share a conversation.
+    If a turn names no conversation, its conversation is named after the file and the first person
+    who speaks in it. So two people's files with the same file name do not share a conversation.
 
-    Raises: InputError, which names the line; no turn of the file is stored then.
+    Raises: InputError, which names the wrong line.
     """
     from memory.models import MAX_NAME
 
@@ -195,7 +195,8 @@ def _read_transcript(path: Path) -> list[Turn]:
 def _turns(path: Path) -> Iterator[Turn]:
     """Yield the turns of a JSON Lines file.
 
-    Each line has `user`, `text` and `timestamp`, and may have `id`, `conversation` and `is_bot`.
+    Each line is an object with `user`, `text` and `timestamp`. It may also have `id`,
+    `conversation` and `is_bot`.
 
     Raises: InputError, which names the wrong line.
     """
@@ -213,9 +214,9 @@ def _turns(path: Path) -> Iterator[Turn]:
 async def _replay(
     store: MemoryStore, memory: ChatMemory, model: str, turns: Sequence[Turn]
 ) -> None:
-    """Store recorded turns, extract memories from them, and print figures. The bot does not reply.
+    """Store recorded turns, extract memories from them, and print figures; the bot does not reply.
 
-    `model` is the model's name.
+    `model`: the model's name, to be printed.
     """
     from memory.cli import table
 
@@ -243,10 +244,11 @@ async def _replay(
 
 
 class Chat:
-    """A conversation with one user. Each turn recalls memories, gets a reply, and is stored.
+    """A conversation with one user.
 
-    At a terminal, memories are extracted in the background. If the input is a pipe, the next line
-    is read only after memories were extracted from this one, so that it can use them.
+    For each line, the bot recalls memories, replies with their help, and stores both turns. At a
+    terminal, memories are extracted in the background. If the input is a pipe, memories are
+    extracted from each line before the next line is read, so that the next reply can use them.
     """
 
     def __init__(
@@ -257,9 +259,11 @@ class Chat:
         patience_s: float,
         workspace: WorkspaceMemorySync | None,
     ) -> None:
-        """`patience_s`: the most seconds to wait for a reply, with repeated calls of the model.
+        """Prepare a conversation with `user`.
 
-        `workspace`: the agent's Markdown files, if any, from which `/forget` also erases a memory.
+        `patience_s`: the most seconds to wait for a reply, including repeated model calls.
+        `workspace`: the agent's Markdown files, from which `/forget` also erases a memory; None if
+        there are no such files.
         """
         from memory.text import clean
 
@@ -299,7 +303,7 @@ class Chat:
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
         """Wait until all turns are extracted, or until `interrupted` is set by Ctrl-C.
 
-        Turns that are not extracted are extracted after the next start.
+        Turns that are still waiting then are extracted after the next start.
         """
         waiting = await memory.waiting()
         if waiting:
@@ -317,7 +321,7 @@ class Chat:
     # --- a turn ---
 
     async def _answer_or_run(self, memory: ChatMemory, line: str) -> str:
-        """Answer a line, or run it if it is a command such as `/quit`; return its first word."""
+        """Reply to a line, or run it if it is a command; return the first word of the line."""
         command, _, rest = line.partition(" ")
         if command == "/memories":
             await self._list(memory, rest)
@@ -464,7 +468,7 @@ def _has_descriptor() -> bool:
 class _PipedLines:
     """Reads lines from a pipe with `os.read`. Each call returns the next line.
 
-    Unlike `sys.stdin`, it holds no lock while it waits, so that Python can exit in the meantime.
+    Unlike `sys.stdin`, a waiting call holds no lock, so that Python can exit.
     """
 
     def __init__(self) -> None:
@@ -485,19 +489,19 @@ class _PipedLines:
 
 
 async def _unless_interrupted(
-    line: Coroutine[None, None, str | None], interrupted: asyncio.Event
+    awaited: Coroutine[None, None, str | None], interrupted: asyncio.Event
 ) -> str | None:
-    """Await `line` and return its result, or None if `interrupted` is set first.
+    """Await a coroutine and return its result.
 
-    In that case, `line` is cancelled.
+    If `interrupted` is set first, cancel the coroutine and return None.
     """
-    reading = asyncio.create_task(line)
+    running = asyncio.create_task(awaited)
     stopped = asyncio.create_task(interrupted.wait())
-    await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
-    if reading.done():
-        return reading.result()
-    reading.cancel()
+    if running.done():
+        return running.result()
+    running.cancel()
     return None
 
 

@@ -1,4 +1,4 @@
-"""`python -m memory` is `memory-dedup`."""
+"""Run the command `memory-dedup` as `python -m memory`."""
 
 from memory.starting import dedup
 

@@ -1,9 +1,9 @@
-"""All errors, as a tree. There is one class for each thing that a caller would do differently.
+"""All errors, as a tree. There is one class for each case that a caller would handle differently.
 
 MemoryPipelineError
 ├── ConfigError             the configuration is wrong: correct the setting that it names
 ├── InputError              a file or an argument is wrong: correct what it names
-│   └── WrongArgument       the arguments of a command are wrong: pass others
+│   └── WrongArgument       an argument of a command is wrong: correct it
 ├── LedgerError             the ledger cannot be read or written: nothing was changed
 │   ├── LedgerMissing       there is no store at this location yet
 │   ├── LedgerDamaged       the ledger's files are broken: restore a backup

@@ -60,10 +60,10 @@ class LanguageModel(Protocol):
         """
 
     async def judge(self, question: Question) -> Verdict:
-        """Group the memories in a question that state the same fact.
+        """Return a verdict: which memories of a question state the same fact.
 
-        For each group, the verdict gives one text that replaces the group's memories. Memories that
-        are in no group stay as they are.
+        The verdict groups these memories, and has one text for each group, which replaces the
+        group's memories. Memories that are in no group stay as they are.
 
         Raises: ModelError, which names the reason.
         """
@@ -71,9 +71,9 @@ class LanguageModel(Protocol):
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Compare each proposed text with the memories that it would replace.
 
-        Return, for each merge, the statements that its text leaves out and those that it adds.
-        There are at most 16 merges. Their memories belong to one scope, or to the speakers of turns
-        that are extracted together.
+        Return, for each merge and in the same order, which statements the text leaves out and which
+        it adds. `merges` has at most 16 items. Their memories belong to one scope, or to the
+        speakers of turns that are extracted together.
 
         Raises: ModelError, which names the reason.
         """
@@ -87,10 +87,13 @@ class LanguageModel(Protocol):
     ) -> Extraction:
         """Return the facts in `turns` that are worth remembering; turns are ordered oldest first.
 
-        The bot's own turns only give context. `context`: turns said just before `turns`, whose
-        facts are extracted already. `remembered`: stored memories that may concern the same facts.
-        If a new fact repeats, updates or extends such memories of its user, it names their
-        positions in `remembered`, and may give one text that states all of them.
+        No facts are taken from the bot's own turns. `context`: turns said just before `turns`,
+        whose facts are extracted already. `remembered`: stored memories that may concern the same
+        facts.
+
+        A returned fact may repeat, update or extend memories in `remembered` that are about the
+        same user. Then it has their positions in `remembered`, and may have one text that states
+        the fact and all these memories.
 
         Raises: ModelError, which names the reason.
         """
@@ -133,18 +136,18 @@ class VectorIndex(Protocol):
 
     @property
     def id(self) -> str:
-        """Return an identifier of the index that only `clear` changes; "" if it does not exist yet.
+        """Return an identifier of the index; "" if the index does not exist yet.
 
-        The store records under this identifier how far the index has followed the ledger. After
-        `clear`, it must be one that was never used before.
+        The store records under this identifier how far the index has followed the ledger. So only
+        `clear` may change the identifier, and must change it to one that was never used before.
         """
 
     @property
     def shared(self) -> bool:
         """Return whether several processes may use the index at the same time.
 
-        If so, the vectors of forgotten memories are removed one by one. Otherwise the whole index
-        is cleared, so that its files keep no trace of such vectors.
+        If they may, the store removes the vectors of forgotten memories one by one. Otherwise the
+        store clears the whole index, so that the index's files keep no trace of such vectors.
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
@@ -156,11 +159,11 @@ class VectorIndex(Protocol):
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
         """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first.
 
-        An empty index may be searched too, before it knows the dimension; it returns no pairs.
+        Return no pairs if the index is empty, even if it does not know the dimension yet.
         """
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
-        """Yield the whole content in batches: n ids and their vectors, shape (n, dim)."""
+        """Yield all ids and vectors, in batches of n ids and their vectors, shape (n, dim)."""
 
     def clear(self) -> None:
         """Delete all vectors, also from disk. Vectors stored later may have another dimension."""

@@ -34,8 +34,8 @@ def _run(module: str) -> None:
 def keep_heap_small() -> None:
     """Make glibc return the memory of freed arrays to the operating system.
 
-    By default glibc keeps it, scattered between arrays in use: planning 50,000 memories then took
-    1.2 GB instead of 0.7. Does nothing on systems without glibc.
+    By default glibc keeps this memory, because it lies between arrays that are still in use:
+    planning 50,000 memories then took 1.2 GB instead of 0.7. Do nothing on systems without glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

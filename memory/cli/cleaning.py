@@ -20,8 +20,8 @@ from memory.cli.importing import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
     MaxCalls,
+    ProgressCallback,
     ReportFile,
-    Tell,
     check_report,
     compared,
     err,
@@ -92,8 +92,8 @@ def show_audit(
 
     `chosen`: selects and sorts the groups to show; None means the 50 least certain groups.
     `source`: another program's store to look at; None means the configured store. `as_json`:
-    whether to print the whole result as JSON. `report`: path of a file for a report with all
-    groups; None means no file.
+    whether to print the result as JSON. `report`: path of a file to which a report is written, in
+    place of the text output; None means no file.
 
     Raises: typer.Exit if some memories of the source could not be read.
     """
@@ -153,7 +153,7 @@ def dedup(
         assembly.open_existing_store(context.obj) as store,
         assembly.open_executor(workers, dask) as executor,
     ):
-        _run(
+        _run_batch(
             "deduplicating",
             store,
             context.obj,
@@ -171,9 +171,9 @@ def retry(
         typer.Option("--all", help="Ask about the whole store, except what a person kept apart."),
     ] = False,
 ) -> None:
-    """Ask the model again what it failed to answer."""
+    """Repeat the questions that the model failed to answer."""
     with assembly.open_existing_store(context.obj) as store:
-        _run(
+        _run_batch(
             "asking again",
             store,
             context.obj,
@@ -181,23 +181,23 @@ def retry(
         )
 
 
-def _run(
+def _run_batch(
     label: str,
     store: MemoryStore,
     config: Config,
     batch: Callable[..., Awaitable[models.DeduplicationReport]],
     executor: Executor | None = None,
 ) -> None:
-    """Run a deduplication with the configured model, show its progress, and print its report.
+    """Call `batch` with a deduplicator, show its progress, and print the report that it returns.
 
-    `label`: names the work in the progress display. `batch`: called with the deduplicator and the
-    callbacks for progress; does the work and returns the report. `executor`: where the search for
-    pairs and the planning of groups run; if it is None, both run in this process.
+    `label`: the name of the work in the progress display. `batch`: called with the deduplicator
+    and, by name, the progress callbacks `on_progress`, `on_page` and `on_compared`. `executor`:
+    where the search for pairs and the planning of groups run; None means in this process.
 
     Raises: typer.Exit if no call of the model succeeded.
     """
 
-    async def run(tell: Tell) -> models.DeduplicationReport:
+    async def run(tell: ProgressCallback) -> models.DeduplicationReport:
         async with aclosing(assembly.build_model(config)) as model:
             worker = assembly.build_deduplicator(store, config, model, executor)
             pages = partial(tell, counted="page")
@@ -218,7 +218,7 @@ def apply(
 ) -> None:
     """Apply the answers that a person gave in a report.
 
-    An answer that no longer fits is refused, with the reason.
+    An answer that no longer fits the store is refused, with the reason.
     """
     lines = review.read_decisions(file)
     given = already = refused = 0
@@ -259,7 +259,7 @@ def review_groups(
         bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
 ) -> None:
-    """Go through the groups in a browser.
+    """Decide about groups of near-copies in a browser.
 
     There you apply the plan, keep a group apart, leave a member out, write one text, or undo.
     """
@@ -280,8 +280,8 @@ async def _review(
     """Print an address that admits one browser, and serve the review until the command is stopped.
 
     `listening`: the open socket. `where`: the socket's address. `blind`: whether to hide
-    similarities and the plan from the person. `open_browser`: whether to open the address in a
-    browser.
+    similarities and the plan until the person has answered. `open_browser`: whether to open the
+    address in a browser.
     """
     browser = review.BrowserSession(where)
     with assembly.open_existing_store(config) as store:

@@ -99,7 +99,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 """The command-line options that describe another store.
 
-Each parameter name is mapped to the parameter's type and its typer option.
+For each option: the name of its parameter, the parameter's type, and the typer option.
 """
 
 
@@ -107,7 +107,7 @@ Each parameter name is mapped to the parameter's type and its typer option.
 
 
 def _source(given: dict[str, Any]) -> Source:
-    """Return the source that the options of a command describe.
+    """Return the source that the command line describes.
 
     `given`: the value of each option, by its name in `_OPTIONS`.
 
@@ -146,10 +146,10 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command so that several options of the command line set its parameter `source`.
+    """Decorate a command that takes a `source`, so that its user names the source by options.
 
-    The options are those in `_OPTIONS`; they replace the parameter on the command line. The command
-    itself is called with one `Source`, which is built from their values.
+    The command line has the options of `_OPTIONS` in place of `source`. The command is called with
+    the `Source` that is built from their values.
     """
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)
@@ -180,7 +180,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def say_left_out(brought: Brought) -> None:
-    """Print the notes about a source that was read, and an error for each memory left out."""
+    """Print the notes about a source, and an error for each of its memories that was left out."""
     for note in brought.notes:
         err().print(note)
     for problem in brought.left_out:
@@ -229,9 +229,9 @@ def import_(
 
 
 def _read(config: Config, file: Path | None, source: Source) -> Brought:
-    """Return the memories to import, read from a file, from standard input or from another store.
+    """Read the memories to import from a file, from standard input or from another store.
 
-    `file`: the path of a file; `-` means standard input. `source`: the other store.
+    `file`: the path of a file; `-` means standard input, and None means the store `source`.
 
     Raises: InputError; WrongArgument unless exactly one of `file` and `source` is given.
     """

@@ -25,7 +25,10 @@ _LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all ab
 
 
 def reembed(context: typer.Context) -> None:
-    """Compute every vector again, all or none."""
+    """Compute every vector again.
+
+    If it fails, all old vectors stay.
+    """
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = upkeep.reembed(ledger, assembly.build_embedder(context.obj), tell)
     err().print(f"{count:,} texts embedded again")
@@ -145,17 +148,18 @@ def calibrate(
         reviewed_pairs, answers = known
         pairs = [*(pair for pair in pairs if pair.key not in answers), *reviewed_pairs]
     else:
-        answers = _asked(pairs, config, questions, person=person)
+        answers = _collect_answers(pairs, config, questions, person=person)
     _suggest(pairs, answers, memories, config, wanted)
 
 
-def _asked(
+def _collect_answers(
     pairs: Sequence[upkeep.AlikePair], config: Config, questions: int, *, person: bool
 ) -> dict[str, upkeep.Answer]:
-    """Ask the model, or the user if `person` is true, about at most `questions` pairs of memories.
+    """Ask the model, or the user if `person` is true, about pairs of memories; return all answers.
 
-    Return all answers of this model, or of people, by the pair's key. Answers of earlier runs are
-    included, and a pair that already has an answer is not asked about.
+    The result has the answers of this model (or of people) by the pair's key, and includes the
+    answers of earlier runs. Pairs with such an answer are not asked about again. `questions`: stop
+    when this number of pairs have an answer.
 
     Raises: InputError if the only model is the offline one, which cannot answer.
     """
@@ -195,7 +199,7 @@ def _suggest(
 
     `answers`: the answers by the pair's key. `memories`: the number of live memories. `wanted`: the
     share, from 0.5 to 1, of replacements without a model that must be right. Pairs with kana or Han
-    get a table of their own, because they have their own threshold setting.
+    have a separate table, because they have a separate threshold.
     """
     cjk = [pair for pair in pairs if pair.has_cjk]
     others = [pair for pair in pairs if not pair.has_cjk]

@@ -41,7 +41,7 @@ def export(
 ) -> None:
     """Write every live memory to stdout as JSON Lines.
 
-    `import` reads it back.
+    `import` reads this output.
     """
     user = clean(user) if user is not None else None
     with assembly.read_store(context.obj) as store:
@@ -50,7 +50,7 @@ def export(
         for memory in store.memories():
             if user is None or memory.user == user:
                 sys.stdout.write(interchange.write_memory(memory, behind.get(memory.id, ())) + "\n")
-        if user is not None and (others := who_exists(store, user)):
+        if user is not None and (others := users_hint(store, user)):
             err().print(f"nothing to export{others}")
 
 
@@ -65,17 +65,17 @@ def search(
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
         found = store.search(query, k, user=user, everyone=user is None, min_score=min_score)
-        others = "" if found or user is None else who_exists(store, user)
+        others = "" if found or user is None else users_hint(store, user)
     if not found:
         err().print(f"nothing found{others}")
     show(grid(map(_hit_row, found), fixed=2))
 
 
-def who_exists(store: MemoryStore, user: str) -> str:
-    """Return the end of a message about a user who has no memories: it suggests existing users.
+def users_hint(store: MemoryStore, user: str) -> str:
+    """Return a hint for a user name without memories: it lists users who have memories.
 
-    The suggested users have similar names. If there are none, the first few users are suggested.
-    Return "" if `user` has memories, or if there are no users at all.
+    The hint is the end of a message. It lists users with similar names or, if there are none, the
+    first few users. Return "" if `user` has memories, or if there are no users at all.
     """
     user = clean(user)
     users = [name for name in store.counts().users if name is not None]
@@ -96,7 +96,7 @@ def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
 
 
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show what the store holds."""
+    """Count the memories, users and decisions in the store."""
     with assembly.read_store(context.obj) as store:
         counts = store.counts()
         warn_of_missing_vectors(store)
@@ -138,7 +138,7 @@ def history(
 ) -> None:
     """List the decisions with their reasons, oldest first.
 
-    `undo` takes a decision's number, `show` a memory's id.
+    The number of a decision is for `undo`, the id of a memory for `show`.
     """
     check_report(report)
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
@@ -182,7 +182,7 @@ def show_memory(
     memory_id: Annotated[str, typer.Argument(help="The id of a live or retired memory.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show one memory, its wordings and its decisions."""
+    """Show one memory, its earlier texts and its decisions."""
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = review.memory_history(reader, known_id(reader, memory_id))
     if found is None:
@@ -239,8 +239,8 @@ def undo(
 def _undo_target(reader: ledger.Reader, given: str) -> int | str:
     """Return what to undo: the number of a decision, or the name of a run.
 
-    If `given` is a memory's id, return the number of the memory's latest decision that can be
-    undone. Text that is neither a number nor such an id is taken as the name of a run.
+    `given`: one of these two, or a memory's id. For a memory's id, return the number of the latest
+    decision about the memory that can be undone. Any other text is returned as the name of a run.
     """
     if given.isdecimal():
         return int(given)
@@ -277,7 +277,7 @@ def forget(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing a user.")] = False,
 ) -> None:
-    """Erase a memory, or all about a user, for good.
+    """Erase a memory, or everything about a user, for good.
 
     The memories that it was made from are erased too.
     """
@@ -289,7 +289,7 @@ def forget(
     with assembly.open_existing_store(context.obj) as store:
         erase: Callable[[], Forgotten | ForgottenUser]
         if user is not None:
-            _confirm(store, user, yes)
+            _confirm_forgetting(store, user, yes)
             erase = partial(forget_user, store.ledger, store.index, user, store.clock())
         else:
             assert memory_id is not None
@@ -312,19 +312,19 @@ def forget(
         )
 
 
-def _confirm(store: MemoryStore, user: str, yes: bool) -> None:
-    """Print how much is stored about a user, and ask whether to erase it.
+def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
+    """Print how much is stored about a user, and ask whether to erase it; return if it may be.
 
     `yes`: if true, do not ask.
 
-    Raises: InputError if nothing is stored; typer.Exit if the person does not agree.
+    Raises: InputError if nothing is stored about the user; typer.Exit if the answer is no.
     """
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)
         turns = reader.turns.count_waiting_of(user)
         more = reader.memories.first_of(user, 1) or reader.episodes.owned_by(user)
     if not memories and not turns and not more:
-        others = who_exists(store, user)
+        others = users_hint(store, user)
         problem = f"there is nothing about {user!r}{others}"
         raise InputError("forget", problem, "see `memory-dedup stats`")
     err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")

@@ -48,7 +48,7 @@ def serve(
 ) -> None:
     """Serve the agent's tools over MCP.
 
-    The client starts it and talks over stdio, or connects over HTTP.
+    The client starts this command and talks over stdio, or connects over HTTP.
     """
     if user is not None and not user.strip():
         raise WrongArgument("--user", "is empty", "name the user, or leave it out")
@@ -73,7 +73,7 @@ def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
 
 
 def _keep_workspace(config: Config, store: MemoryStore) -> None:
-    """Record in the ledger which folder holds the Markdown copy, so that all commands update it.
+    """Record the folder of the Markdown copy in the ledger, so that all commands update the copy.
 
     Print a warning if the folder cannot be written.
     """
@@ -111,7 +111,7 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
     tokens = agent.read_tokens(file) if file is not None else None
     if tokens is None and (lines := os.environ.get(TOKENS_VARIABLE, "")).strip():
         tokens = agent.Tokens.read(TOKENS_VARIABLE, lines)
-    _check(config, address, tokens, names)
+    _check_http(config, address, tokens, names)
     with address.listen() as listening, assembly.open_store(config) as store:
         _keep_workspace(config, store)
         opening: Future[agent.Opened] = Future()
@@ -128,14 +128,17 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
         asyncio.run(agent.serve_over_http(server, app, listening))
 
 
-def _check(
+def _check_http(
     config: Config, address: runtime.Address, tokens: agent.Tokens | None, names: list[str]
 ) -> None:
-    """Check the options of HTTP, so that clients see only the memories that they may see.
+    """Check that the options for HTTP let each client see only the memories of its user.
 
-    `names`: the host names that clients use.
+    Without tokens, only this machine may reach the server. With tokens, the configuration must
+    name no user and no workspace, and must not let memories of different users be compared.
+    `names`: the host names by which clients address the server.
 
-    Raises: WrongArgument.
+    Raises: WrongArgument if the options do not fit; InputError if memories of different users may
+    be compared.
     """
     if tokens is None:
         if not address.is_loopback:

@@ -64,8 +64,8 @@ def version_option(program: str) -> Any:
 def show(data: RenderableType, *, paged: bool = False) -> None:
     """Print data on stdout, without invisible characters.
 
-    If stdout is not a terminal, the output is plain text, 80 columns wide. `paged`: whether a
-    terminal shows output that is longer than the screen in a pager.
+    If stdout is not a terminal, the output is plain text, 80 columns wide. `paged`: whether to use
+    a pager if stdout is a terminal and the output is longer than the screen.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
@@ -90,11 +90,11 @@ def err() -> Console:
 
 
 def confirm(yes: bool, question: str, refused: str) -> None:
-    """Ask a question on stderr; if the answer is not y, print `refused` and exit.
+    """Ask a question on stderr, and return if the answer is y; otherwise print `refused` and exit.
 
-    `yes`: if true, do not ask, and return.
+    `yes`: if true, return without asking.
 
-    Raises: typer.Exit, with status 1.
+    Raises: typer.Exit, with status 1, if the answer is not y.
     """
     if yes:
         return
@@ -105,9 +105,9 @@ def confirm(yes: bool, question: str, refused: str) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Check the file name of a report; None is accepted. Commands call this before they begin.
+    """Check whether a report can be written to `path`, before the work begins; accept None.
 
-    Raises: InputError if the extension is not known or the folder does not exist.
+    Raises: InputError if the file's extension is not known or its folder does not exist.
     """
     if path is not None:
         review.check_report_name(path)
@@ -182,29 +182,30 @@ def run_shell(main: Callable[[], None]) -> None:
         end_quietly()
 
 
-class Tell(Protocol):
-    """A progress callback.
+class ProgressCallback(Protocol):
+    """A function that is called with the amount done and the total.
 
-    It is called with the amount done, the total and, optionally, the name of what is counted.
+    `counted` is the name of what is counted, such as "texts compared"; "" if it needs no name.
     """
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
-def compared(tell: Tell) -> Callable[[int, int], None]:
-    """Return a progress callback for the search for pairs, which reports to `tell`.
+def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
+    """Return a function that reports the progress of the search for pairs to `tell`.
 
-    The returned callback takes the number of texts compared and the number of all texts.
+    It takes the number of texts compared and the number of all texts.
     """
     return partial(tell, counted="texts compared")
 
 
 @contextmanager
-def progress(label: str, every_s: float = 10.0) -> Iterator[Tell]:
+def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
-    Yield a callback that any thread may call. If it is called with a new value of `counted`, the
-    bar starts again from zero. `every_s`: the seconds between two lines of text.
+    Yield a callback that any thread may call. If the callback gets a new value of `counted`, the
+    bar starts again from zero. `label`: the name of the work. `every_s`: the seconds between two
+    lines of text.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:
@@ -226,7 +227,7 @@ def progress(label: str, every_s: float = 10.0) -> Iterator[Tell]:
 
 
 @contextmanager
-def _lines_of_progress(label: str, every_s: float) -> Iterator[Tell]:
+def _lines_of_progress(label: str, every_s: float) -> Iterator[ProgressCallback]:
     """Print a line of progress every `every_s` seconds while the block runs.
 
     Yield the progress callback. A thread prints the lines, so that they also appear during a long

@@ -26,8 +26,8 @@ def grid(
 ) -> Table:
     """Return a table for the terminal. Only its last column is wrapped; nothing is cut off.
 
-    `fixed`: the number of columns that are not wrapped, that is, all but the last one. `gap`: the
-    spaces between columns. `right`: the positions, from 0, of columns that are aligned right.
+    `fixed`: the number of columns before the last column. `gap`: the number of spaces between
+    columns. `right`: the positions, from 0, of the columns that are aligned right.
     """
     made = Table.grid(padding=(0, gap))
     for column in range(fixed):
@@ -46,9 +46,9 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return a report's summary for the terminal.
+    """Return a report as a table for the terminal.
 
-    `groups`: whether to show the groups of the report above the summary.
+    `groups`: whether to show the report's groups above this table.
     """
     shown = report.groups if groups else ()
     above = [
@@ -60,7 +60,7 @@ def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
 
 
 def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
-    """Return the rows of a dry run's summary; the value is empty in those that do not apply."""
+    """Return (label, value) for each row of a dry run's table; value "" if a row does not apply."""
     free = f", of which {report.found - report.questions:,} need no model"
     hidden = report.found - len(report.groups)
     below = report.just_below
@@ -84,7 +84,7 @@ def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
 
 
 def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
-    """Return the rows of a batch's summary; the value is empty in those that do not apply."""
+    """Return (label, value) for each row of a batch's table; value "" if a row does not apply."""
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
     left = f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
     unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
@@ -139,9 +139,9 @@ def _member_row(member: models.MemberReport | review.CardMember) -> tuple[Text, 
 
 
 def cost(model: str, usage: models.Usage, money: float | None) -> str:
-    """Return the number of model calls and tokens as text, with their price if it is known.
+    """Return a text with the number of calls, the model's name, the tokens and the price.
 
-    `money`: the price; None if it is not known.
+    `money`: the price; None if it is not known, and then it is left out.
     """
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"

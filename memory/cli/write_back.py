@@ -73,9 +73,9 @@ def _write_changes(
     """Write an undo file, then a file with the changes that clean up the other store.
 
     `dump`: a file with the other store's present rows; only these rows are changed. `file`: path of
-    the new file for the changes. `undo_file`: path of a new file for undoing the changes; if it is
-    None, an unused name is chosen. `across`: keys such as `run_id`; rows that differ only in these
-    keys may still be replaced by one row.
+    the new file for the changes. `undo_file`: path of a new file for undoing the changes; None
+    means an unused name. `across`: keys such as `run_id`; a row may replace rows that differ from
+    it in these keys.
 
     Raises: WrongArgument if `dump` or `file` is missing; InputError if a file exists already.
     """
@@ -126,7 +126,11 @@ def _show_plan(plan: interchange.WriteBackPlan) -> None:
 
 
 def _say_staying(staying: Sequence[interchange.Staying]) -> None:
-    """Print how many rows keep their own text because they differ in a key, and name the keys."""
+    """Print how many rows stay although another row could replace them, and why.
+
+    The reason is that the two rows differ in keys such as `agent_id`. Print these keys, and the
+    options `--across` that let a row replace the others all the same.
+    """
     if not staying:
         return
     keys = Counter(name for row in staying for name in row.apart)
@@ -190,7 +194,7 @@ def write_back(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
     undo: Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")] = None,
 ) -> None:
-    """Write the clean-up back to the store it came from.
+    """Write the cleaned memories back to the store they came from.
 
     It shows the rows to delete and to update, and asks before it writes.
 
@@ -234,12 +238,13 @@ def _write(
 ) -> None:
     """Show the changes, ask for confirmation, and write them to the other store `target`.
 
-    `across`: keys such as `run_id`; rows that differ only in these keys may still be replaced by
-    one row. `embedder`: a factory for the embedder of changed texts, as `package.module:factory`.
-    `undo_file`: path of a new file for undoing the changes; if it is None, an unused name is
-    chosen. `yes`: if true, do not ask.
+    `across`: keys such as `run_id`; a row may replace rows that differ from it in these keys.
+    `embedder`: a factory of the embedder for merged texts, as `package.module:factory`; None means
+    the configured embedder. `undo_file`: path of a new file for undoing the changes; None means an
+    unused name. `yes`: if true, do not ask.
 
-    Raises: typer.Exit if the person declines, or if rows were left because they had changed.
+    Raises: typer.Exit if the person declines, or if a row was left alone because another program
+    had changed it.
     """
     with progress("comparing"):
         planned = assembly.compare(target, config, across, embedder)

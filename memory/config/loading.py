@@ -27,7 +27,7 @@ TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 EVERY_KEY = "docs/configuration.md lists every key"
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
-"""For each key, where it was set: a file and line (`config.yaml:7`) or the name of a variable."""
+"""Where each key was set: a file and line (`config.yaml:7`), or the name of a variable."""
 Override = tuple[KeyPath, str, Any]
 """A key, the source of its value (the name of a variable or of a setting), and the value."""
 
@@ -39,15 +39,16 @@ def load_config(
 ) -> Config:
     """Read the configuration from a file, environment variables and `settings`.
 
-    A variable wins over the file, and `settings` win over both. If `path` is None, ./config.yaml is
-    read if it belongs to this program; otherwise the defaults apply. `settings` has whole sections
-    such as `llm`, or single keys such as `llm_model` and `data_dir`. The name of a single key is
-    the name of its variable in lower case without `MEMORY_`. Relative paths are resolved against
-    the folder of the file, or, without a file, against the current folder.
+    A variable wins over the file, and `settings` win over both.
+
+    If `path` is None, ./config.yaml is read if it belongs to this program; otherwise the defaults
+    apply. `settings` has whole sections such as `llm`, or single keys. A single key is named like
+    its variable, in lower case and without `MEMORY_`: `llm_model` for MEMORY_LLM_MODEL. Relative
+    paths are resolved against the folder of the file or, without a file, the current folder.
 
     Raises: ConfigError, which names the file and line or the variable, the key and what to do.
     """
-    own = _read(path) if path is not None else _found(DEFAULT_FILE)
+    own = _read(path) if path is not None else _read_if_ours(DEFAULT_FILE)
     if path is None and own is not None:
         path = DEFAULT_FILE
     values, sources = own or ({}, {})
@@ -68,11 +69,11 @@ def load_config(
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return the configuration with `settings` applied.
+    """Return a configuration in which `settings` override single values.
 
-    `config`: a configuration; or the path of a file to read; or None to read ./config.yaml if it
-    belongs to this program. `settings` has whole sections such as `llm`, or single keys such as
-    `llm_model` and `data_dir`.
+    `config`: a configuration, or the path of a file to read. None means ./config.yaml if that file
+    belongs to this program, else the defaults. `settings` has whole sections such as `llm`, or
+    single keys such as `llm_model` and `data_dir`.
 
     Raises: ConfigError if a file, a variable or a setting is wrong.
     """
@@ -86,13 +87,13 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
 def _with_overrides(
     values: dict[str, Any], sources: Sources, overrides: Iterable[Override], path: Path | None
 ) -> Config:
-    """Set the overriding values in `values`, and return `values` as a checked `Config`.
+    """Set the values of `overrides` in `values`; check `values` and return them as a `Config`.
 
-    `sources`: where each key was set; the sources of the overrides are added to it. `path`: the
-    file that errors name for keys without a source.
+    `sources`: where each key was set. This function adds the sources of the overrides. `path`: the
+    file that an error names if the source of a key is not known.
 
-    Raises: ConfigError if a value is wrong or a key is unknown. It says where the key was set, or
-    else where its section was set.
+    Raises: ConfigError if a value is wrong or a key is unknown. The error names the source of the
+    key, or else the source of its section.
     """
     for key_path, name, value in overrides:
         sources[key_path] = name
@@ -180,13 +181,14 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
     return values, sources
 
 
-def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Return the keys of ./config.yaml that belong to this program, and where each was set.
+def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
+    """Read ./config.yaml if it belongs to this program; return its values and their sources.
 
-    Returns None if the file is missing or belongs to a different program. An empty file counts as
-    ours, so that the data folder is created next to it.
+    Unknown keys at the top level are left out. Return None if the file is missing or belongs to a
+    different program. An empty file counts as this program's file, so that the data folder is
+    created next to it.
 
-    Raises: ConfigError if the file is ours and has an error.
+    Raises: ConfigError if the file belongs to this program and has an error.
     """
     if not path.is_file():
         return None
@@ -213,10 +215,15 @@ def _found(path: Path) -> tuple[dict[str, Any], Sources] | None:
 def _is_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml with these values belongs to this program.
 
-    True in four cases: the file is empty; `memory:` is empty or has a key similar to one of ours;
-    there is an `api_key:` but no `memory:`; or all sections with our names are valid. Without
-    `memory:`, an `llm:` section with a `base_url` does not count, because the file of a different
-    program could make us send memories to its server.
+    The file belongs to this program in four cases:
+
+    - It is empty.
+    - It has `memory:`, which is empty or has a key that resembles one of this program's keys.
+    - It has `api_key:` but no `memory:`.
+    - It has neither, but has `llm:` or `agent:`, and these sections are valid.
+
+    In the last case, `llm:` must have no `base_url`. Otherwise the file of a different program
+    could make this program send memories to that server.
     """
     if not values:
         return True
@@ -237,8 +244,9 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml of a different program may have been meant for this program.
 
-    The caller then warns the user. True if the name of a section is nearly one of our names. A
-    section named `memory:` must also have a key with nearly one of our names.
+    It may have been if a section's name resembles the name of one of this program's sections. If
+    `memory:` is the only such section, one of its keys must also resemble one of this program's
+    keys.
     """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
@@ -265,7 +273,7 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 
 def _variables() -> dict[str, tuple[KeyPath, Any]]:
-    """Return the path and the type of every key by its variable, such as MEMORY_LLM_MODEL."""
+    """Return the path and the type of every key, by the name of the key's environment variable."""
     keys = (key for section, model in SECTIONS.items() for key in _keys(model, (section,)))
     return {
         "_".join(path if path[0] == "memory" else ("memory", *path)).upper(): (path, type_)
@@ -291,7 +299,7 @@ def _suggestion(key_path: KeyPath) -> str:
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
     """Yield the keys that environment variables set, with their values.
 
-    Also log a warning about each variable whose name seems to be a misspelled name of ours.
+    Log a warning about each variable whose name looks like a misspelled name.
     """
     variables = _variables()
     for name in sorted(environ):
@@ -328,8 +336,8 @@ def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
 def _parsed(text: str, type_: Any) -> Any:
     """Return the value of an environment variable, converted for the type of its key.
 
-    The text is parsed as YAML, unless the type is a string. For a Boolean key, "0" and "1" count as
-    false and true.
+    The text is parsed as YAML, unless the type is a string. Text that is not valid YAML is returned
+    unchanged. For a Boolean key, "0" and "1" count as false and true.
     """
     if type_ is bool and text in ("0", "1"):
         return text == "1"

@@ -81,7 +81,7 @@ class SearchConfig(Frozen):
     vectors_mb: int = Field(default=512, ge=0)
     """Megabytes of RAM in which the vectors of the most recently searched users are kept."""
     index: Annotated[str, _one_of("chroma")] = "chroma"
-    """The index for users whose vectors need more RAM than that.
+    """The index for users whose vectors need more RAM than `vectors_mb`.
 
     It is Chroma, or your own `VectorIndex` as `package.module:factory`.
     """
@@ -101,12 +101,13 @@ class EmbeddingConfig(Frozen):
     dim: int | None = Field(default=None, ge=16, le=8192)
     """The number of dimensions of the vectors from a server.
 
-    None means the number of the default model.
+    None means the number that the default model has.
     """
     base_url: ServerUrl = None
     """The URL of an OpenAI-compatible server.
 
-    None means the URL of `llm.base_url` if `llm.provider` is openai.
+    None means the same server that `llm` uses if `llm.provider` is openai. Otherwise it means
+    OPENAI_BASE_URL if that variable is set, else OpenAI's own server.
     """
     scale: Scale | Literal["plain"] | None = None
     """The curve that turns a cosine into a similarity.
@@ -122,7 +123,7 @@ class MemoryConfig(Frozen):
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
     """The lowest similarity at which a model is asked whether two memories state the same fact."""
     dedup_guard: bool = True
-    """Whether only a memory that states everything that another memory states can replace it."""
+    """If true, a memory replaces another memory only if it states all that the other states."""
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
     """The fields that must be equal for two memories to be compared.
 
@@ -231,11 +232,15 @@ class LLMConfig(Frozen):
     model: str | None = None
     """The name of the model; None means Gemini's default model. Other providers need a name."""
     base_url: ServerUrl = None
-    """The URL of the server; None means the server of Google or of OpenAI."""
-    structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How the program asks an OpenAI-compatible server for responses in a fixed format.
+    """The URL of the model's server.
 
-    Gemini always gets a schema.
+    None means Google's server for gemini. For openai it means OPENAI_BASE_URL if that variable is
+    set, else OpenAI's own server.
+    """
+    structured: Literal["auto", "schema", "json", "prompt"] = "auto"
+    """How the program tells an OpenAI-compatible server the format of a response.
+
+    `auto` uses the strictest of the other values that works. Gemini always gets a schema.
     """
     timeout_s: float = Field(default=30.0, gt=0.0)
     """The time-out of each attempt of a model call, in seconds."""
@@ -249,7 +254,7 @@ class LLMConfig(Frozen):
     price_in: float | None = Field(default=None, ge=0.0)
     """The price of a million input tokens.
 
-    Without `price_in` and `price_out`, reports show no costs.
+    If neither this nor `price_out` is set, reports show no costs.
     """
     price_out: float | None = Field(default=None, ge=0.0)
     breaker_failures: int = Field(default=5, ge=1)
@@ -274,7 +279,8 @@ class LLMConfig(Frozen):
 class AgentConfig(Frozen):
     """Settings of the server that gives an agent access to the memories.
 
-    They say which memories it serves, and below which distances two memories count as similar.
+    They say which memories the server offers, and below which distances two memories count as
+    similar.
     """
 
     user: Annotated[str, AfterValidator(clean)] | None = None
@@ -299,7 +305,7 @@ class AgentConfig(Frozen):
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
     """Two memories are linked if their distance is below this value.
 
-    Here, unlike in the other settings, the distance is 1 - cosine.
+    Unlike in the other two settings, the distance is 1 - cosine.
     """
 
 
