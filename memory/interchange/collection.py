@@ -170,9 +170,9 @@ class OpenCollection(ABC):
         """Return a copy of the row `stored` with another text and metadata, but the same vectors.
 
         `document` and `changes` are in the form in which an import reads the row. `document`: the
-        row's whole document after the change, or None. `changes`: new values of metadata keys that
-        the row has already. `now`: the time of the last update, where the store keeps one outside
-        of the metadata.
+        row's new document; None if the row has no document. `changes`: new values of metadata keys
+        that the row has already. `now`: the time of the last update, for a store that keeps this
+        time outside of the metadata.
         """
         return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
@@ -285,10 +285,9 @@ def changes_for(
 ) -> tuple[str | None, dict[str, Any]]:
     """Return the document and the metadata changes by which `row` gets the text `text`.
 
-    The document is the row's whole document after the change, or None. The changes are new values
-    of metadata keys that the row has: the text and what mem0 derived from it, if they are in the
-    metadata, and the time of the last update, which becomes `now`. `reading` says which key holds
-    the text.
+    The document is None if the row has no document. The changes are new values of metadata keys
+    that the row has: the text and what mem0 derived from the text, if they are in the metadata, and
+    the time of the last update, which becomes `now`. `reading` says which key holds the text.
 
     Raises: ValueError if the row has no text.
     """

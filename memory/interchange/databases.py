@@ -150,7 +150,7 @@ class Database(ABC):
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Run an SQL statement and return its rows, each as a dict by column name.
 
-        Each `%s` in the statement stands for the next one of `values`.
+        `values` has a value for each `%s` in the statement, in order.
 
         Raises: InputError if the statement fails.
         """
@@ -367,7 +367,7 @@ class Postgres(Database):
     def pages(self, statement: str, values: Sequence[Any] = ()) -> Iterator[list[dict[str, Any]]]:
         """Run an SQL query and yield its rows in lists of up to 1,000, as dicts by column name.
 
-        Each `%s` in the query stands for the next one of `values`. Use it inside a transaction.
+        `values` has a value for each `%s` in the query, in order. Call this inside a transaction.
         """
         with _postgres_faults(self.name), self.connection.cursor(name="pages") as cursor:
             cursor.execute(statement, values)

@@ -134,8 +134,8 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
 def to_turn(fields: Mapping[str, Any]) -> Turn:
     """Return a turn of a conversation from one line of a transcript.
 
-    `fields` has `speaker` or `user`, `text`, `timestamp` or `at`, and perhaps `is_bot`, `id` and
-    `conversation`.
+    `fields` must have `speaker` or `user`, `text`, and `timestamp` or `at`. It may have `is_bot`,
+    `id` and `conversation`.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """

@@ -104,9 +104,10 @@ class WriteBackPlan:
     deletions: tuple[Deletion, ...]
     left_alone: tuple[LeftAlone, ...]
     unknown: int
-    """The number of rows that the plan does not consider, apart from those in `left_alone`.
+    """The number of rows of the collection that the plan does not know.
 
-    Either the row is not as it was at an import, or its memory was forgotten after the import.
+    Such a row is not as it was imported, or its memory was forgotten after the import. Rows in
+    `left_alone` are not counted.
     """
     staying: tuple[Staying, ...] = ()
 
@@ -163,16 +164,16 @@ def plan_write_back(
     across: Collection[str] = (),
     own_work: OwnWork | None = None,
 ) -> WriteBackPlan:
-    """Plan how rows whose memories were merged into one memory become one row.
+    """Plan a write-back: rows whose memories were merged into one memory become one row.
 
-    `rows`: all rows of the collection as they are now. `reading`: how they were read at the import.
-    `ledger`: the ledger into which they were imported. `across`: metadata keys such as `run_id`;
-    normally, a row replaces another row only if both have the same owner and expiry, but they may
-    differ in these keys. `own_work`: the updates by earlier write-backs; a row that was updated is
-    treated as it was before these updates.
+    `rows`: all rows of the collection, as they are now. `reading`: how the rows were read at the
+    import. `ledger`: the ledger into which the rows were imported. `across`: metadata keys, such as
+    `run_id`, in which a row may differ from the row that replaces it; in all other keys of
+    `_IDENTITY`, the two rows must be equal. `own_work`: the updates that earlier write-backs made.
 
-    Only rows that are still as they were imported are changed. A row is recognised by its id, user,
-    time and text. Then all its values are compared with the memory that the import made from it.
+    The plan changes a row only if nobody but an earlier write-back changed it since the import. The
+    row's memory is found by the row's id, user, time and text. Then all values of the row and of
+    the imported memory are compared. For a row in `own_work`, the row before the updates is used.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -200,8 +201,9 @@ def plan_write_back(
 def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
     """Return the plan for rows whose live memories are known.
 
-    The rows for which the same live memory stands form a group, of which one row is kept. `across`:
-    metadata keys in which a row may differ from the row that replaces it.
+    Rows form a group if the same live memory stands for them. One row of a group is kept. Each of
+    the others is deleted, or must stay because `kept` differs from it in a key by which queries
+    find rows. `across`: keys in which a row may differ from the row that replaces it.
     """
     groups: dict[str, list[_Known]] = {}
     for row in rows:

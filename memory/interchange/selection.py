@@ -121,7 +121,7 @@ def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[Forei
 class NamespaceChoice:
     """The result of choosing which LangGraph namespaces to import.
 
-    `rows` are the rows in these namespaces; `chosen` are the full names of the namespaces, sorted.
+    `chosen` has the full names of the namespaces to import, sorted; `rows` has the rows in them.
     """
 
     rows: list[ForeignRow]
