@@ -41,7 +41,7 @@ class DedupContextProvider(ContextProvider):
         the configured ones. `settings` override single settings of the configuration, such as
         `data_dir="..."`.
 
-        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        Raises: ConfigError; InputError if the configuration lets memories of different users be
         merged.
         """
         super().__init__(source_id)

@@ -44,7 +44,7 @@ class DedupMemory(Memory):
         configured ones. `settings` override single settings of the configuration, such as
         `data_dir="..."`.
 
-        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        Raises: ConfigError; InputError if the configuration lets memories of different users be
         merged.
         """
         self._user = user
@@ -58,7 +58,7 @@ class DedupMemory(Memory):
     ) -> None:
         """Store a text as a memory, unless a stored memory already states it.
 
-        Raises: InputError if the content is not text, LedgerError.
+        Raises: InputError if the content is not text; LedgerError.
         """
         await (await self._memory.get()).remember(
             _text(content), user=self._user, metadata=content.metadata

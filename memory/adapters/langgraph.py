@@ -106,7 +106,7 @@ class DedupStore(BaseStore):
 
         All reads run before all writes. So a read does not see what the same call writes.
 
-        Raises: ValueError if an operation is not valid, NotImplementedError for a time to live,
+        Raises: ValueError if an operation is not valid; NotImplementedError for a time to live;
         LedgerError.
         """
         return self._loop.start(self._run(list(ops))).result()
@@ -117,7 +117,7 @@ class DedupStore(BaseStore):
         The event loop is not blocked. All reads run before all writes. So a read does not see what
         the same call writes. If the caller is cancelled, the operations are still finished.
 
-        Raises: ValueError if an operation is not valid, NotImplementedError for a time to live,
+        Raises: ValueError if an operation is not valid; NotImplementedError for a time to live;
         LedgerError.
         """
         return await asyncio.shield(self._loop.run(self._run(list(ops))))
@@ -156,7 +156,7 @@ class DedupStore(BaseStore):
     async def _run(self, ops: list[Op]) -> list[Result]:
         """Run all reads, then all writes; return the results in the order of `ops`.
 
-        All values are stored in one transaction. Then the new texts are deduplicated. At last, the
+        All values are stored in one transaction. Then the new texts are deduplicated. Finally, the
         memories of deleted keys are erased, and those of overwritten keys are retired.
         """
         for op in ops:
@@ -453,7 +453,7 @@ def open_dedup_store(
 def _check(op: Op) -> None:
     """Check that an operation is valid and supported.
 
-    Raises: InvalidNamespaceError, NotImplementedError for a time to live, ValueError for an unknown
+    Raises: InvalidNamespaceError; NotImplementedError for a time to live; ValueError for an unknown
     type of operation.
     """
     if not isinstance(op, GetOp | SearchOp | PutOp | ListNamespacesOp):

@@ -32,7 +32,7 @@ def open_memory(
     `model` and `embedder` replace the configured ones. `check`: called with the opened ledger, and
     may raise an error; then the store is closed and the error is passed on. None means no check.
 
-    Raises: ConfigError, LedgerError, EmbedderMismatch, InputError if the configuration lets
+    Raises: ConfigError, LedgerError, EmbedderMismatch; InputError if the configuration lets
     memories of different users be merged.
     """
     config.memory.check_users_apart("open the store without an adapter")
@@ -73,7 +73,7 @@ class LazyMemory:
         `settings` override single settings of the configuration; `model` and `embedder` replace the
         configured ones.
 
-        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        Raises: ConfigError; InputError if the configuration lets memories of different users be
         merged.
         """
         config = configured(config, settings)

@@ -58,7 +58,7 @@ class DedupMemoryStore(MemoryStore):
         ones. `settings` override single settings of the configuration, such as `data_dir="..."`.
         The other parameters are those of Strands' `MemoryStore`.
 
-        Raises: ConfigError, InputError if the configuration lets memories of different users be
+        Raises: ConfigError; InputError if the configuration lets memories of different users be
         merged.
         """
         self.name = name
@@ -96,7 +96,7 @@ class DedupMemoryStore(MemoryStore):
 
         Return the id of the live memory that states the text.
 
-        Raises: InputError if the text is not valid, LedgerError.
+        Raises: InputError if the text is not valid; LedgerError.
         """
         chat = await self._memory.get()
         return (await chat.remember(content, user=self._user, metadata=metadata)).id

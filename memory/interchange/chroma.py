@@ -204,7 +204,7 @@ def _lock_of(folder: Path) -> Path:
 def _named_collection(client: ChromaClient, shown: str, name: str) -> ChromaCollection:
     """Return the collection called `name`. Errors call the store `shown`.
 
-    Raises: InputError if there is no such collection, IndexFault if Chroma fails.
+    Raises: InputError if there is no such collection; IndexFault if Chroma fails.
     """
     with chroma_faults():
         names = [collection.name for collection in client.list_collections()]

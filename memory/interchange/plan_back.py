@@ -1,8 +1,8 @@
-"""Plan a write-back: carry the result of a clean-up over to another program's collection.
+"""Plan a write-back: merge rows of another program's collection as their memories were merged.
 
-The rows of the collection were imported as memories, and the clean-up here merged some of these
-memories. If the memories of several rows were merged into one memory, the write-back turns these
-rows into one row. The row that stays is called `kept`.
+The rows of the collection were imported as memories. Then a clean-up in this program merged some of
+these memories. If the memories of several rows were merged into one memory, the write-back turns
+these rows into one row. The row that stays is called `kept`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
 _OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
-"""The metadata keys that a memory has if it was extracted from turns here, not imported."""
+"""The metadata keys of a memory that this program extracted from turns, and did not import."""
 
 OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
 """The rows that earlier write-backs updated, by row id: each row before and after each update."""

@@ -1,6 +1,7 @@
 """The file from which a write-back can be undone, and the ledger's notes about write-backs.
 
-A write-back carries the result of a clean-up here over to another program's collection.
+A write-back changes another program's collection: if this program merged memories that were
+imported from several rows, the rows are merged too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _exact(vectors: Vectors) -> dict[str, Any]:
 def _as_vectors(given: dict[str, Any]) -> Vectors:
     """Return vectors that were read from JSON, by name.
 
-    Lists of numbers become float32 arrays (dim,). Other values, such as sparse vectors, stay.
+    Lists of numbers become float32 arrays (dim,). Others, such as sparse vectors, do not change.
     """
     return {
         name: np.asarray(vector, dtype=np.float32)
@@ -141,8 +142,6 @@ class UndoHeader(Frozen):
 
 @dataclass(frozen=True)
 class UndoFile:
-    """The content of an undo file."""
-
     path: Path
     header: UndoHeader
     rows: list[ChangedRow]

@@ -1,6 +1,7 @@
 """Carry out a write-back and undo it.
 
-A write-back carries the result of a clean-up here over to another program's collection.
+A write-back changes another program's collection: if this program merged memories that were
+imported from several rows, the rows are merged too.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ def back_up(ledger: Ledger, file: Path) -> int:
     The backup is a consistent snapshot in the form of a SQLite ledger. It includes retired memories
     and decisions. If the backup fails, no file is left.
 
-    Raises: InputError if the file exists or cannot be written, LedgerError.
+    Raises: InputError if the file exists or cannot be written; LedgerError.
     """
     try:
         if file.is_dir():
@@ -308,7 +308,7 @@ def restore(file: Path, url: str) -> int:
     new one is created. If an earlier version of this program wrote the backup, a copy of the backup
     is upgraded and restored. The backup file itself never changes.
 
-    Raises: InputError if the file is not a backup, LedgerError if the ledger is not empty.
+    Raises: InputError if the file is not a backup; LedgerError if the ledger is not empty.
     """
     with (
         temporary_folder() as folder,  # the backup's folder may be read-only
@@ -363,7 +363,7 @@ def _empty_ledger(url: str, folder: Path) -> Ledger:
 def _check_empty(ledger: Ledger) -> None:
     """Check that a ledger is sound and empty.
 
-    Raises: LedgerDamaged if it is damaged, LedgerError if it holds anything.
+    Raises: LedgerDamaged if the ledger is damaged; LedgerError if it is not empty.
     """
     if problems := ledger.problems():
         raise LedgerDamaged(f"{ledger.name} is damaged: {problems[0]}")
