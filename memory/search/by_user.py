@@ -1,4 +1,4 @@
-"""Exact search in vectors that are loaded for one user at a time, up to a limit of memory."""
+"""Exact search in vectors that are loaded into RAM for one user at a time, up to a limit."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class VectorsByUser:
     """The vectors of recently searched users, in RAM, kept up to date with the ledger.
 
     A user's vectors are loaded at the first query. Up to `limit` bytes are held; the users searched
-    longest ago are dropped first. It is safe to share between threads: while one thread loads a
+    longest ago are dropped first. An object may be shared between threads: while one thread loads a
     user's vectors, other threads that need these vectors wait.
     """
 
     def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
         """Hold up to `limit` bytes of vectors.
 
-        If a user has at least `bounded_from` vectors, a query computes upper bounds first, because
-        that is faster for so many vectors.
+        If a user has at least `bounded_from` vectors, a query first computes upper bounds of the
+        cosines. It then compares only the vectors that may be among the nearest, which is faster.
         """
         self._ledger = ledger
         self._bounded_from = bounded_from
@@ -51,12 +51,14 @@ class VectorsByUser:
         """The owner of the memories without a user; None until it is looked up."""
 
     def owner(self, scope: Scope) -> Scope:
-        """Return the larger scope whose vectors are loaded to search `scope`, its owner.
+        """Return the owner for a scope: the scope whose vectors are loaded to search in it.
 
-        If `scope` names a user, the owner is the scope of all memories of this user. If `scope` has
-        no field `user`, the owner is the scope of everybody's memories. If the field is None, the
-        owner is the scope of the memories that belong to no user; but if these are at least half
-        of all memories, it is the scope of everybody's memories.
+        The owner contains `scope`. It is one of these:
+
+        - the memories of one user, if `scope` names this user;
+        - the memories that belong to no user, if the field `user` of `scope` is None and fewer than
+          half of all memories belong to no user;
+        - everybody's memories in all other cases.
         """
         values = dict(scope.values)
         if "user" not in values:
@@ -70,10 +72,11 @@ class VectorsByUser:
         return self._nobodys
 
     def current(self, owner: Scope, queries: Sequence[Query]) -> LiveVectors | None:
-        """Return an owner's vectors as of the latest commit; None if they exceed the limit.
+        """Return an owner's vectors as of the latest commit; load them if necessary.
 
-        They are loaded if necessary. `owner` is what the method `owner` returns for the scope of
-        each of the queries.
+        Return None if the vectors exceed the limit. `owner` is what the method `owner` returns for
+        the scope of each query. `queries`, at least one, show which metadata keys must be loaded,
+        and which dimension the vectors have.
 
         Raises: IndexFault, LedgerError.
         """
@@ -146,9 +149,9 @@ class VectorsByUser:
         return vectors
 
     def _catch_up(self, reader: Reader) -> None:
-        """Apply the ledger's changes after `_revision` to the loaded vectors that they concern.
+        """Update all loaded vectors with the changes that the ledger made after `_revision`.
 
-        If that fails, all loaded vectors are dropped, because some may lack changes.
+        If the update fails, all loaded vectors are dropped, because some may lack changes.
         """
         try:
             changes = reader.followers.changes(self._revision, fields=self._fields)
@@ -179,7 +182,7 @@ class VectorsByUser:
     def _make_room(self, expected: int) -> None:
         """Drop the owners searched longest ago until `expected` more bytes fit into the limit.
 
-        If `expected` is 0, the last owner is kept even if its vectors exceed the limit.
+        If `expected` is 0, the owner searched last is kept, even if its vectors exceed the limit.
         """
         while self._used + expected > self._limit and len(self.loaded) > (not expected):
             self._used -= self.loaded.popitem(last=False)[1].nbytes
@@ -190,9 +193,9 @@ class VectorsByUser:
 
 
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-    """Search an owner's vectors in the ledger in parts: exactly and with little memory, but slowly.
+    """Search an owner's vectors in the ledger in parts: exactly and with little RAM, but slowly.
 
-    `owner` is the scope that holds the scopes of all queries. Return, for each query, the ids of
+    `owner` is a scope that contains the scopes of all queries. Return, for each query, the ids of
     the `query.k` nearest memories, nearest first.
 
     Raises: LedgerError, IndexFault.

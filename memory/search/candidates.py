@@ -1,4 +1,4 @@
-"""The pairs of similar memories that a batch compares, found in one pass over all products."""
+"""Finds the pairs of similar memories that a batch compares, in one pass over all dot products."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _AT_ONCE = 50_000
 class CandidatePairs(NamedTuple):
     """All pairs at or above an upper threshold, and the nearest pairs below it.
 
-    No pair is in both `upper` and `nearest`; each is sorted by (i, j). `counts` has the number of
-    pairs at or above each of the thresholds that were given as `bands`.
+    No pair is in both `upper` and `nearest`; each is sorted by (i, j). `counts` has one number for
+    each threshold in `bands`, in the same order: how many pairs are at or above it.
     """
 
     upper: Pairs
@@ -59,19 +59,21 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Return all pairs of similar rows: every pair from `upper` on, and below it the nearest pairs.
+    """Find all pairs of rows from `upper` on and, below it, the nearest pairs of each row.
 
-    All thresholds are cosines, and the result is exact. Besides the pairs at or above `upper`, each
-    row gets its `k` nearest pairs that are at or above `min_cosine`; of equally near rows, those
-    with the lower position count as nearer. For each threshold in `bands`, the pairs at or above it
-    are counted but not returned. If rows have `weights` (n,), a pair
-    counts as the product of the weights of its two rows. If `across` is given, a pair must consist
-    of one of the first `across` rows and one of the other rows.
+    All thresholds are cosines, and the result is exact. The nearest pairs of a row are its `k` best
+    pairs that are below `upper` and at or above `min_cosine`. Of equally near rows, those with the
+    lower position count as nearer.
+
+    `bands` are further thresholds. Pairs at or above each of them are counted, but not returned. In
+    these counts, a pair counts as the product of its rows' `weights`, shape (n,), if they are
+    given. If `across` is given, each pair consists of one of the first `across` rows and one of the
+    other rows.
 
     `blocks` are the sizes in which products are computed; None means sizes that fit. `threads` is
     the number of threads; None means one for each core. `on_share` is called with the share of the
-    work done, from 0 to 1. About three copies of the vectors are needed in memory. The search is
-    slow if all rows are equal, because each pair is then compared a second time in float64.
+    work done, from 0 to 1. The search needs RAM for about three copies of the vectors. It is slow
+    if all rows are equal, because each pair is then compared a second time in float64.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -85,11 +87,15 @@ def candidate_pairs(
     blocks = blocks or Blocks.fitting(rows)
     search = _Search(vectors, levels, weights, _Best(order, k), blocks, across)
     upper_pairs, counts = search.run(threads, on_share)
-    return CandidatePairs(_placed(upper_pairs, order), _placed(search.best.pairs(), order), counts)
+    return CandidatePairs(
+        _original_positions(upper_pairs, order),
+        _original_positions(search.best.pairs(), order),
+        counts,
+    )
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Return the `k` nearest pairs of each row among `pairs`, which several searches have found.
+    """Return the `k` nearest pairs of each row among `pairs`, the results of several searches.
 
     `rows` is the number of rows of the whole matrix. No pair may be given twice. The result is
     sorted by (i, j).
@@ -100,17 +106,17 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
     return best.pairs()
 
 
-def _placed(pairs: Pairs, order: Ints) -> Pairs:
-    """Return the pairs with the positions that their rows had before they were sorted.
+def _original_positions(pairs: Pairs, order: Ints) -> Pairs:
+    """Replace the rows' positions after sorting, in `pairs`, by their original positions.
 
-    `order` gives the earlier position of each row.
+    `order` holds, for each sorted row, its original position. The result is sorted by (i, j).
     """
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
 
 
 class _Level:
-    """A threshold with one value for each row; a pair must reach the higher one of its two rows."""
+    """A threshold for each row; a pair must reach the higher threshold of its two rows."""
 
     def __init__(self, values: Floats, products: Products) -> None:
         self.values = values
@@ -126,7 +132,7 @@ class _Level:
         """Return the threshold of each pair of a tile; one number if it is the same for all.
 
         A tile is a square part of the matrix of all pairs. `row` and `column` are its first row and
-        column.
+        column. An array has a shape that broadcasts with the result of `Products.tile`.
         """
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
@@ -138,7 +144,7 @@ class _Level:
 
 
 class _Best:
-    """For each row, its `k` nearest other rows among the pairs that were passed to `take` so far.
+    """The `k` nearest other rows of each row, among the pairs that were passed to `take` so far.
 
     Of equally near rows, the row with the lower `position` counts as nearer.
     """
@@ -152,8 +158,8 @@ class _Best:
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
         """Add pairs of rows, and update the nearest rows. No pair may be added twice.
 
-        Return the rows whose nearest rows may have changed. For each of them, also return the
-        cosine of its k-th nearest row, or -inf if it has fewer than `k`.
+        Return the rows whose nearest rows may have changed. Also return, for each of these rows,
+        the cosine of its k-th nearest row, or -inf if the row has fewer than `k`.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -170,7 +176,7 @@ class _Best:
         return changed, scores[kept[:, -1]]
 
     def pairs(self) -> Pairs:
-        """Return the pairs of each row with its nearest rows, each once, sorted by (i, j)."""
+        """Return the pairs of each row with its nearest rows, each pair once, sorted by (i, j)."""
         rows, rank = np.nonzero(self._others >= 0)
         others, scores = self._others[rows, rank], self._scores[rows, rank]
         i, j = np.minimum(rows, others), np.maximum(rows, others)
@@ -179,11 +185,12 @@ class _Best:
 
 
 class _Search:
-    """One pass over the matrix of products of all rows, tile by tile, which collects similar pairs.
+    """One pass over the products of all pairs of rows, which collects the similar pairs.
 
-    `levels` holds the thresholds, each with one value for each row: the lowest cosine, the upper
-    threshold, then the bands (thresholds for which pairs are only counted). `run` also fills `best`
-    with the nearest pairs.
+    The products are computed in tiles, which are square parts of their matrix. `levels` holds the
+    thresholds, each with one value for each row: first the lowest cosine, then the upper threshold,
+    then the bands (thresholds for which pairs are only counted). `run` returns the pairs from the
+    upper threshold on, and puts the nearest pairs below it into `best`.
     """
 
     def __init__(
@@ -206,14 +213,14 @@ class _Search:
         floors = levels[0] - self._slack if best.k else self._limits
         floors = np.minimum(floors, self._limits).astype(np.float32)
         self._floors = self._products.padded(floors)
-        """For each row, the lowest product at which a pair is compared exactly. It only rises."""
+        """For each row, the lowest product at which a pair is compared exactly. It never falls."""
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """Return all pairs at or above the upper threshold, and the number of pairs for each band.
+        """Return all pairs at or above the upper threshold, and a count of pairs for each band.
 
-        A band is a threshold; its number is that of the pairs at or above it. `threads` is the
+        A band is a threshold; its count is that of the pairs at or above it. `threads` is the
         number of threads; None means one for each core. `on_share` is called with the share of the
         work done, from 0 to 1; None means that nothing is called.
         """
@@ -225,15 +232,16 @@ class _Search:
             counts += of_strip
         upper = joined(self._found)
         for n, band in enumerate(self._bands):
-            if self._is_kept(band):
+            if self._is_above_upper(band):
                 high = chosen(upper, upper.similarity >= band.of(upper.i, upper.j))
                 counts[n] = self._weight(high.i, high.j)
         return upper, counts
 
-    def _is_kept(self, band: _Level) -> bool:
+    def _is_above_upper(self, band: _Level) -> bool:
         """Return whether the threshold `band` is at least the upper threshold in every row.
 
-        All pairs that reach such a band are kept as upper pairs, so they can be counted at the end.
+        All pairs that reach such a band are collected as upper pairs. So `run` counts them at the
+        end.
         """
         return bool(np.all(band.values >= self._upper.values))
 
@@ -265,11 +273,11 @@ class _Search:
     def _strip(self, row: int) -> Ints:
         """Compare the pairs in a strip of the matrix; return the number of pairs for each band.
 
-        `row` is the strip's first row. A band is a threshold for which pairs are counted. Bands for
-        which `_is_kept` is true are not counted here.
+        A strip is a horizontal row of tiles, and `row` is its first row. A band is a threshold for
+        which pairs are counted. Bands for which `_is_above_upper` is true are not counted here.
         """
         counts = np.zeros(len(self._bands), np.int64)
-        bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_kept(band)]
+        bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_above_upper(band)]
         likely: list[Positions] = []
         for column in self._products.columns(row):
             products = self._products.tile(row, column)
@@ -287,7 +295,10 @@ class _Search:
         return counts
 
     def _compare(self, likely: Sequence[Positions]) -> None:
-        """Compute the exact cosines of these pairs, and keep those that are to be returned."""
+        """Compute the exact cosines of these pairs, and keep the upper and the nearest pairs.
+
+        A pair is given by its row and its column in the matrix of all pairs.
+        """
         i, j = (np.concatenate(rows) for rows in zip(*likely, strict=True))
         pairs = Pairs(i, j, scores_of(self._vectors, i, j))
         upper = pairs.similarity >= self._upper.of(i, j)
@@ -298,10 +309,10 @@ class _Search:
                 self._raise(*self.best.take(chosen(pairs, near)))
 
     def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
-        """Count the pairs of a tile that reach the threshold `band`; a pair counts by its weight.
+        """Return the weight of the pairs of a tile that reach the threshold `band`.
 
         `products` are the tile's products, and `row` and `column` its first row and column.
-        Products close to the threshold are computed in float64.
+        Products close to the threshold are computed a second time in float64.
         """
         level = band.in_tile(row, column)
         maybe = products >= level - self._slack
@@ -319,5 +330,8 @@ class _Search:
         return weight + self._weight(i[hit], j[hit])
 
     def _weight(self, i: Ints, j: Ints) -> int:
-        """Return the sum of the weights of these pairs, each the product of its rows' weights."""
+        """Return the sum of the weights of these pairs.
+
+        The weight of a pair is the product of the weights of its rows, `i` and `j` (m,).
+        """
         return int((self._weights[i] * self._weights[j]).sum())

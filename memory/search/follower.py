@@ -1,4 +1,4 @@
-"""Keeps an approximate index up to date with the ledger, and searches memories that it lacks."""
+"""Keeps an approximate index up to date with the ledger, and searches what the index lacks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ from memory.protocols import Query, VectorIndex
 logger = logging.getLogger(__name__)
 
 _WIDER = 4
-"""How many times `k` neighbours the first request asks for; some belong to other scopes."""
+"""How many times `k` neighbours are requested from the index first.
+
+More than `k` are needed because some neighbours belong to other scopes.
+"""
 _WIDEST = 4_000
-"""The most neighbours that are requested. If too few of them fit, the index cannot answer."""
+"""The most neighbours that are requested from the index.
+
+If too few of them are in the scope of the query, the index cannot answer.
+"""
 _PAGE = 500
 """The number of rows copied at once. A search may have to wait until a page is copied."""
 _PAUSE_S = 0.02
@@ -29,14 +35,14 @@ _PAUSE_S = 0.02
 class Follower:
     """An approximate index that is kept up to date with one ledger.
 
-    It is safe to share between threads.
+    An object may be shared between threads.
     """
 
     def __init__(self, index: VectorIndex, ledger: Ledger, lag: int = 200) -> None:
         """Keep `index` up to date with `ledger`.
 
-        The index may be up to `lag` changes behind when it is searched; changed memories are then
-        searched exactly.
+        The index may be up to `lag` changes behind the ledger when it is searched. The changed
+        memories are then searched exactly.
         """
         self.index = index
         self._ledger = ledger
@@ -155,10 +161,11 @@ class Follower:
     # --- how far it has followed ---
 
     def _state(self) -> IndexState:
-        """Return how far the index has copied the ledger's changes.
+        """Return how far the index has copied the ledger's changes; clear the index if necessary.
 
-        An index that the ledger does not know is cleared first. So is an index that may still hold
-        forgotten memories, unless other processes share it.
+        It is cleared if the ledger has no record of it, or if it may still hold forgotten memories.
+        In the second case, an index that other processes share is cleared only if nothing was
+        copied into it.
         """
         with self._ledger.reading() as reader:
             state = reader.followers.state(self.index.id)
@@ -181,8 +188,8 @@ class Follower:
     ) -> list[str] | None:
         """Return ids of memories that may be nearest to a query; None if the index returns too few.
 
-        `changes` are the changes that the index has not copied, and `known` has their vectors by
-        text key.
+        `changes` are the changes that the index has not copied. `known` has the vectors of their
+        memories by text key.
         """
         newer = {change.id for change in changes}
         inside = [one for one in changes if one.live and one.text_key in known]

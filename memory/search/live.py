@@ -26,18 +26,18 @@ BOUNDED_FROM = 10_000
 The bounds are computed from a quarter of the numbers that the exact products need.
 """
 _AXES = 4
-"""The bounds use one axis for this many dimensions of a vector."""
+"""The number of dimensions of a vector for each axis that the bounds use."""
 _SAMPLE = 2_000
 """The number of rows from which the axes are computed."""
 _OVERSAMPLING = 4
-"""How many rows are compared for each wanted result, to estimate the k-th best score."""
+"""How many rows are compared for each of the `k` wanted rows, to estimate the k-th best score."""
 
 
 class LiveVectors:
     """The vectors of all live memories of one owner, as a matrix that is changed in place.
 
-    The owner is a scope: that of one user, or the empty scope, which holds everybody's memories.
-    It is safe to share between threads after `load`.
+    The owner is a scope: that of one user, of the memories without a user, or the empty scope,
+    which holds everybody's memories. After `load`, an object may be shared between threads.
     """
 
     def __init__(self, owner: Scope, bounded_from: int = BOUNDED_FROM) -> None:
@@ -45,14 +45,14 @@ class LiveVectors:
         self._bounded_from = bounded_from
         self._lock = threading.Lock()
         self.nbytes = 0
-        """The size in RAM."""
+        """The size in RAM, in bytes."""
         self._ids: list[str] = []
         self.row_of: dict[str, int] = {}
         """The row of each memory by its id."""
         self._matrix: Vectors = np.empty((0, 0), np.float32)
         """One row for each id in `_ids`, then spare rows.
 
-        `_numbers`, `_kinds` and `_short` have the same rows.
+        `_numbers`, `_kinds` and `_short` have an item for each of these rows.
         """
         self._numbers: Ints = np.empty(0, np.int64)
         """For each row, the memory's number in the ledger, which increases by arrival."""
@@ -61,7 +61,10 @@ class LiveVectors:
         self._axes: Vectors = np.empty((0, 0), np.float32)
         """Orthonormal columns (dim, m), near the leading principal axes; empty until needed."""
         self._short: Vectors = np.empty((0, 0), np.float32)
-        """For each row, its coordinates along the axes and the remainder's length: (n, m + 1)."""
+        """For each row, its coordinates along `_axes` and the length of its remainder: (n, m + 1).
+
+        The remainder is the part of the vector that is orthogonal to all axes.
+        """
         self._values: list[ScopeValues] = []
         self._kind_of: dict[tuple[object, ...], int] = {}
         self._held: dict[Scope, list[bool]] = {}
@@ -157,11 +160,12 @@ class LiveVectors:
         return found
 
     def _likely(self, query: Query, rows: Ints) -> Ints:
-        """Return the rows that may be among the `query.k` nearest, in the given order.
+        """Return those of `rows` that may be among the `query.k` nearest, in the given order.
 
         `rows` are positions in the matrix. A row is left out if an upper bound of its product with
-        the query is too low. The bound comes from the Cauchy-Schwarz inequality: it is the product
-        along a few axes plus the product of the lengths of the remainders.
+        the query is too low. The bound (Cauchy-Schwarz inequality) is the product along a few axes,
+        plus the product of the lengths of both remainders. A remainder is the part of a vector that
+        is orthogonal to these axes.
         """
         if not 0 < _OVERSAMPLING * query.k < len(rows):
             return rows
@@ -272,16 +276,17 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
 def bytes_of(rows: int, dim: int) -> int:
     """Return how many bytes `rows` vectors of `dim` dimensions take in RAM.
 
-    For a large matrix, the data for upper bounds of products are included.
+    If there are many rows, the result includes the data from which upper bounds are computed.
     """
     bounds = dim // _AXES + 1 if rows >= BOUNDED_FROM else 0
     return rows * (dim + bounds) * np.dtype(np.float32).itemsize
 
 
 def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
-    """Return the vectors' coordinates along the axes and, as last column, the remainder's length.
+    """Return the coordinates of the vectors along the axes, with one more column at the end.
 
-    The length is rounded up. `axes` has shape (dim, m); the result has shape (n, m + 1).
+    That column is the length, rounded up, of each vector's remainder: its part that is orthogonal
+    to all axes. `axes` has shape (dim, m); the result has shape (n, m + 1).
     """
     leading = multiplied(vectors, axes)
     rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)

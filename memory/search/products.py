@@ -102,21 +102,21 @@ def unit_rows(vectors: Vectors) -> Vectors:
 
 
 def slack(dim: int) -> float:
-    """Return the maximum difference between a float32 product of unit vectors and their cosine.
+    """Return the maximum error of a product of two unit vectors in float32.
 
-    `dim` is the dimension of the vectors. The cosine is the one that is computed in float64 and
-    rounded to 6 decimals.
+    The error is the difference from the cosine that is computed in float64 and rounded to 6
+    decimals. `dim` is the dimension of the vectors.
     """
     return (dim + 8) * 2.0**-24 + 5e-6
 
 
 class Blocks(NamedTuple):
-    """The sizes of the parts into which a matrix of products is cut.
+    """The sizes of the parts into which a matrix of products is cut: tiles, and blocks in a tile.
 
-    `tile` is the side of a square tile, and a multiple of `rows` and `columns`. The products of a
-    tile fit into a core's cache. A tile is cut into blocks of `rows` by `columns` products. A block
-    is so small that BLAS computes it on the calling thread. If BLAS used threads of its own, they
-    and ours would wait for each other.
+    `tile` is the side of a square tile, whose products fit into a core's cache. A tile is cut into
+    blocks of `rows` by `columns` products; `tile` is a multiple of both. A block is so small that
+    BLAS computes it on the calling thread. If BLAS used threads of its own, they and ours would
+    wait for each other.
     """
 
     rows: int = 48
@@ -125,23 +125,27 @@ class Blocks(NamedTuple):
 
     @classmethod
     def fitting(cls, size: int) -> Blocks:
-        """Return sizes for a matrix of `size` rows and columns: one block if a tile can hold it."""
+        """Return sizes for a matrix of `size` rows and columns.
+
+        A matrix that is not larger than a default tile becomes one tile with one block. For a
+        larger matrix, the result has the default sizes.
+        """
         return cls() if size > cls().tile else cls(*[max(size, 1)] * 3)
 
 
 class Products:
-    """The dot products of every two rows of a float32 matrix, each pair of rows once.
+    """The dot products of all pairs of rows of a float32 matrix, computed one tile at a time.
 
-    They form a square matrix, of which one tile is computed at a time, when it is requested. A
-    strip is a horizontal row of tiles, and a tile is a grid of blocks. Rows and columns are
-    numbered from 0.
+    The products form a square matrix. A tile is a square part of it, which is computed when it is
+    requested. A strip is a horizontal row of tiles. A tile consists of smaller blocks. Rows and
+    columns are numbered from 0.
     """
 
     def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
-        """Prepare the products of these rows, shape (n, dim), which are cut into `blocks`.
+        """Prepare the products of all pairs of these rows, shape (n, dim).
 
-        If `across` is given, only the products of one of the first `across` rows with one of the
-        other rows are computed.
+        `blocks` are the sizes of the tiles and blocks. If `across` is given, only pairs of one of
+        the first `across` rows with one of the other rows have a product.
         """
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
@@ -154,7 +158,7 @@ class Products:
         self._across = across
 
     def strips(self) -> range:
-        """Return the numbers of the rows at which the strips of the product matrix begin.
+        """Return the first row of each strip of the product matrix.
 
         A strip is a horizontal row of tiles.
         """
@@ -162,17 +166,18 @@ class Products:
         return range(0, end, self._blocks.tile)
 
     def columns(self, row: int) -> range:
-        """Return the numbers of the columns at which the tiles of a strip begin.
+        """Return the first column of each tile in a strip of the product matrix.
 
-        `row` is the first row of the strip, a horizontal row of tiles in the product matrix. Tiles
-        to the left of the diagonal are left out, because the matrix is symmetric.
+        A strip is a horizontal row of tiles, and `row` is its first row. Tiles to the left of the
+        diagonal are left out, because the matrix is symmetric. Tiles that `across` excludes are
+        left out too.
         """
         tile = self._blocks.tile
         first = row if self._across is None else max(row, self._across // tile * tile)
         return range(first, self._size, tile)
 
     def tile(self, row: int, column: int) -> Vectors:
-        """Return the part of the product matrix that begins at `row` and `column`, one square tile.
+        """Return the products of the tile whose first row and column are `row` and `column`.
 
         The shape is (row blocks, column blocks, rows of a block, columns of a block). Products that
         are not above the diagonal, or that `across` excludes, are -inf.
@@ -192,31 +197,34 @@ class Products:
         return products
 
     def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """Extend an array, one value for each row, to whole tiles by repeating its last value."""
+        """Return the array, extended to a length that is a multiple of a tile's side.
+
+        `values` has one value for each row of the matrix. Its last value is repeated at the end.
+        """
         missing = -len(values) % self._blocks.tile
         return np.concatenate([values, np.repeat(values[-1:], missing)])
 
     def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
-        """Return the values of a tile's rows, shaped to broadcast with the result of `tile`.
+        """Return the values of a tile's rows, in a shape that broadcasts with the result of `tile`.
 
-        `values` holds a value for each row of the matrix, extended by `padded`. `row` is the number
-        of the tile's first row.
+        `values` has one value for each row of the matrix, and was extended by `padded`. `row` is
+        the first row of the tile.
         """
         return values[row : row + self._blocks.tile].reshape(-1, 1, self._blocks.rows, 1)
 
     def of_columns(self, values: npt.NDArray[N], column: int) -> npt.NDArray[N]:
         """Return the values of a tile's columns, shaped to broadcast with the result of `tile`.
 
-        `values` holds a value for each column of the matrix, extended by `padded`. `column` is the
-        number of the tile's first column.
+        `values` has one value for each column of the matrix, and was extended by `padded`. `column`
+        is the first column of the tile.
         """
         return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
 
     def positions(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Positions:
         """Return the positions, in the whole matrix, of the true entries of `hits`.
 
-        `hits` is a mask over the tile whose first row and column are `row` and `column`, with the
-        shape that `tile` returns.
+        `hits` is a mask over a tile, with the shape that `tile` returns. `row` and `column` are the
+        first row and column of that tile.
         """
         found = np.unravel_index(np.flatnonzero(hits), hits.shape)
         i = row + found[0] * self._blocks.rows + found[2]
@@ -225,10 +233,10 @@ class Products:
 
 
 def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
-    """Return `rows @ others` for a vector or a matrix, computed on the calling thread.
+    """Return the matrix product `rows @ others`, computed on the calling thread.
 
-    The product is cut into small blocks, for which BLAS starts no threads of its own. BLAS's
-    threads would keep a core busy for 30 ms after each product.
+    `others` is a vector or a matrix. The product is cut into parts so small that BLAS starts no
+    threads of its own. Such threads would keep a core busy for 30 ms after each product.
     """
     block = max(1, _ALONE[others.ndim] // others.size)
     whole = len(rows) // block * block

@@ -19,9 +19,15 @@ _SATURATION, _BY_LENGTH = 1.2, 0.75
 SHORTLIST = 50
 """How many memories are selected by words, and as many by vector, if vectors are not in RAM."""
 SPARE = 10
-"""How many memories beyond `k` are compared exactly, because the first scores are less precise."""
+"""How many memories beyond `k` are compared exactly.
+
+Memories are selected by less precise scores, so one slightly below the k-th may be better.
+"""
 _OF_A_PART = 4
-"""The factor by which more memories are selected if a scope is only a part of a user's memories."""
+"""How many times as many memories are selected by words if a scope has several fields.
+
+Some of the selected memories are then outside of the scope.
+"""
 _SAMPLE = 256
 """The number of memories from which the spread of the cosine is estimated.
 
@@ -83,9 +89,9 @@ class WordScores(NamedTuple):
     numbers: npt.NDArray[np.int64]
     """The ledger's numbers of the memories that contain any of the words, ascending."""
     by_number: Floats
-    """The scores; the memory with number `n` has position `n - numbers[0]`.
+    """The scores. The memory with number `n` has its score at position `n - numbers[0]`.
 
-    The last score is always 0; it is used for all numbers without a position of their own.
+    The last score is always 0. It is the score of every memory whose number has no position here.
     """
     memories: int
     """The number of all memories that were scored, including those that score 0."""
@@ -100,8 +106,8 @@ class WordScores(NamedTuple):
     def of(self, numbers: npt.NDArray[np.int64]) -> Floats:
         """Return the standard scores (n,) of the memories with these numbers (n,).
 
-        A standard score is the distance from the mean of all memories, in standard deviations. All
-        are 0 if all memories score the same.
+        A standard score is the distance from the mean score of all memories, in standard
+        deviations. If all memories have the same score, all standard scores are 0.
         """
         if not len(self.numbers):
             return np.zeros(len(numbers))
@@ -158,7 +164,8 @@ class Spread(NamedTuple):
 class Best(NamedTuple):
     """The ids of the memories that answer a question best, best first.
 
-    `spread` is the mean and deviation of the question's cosines with all memories of the scope.
+    `spread` holds the mean and the standard deviation of the question's cosines with the memories
+    of the scope.
     """
 
     ids: Sequence[str]
@@ -223,7 +230,7 @@ def results(
 def _whose(scope: Scope) -> tuple[str | None, bool]:
     """Return a scope's user, and whether the scope covers the memories of all users.
 
-    The user is None if the scope names none, or if its memories belong to no user.
+    The user is None if the scope has no field `user`, or if its memories belong to no user.
     """
     return scope.user, "user" not in dict(scope.values)
 

@@ -39,9 +39,9 @@ class SearchRouter:
         """Search the ledger's memories, with up to `limit` bytes of vectors in RAM.
 
         `open_index` is called with the ledger when a user's vectors exceed this limit, and returns
-        an approximate index. If it is None, no index is used. With `at_once`, it is called at the
-        first query even if all vectors fit, so that a wrong address of an index server is noticed
-        early.
+        an approximate index. If `open_index` is None, no index is used. With `at_once`,
+        `open_index` is called at the first query even if all vectors fit, so that a wrong address
+        of an index server is noticed early.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)
@@ -55,7 +55,7 @@ class SearchRouter:
 
     @property
     def name(self) -> str:
-        """The kind of search in use, as shown to people."""
+        """The search in use, as shown to people: "exact search" or the name of the index."""
         return "exact search" if self._follower is None else self._follower.index.name
 
     @property
@@ -66,8 +66,8 @@ class SearchRouter:
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
         """Return, for each query, the ids of memories that may be nearest to it.
 
-        A list may be longer than `query.k`. The caller must rank its memories by the vectors in the
-        ledger.
+        A list may be longer than `query.k`. The caller must rank the memories of each list by the
+        vectors in the ledger.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
@@ -120,6 +120,8 @@ class SearchRouter:
     def unneeded(self) -> list[str]:
         """Return the folders of indexes that are not needed, because all vectors fit into RAM.
 
+        The list is empty if an index is needed.
+
         Raises: LedgerError.
         """
         if self._by_user.has_too_large():
@@ -152,8 +154,9 @@ class SearchRouter:
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
         """Answer queries for an owner whose vectors exceed the limit of RAM.
 
-        `owner` is the scope that is searched. Return, for each query, the ids of memories that may
-        be nearest. Queries that the index cannot answer are answered from the ledger.
+        `owner` is a scope that contains the scopes of all queries. Return, for each query, the ids
+        of memories that may be nearest. Queries that the index cannot answer are answered from the
+        ledger.
         """
         self._searches_beyond += 1
         answers = self._approximately(queries)

@@ -37,13 +37,13 @@ _TOLERANCE = 1e-5
 _ID = "memory-dedup.id"
 """A file that marks a folder as our index. It holds an id, which is new after each clearing."""
 _RECORD_BYTES = 1_000_000
-"""The maximum size of the file with a folder's recorded state. A larger file is not ours."""
+"""The maximum size of the file that records a folder's state. A larger file is not ours."""
 
 
 class _ChromaIndex:
-    """The operations of a `VectorIndex` in a Chroma collection that are the same on every store.
+    """A `VectorIndex` in a Chroma collection; base class of the index in a folder and on a server.
 
-    Subclasses use a local folder or a server. The collection is opened when it is first needed.
+    The collection is opened when it is first needed.
     """
 
     settings: Mapping[str, Any] = {"space": "cosine"}
@@ -196,7 +196,7 @@ class EmbeddedChroma(_ChromaIndex):
     def _is_whole(self) -> bool:
         """Return whether Chroma closed the folder properly, and no file has changed after that.
 
-        Also return True if the folder holds nothing but its id.
+        Also return True if the folder is new and holds nothing but its id.
         """
         if self.id and [path.name for path in self._folder.iterdir()] == [_ID]:
             return True

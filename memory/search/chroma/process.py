@@ -37,13 +37,16 @@ from memory.search.chroma.client import (
 _ENDING_S = 10.0
 """How many seconds the process may take to end after it was asked to."""
 _PATIENCE_S = 30.0
-"""Seconds that a process waits for an earlier process to end, whose owner was killed."""
+"""How many seconds a new process waits for an earlier one that has the folder open.
+
+The earlier process may still run if its owner was killed.
+"""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
     *("APPDATA", "LOCALAPPDATA", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
 )
-"""The environment variables that the process inherits. Any other might hold a key."""
+"""The environment variables that the process inherits. Any other variable might hold a key."""
 _PACKAGES = Path(__file__).absolute().parents[3]
 """The folder that this package is imported from."""
 _CODE = """
@@ -57,16 +60,16 @@ serve(**json.loads(sys.argv[1]))
 class ChromaProcess:
     """A Chroma client whose calls run in a separate process.
 
-    It is safe to share between threads.
+    An object may be shared between threads.
     """
 
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
         """Start the process, and wait until it has opened the folder.
 
         `is_ours` says that the folder is an index of memory-dedup. The process then keeps its files
-        private to this user and, when it closes them, records their state. For another program's
-        folder, `lock` is a lock file outside of the folder; the next process waits for it until
-        this one has closed the folder.
+        private to this user and, when it closes them, records their state. `lock` is for another
+        program's folder: a lock file outside of the folder, which the process holds until it has
+        closed the folder.
 
         Raises: IndexFault.
         """
@@ -133,7 +136,8 @@ class ChromaProcess:
     def close(self) -> None:
         """Wait until the process has finished its current call, closed the files and ended.
 
-        It is killed if that takes longer than 10 seconds. This method may be called twice.
+        If that takes longer than 10 seconds, the process is killed. This method may be called
+        twice.
         """
         with self._lock:
             self._closed = True
@@ -222,12 +226,18 @@ def alone_at(
 
 
 def closed_record(folder: Path) -> Path:
-    """Return the path of the record of a folder's state when it was last closed properly."""
+    """Return the path of the file that records a folder's state.
+
+    The file is written whenever the folder is closed properly.
+    """
     return folder.with_suffix(".closed")
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
-    """Return, by relative path, the size in bytes and modification time in ns of each file."""
+    """Return the size and modification time of each file in a folder, by relative path.
+
+    The size is in bytes, and the time in nanoseconds.
+    """
     states = {}
     for path in folder.rglob("*"):
         if path.is_file():
@@ -240,12 +250,14 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 
 
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
-    """Execute calls that arrive on stdin, and write results to stdout, until stdin ends.
+    """Execute calls that arrive on stdin, and write their results to stdout, until stdin ends.
 
     `path` is the folder that Chroma opens; it is closed at the end. `is_ours` says that it is an
-    index of memory-dedup. `lock` is a lock file outside of the folder, or None. The folder stays
-    locked meanwhile: if an owner was killed, its last call may still run when the next process
-    starts, which then waits.
+    index of memory-dedup. `lock` is a lock file outside of the folder, or None.
+
+    If `is_ours` is true or `lock` is given, the folder is locked until it is closed. This is
+    because the last call of a killed owner may still run when the next process starts. The next
+    process waits for the lock.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
