@@ -44,7 +44,8 @@ class Turn(Frozen):
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
     """A name that is unique in the conversation.
 
-    If None, the turn is named by its position in the given list or, if it came alone, by its time.
+    If None, the store names the turn: by its position in the list of turns that are stored together
+    or, if it is stored alone, by its time.
     """
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
     """The name of the conversation; by default, it is the name of the speaker.
@@ -118,7 +119,7 @@ class KeptCandidate(Candidate):
     said_in: tuple[Name, ...] = ()
     """Names of the turns that state the fact.
 
-    If empty, only the turn that holds the candidate does.
+    If empty, only the turn with which the candidate is stored states it.
     """
     named: tuple[NamedMemory, ...] = ()
     """Stored memories of the same user that the new memory replaces if `merged` is accepted."""

@@ -271,7 +271,7 @@ class Outcome:
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    """Whether a question about the memory stays open, for a later batch to ask."""
+    """Whether a question about the memory is still open. A later batch asks it."""
 
 
 # --- the report of a run over the whole store -------------------------------------------------
@@ -325,9 +325,8 @@ class SimilarityHistogram(Frozen):
     counts: tuple[int, ...]
     """The number of pairs in each step of similarity.
 
-    All steps are equal; together they cover 0 to 1.
-
-    The first step includes pairs with a similarity below 0.
+    All steps are equal; together they cover 0 to 1. The first step includes pairs with a similarity
+    below 0.
     """
     pairs: int
     exact: bool
@@ -345,9 +344,10 @@ class DeduplicationReport(Frozen):
     memories_after: int
     """The number of live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """The number of pairs of memories at or above some similarities, before the run.
+    """The number of similar pairs of memories before the run, for several thresholds.
 
-    A key is a similarity as text, such as "0.90". Only memories of the same scope form a pair.
+    A key is a threshold as text, such as "0.90". Its value counts the pairs at or above it. Only
+    memories of the same scope form a pair.
     """
     just_below: JustBelow | None
     """Pairs that only a slightly lower threshold would find; None unless this is a dry run."""

@@ -109,8 +109,8 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 class MemoryLink(Frozen):
     """A link from one memory to another, whose id is `target_id`.
 
-    The first memory has the link in its `linked_ids`. The other memory has a link back, whose type
-    is in INVERSE_LINK.
+    The first memory has the link in its `linked_ids`. The other memory has a link back, of the
+    inverse type (see INVERSE_LINK).
     """
 
     target_id: Annotated[str, AfterValidator(clean)]
@@ -303,7 +303,7 @@ class Problem:
     """
 
     where: tuple[str, ...]
-    """The path to the rejected field: its names, from the outermost to the innermost."""
+    """The path to the rejected field: field names, from the outermost to the innermost."""
     what: str
     kind: str
     """Pydantic's name for this type of error."""

@@ -72,7 +72,7 @@ class Address:
     def read(cls, text: str) -> Address:
         """Parse an address such as `127.0.0.1:8765` or `[::1]:8765`; port 0 means any free port.
 
-        Raises: WrongArgument.
+        Raises: WrongArgument if the text is no such address.
         """
         try:
             parts = urlsplit(f"//{text}")
@@ -166,7 +166,7 @@ class Gate:
     async def _with_body(self, request: Request) -> ASGIApp:
         """Read the whole body, and return the application that answers the request.
 
-        Usually, this is the inner application, which then gets the body from memory. If the body is
+        Usually, this is the inner application, which then receives the stored body. If the body is
         too large, it is a response that refuses the request.
         """
         body = bytearray()

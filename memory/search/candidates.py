@@ -59,11 +59,11 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Find all pairs of rows from `upper` on and, below it, the nearest pairs of each row.
+    """Find the pairs of similar rows: all at or above `upper` and, below it, each row's nearest.
 
-    All thresholds are cosines, and the result is exact. The nearest pairs of a row are its `k` best
-    pairs that are below `upper` and at or above `min_cosine`. Of equally near rows, those with the
-    lower position count as nearer.
+    All thresholds are cosines, and the result is exact. The nearest pairs of a row are the `k`
+    pairs with the highest cosines below `upper`, if these cosines are at or above `min_cosine`. Of
+    equally near rows, those with the lower position count as nearer.
 
     `bands` are further thresholds. Pairs at or above each of them are counted, but not returned. In
     these counts, a pair counts as the product of its rows' `weights`, shape (n,), if they are
@@ -107,9 +107,9 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
 
 
 def _original_positions(pairs: Pairs, order: Ints) -> Pairs:
-    """Replace the rows' positions after sorting, in `pairs`, by their original positions.
+    """Turn pairs of sorted rows into pairs of the original rows, sorted by (i, j).
 
-    `order` holds, for each sorted row, its original position. The result is sorted by (i, j).
+    `order` holds, for each sorted row, the position of the original row.
     """
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
@@ -220,9 +220,9 @@ class _Search:
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
         """Return all pairs at or above the upper threshold, and a count of pairs for each band.
 
-        A band is a threshold; its count is that of the pairs at or above it. `threads` is the
-        number of threads; None means one for each core. `on_share` is called with the share of the
-        work done, from 0 to 1; None means that nothing is called.
+        A band is a threshold; the pairs at or above it are counted. `threads` is the number of
+        threads; None means one for each core. `on_share` is called with the share of the work done,
+        from 0 to 1; None means that nothing is called.
         """
         if self._is_whole:
             for _ in by_strips(self._seed, self._products, threads):
@@ -295,9 +295,10 @@ class _Search:
         return counts
 
     def _compare(self, likely: Sequence[Positions]) -> None:
-        """Compute the exact cosines of these pairs, and keep the upper and the nearest pairs.
+        """Compute the exact cosines of these pairs, and keep those that may belong to the result.
 
-        A pair is given by its row and its column in the matrix of all pairs.
+        A pair is given by its row and its column in the matrix of all pairs. Pairs at or above the
+        upper threshold are kept, and the nearest pairs below it.
         """
         i, j = (np.concatenate(rows) for rows in zip(*likely, strict=True))
         pairs = Pairs(i, j, scores_of(self._vectors, i, j))

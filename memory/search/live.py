@@ -26,7 +26,7 @@ BOUNDED_FROM = 10_000
 The bounds are computed from a quarter of the numbers that the exact products need.
 """
 _AXES = 4
-"""The number of dimensions of a vector for each axis that the bounds use."""
+"""Upper bounds are computed along dim / _AXES axes, for vectors of `dim` dimensions."""
 _SAMPLE = 2_000
 """The number of rows from which the axes are computed."""
 _OVERSAMPLING = 4
@@ -220,7 +220,10 @@ class LiveVectors:
         return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
-        """Add rows without vectors, which the caller must write into the matrix afterwards."""
+        """Add rows without their vectors.
+
+        The caller must then write the vectors into the matrix.
+        """
         start, end = len(self._ids), len(self._ids) + len(rows)
         if end > len(self._matrix):
             self._make_room(end + end // 8 + 8)

@@ -24,7 +24,7 @@ SPARE = 10
 Memories are selected by less precise scores, so one slightly below the k-th may be better.
 """
 _OF_A_PART = 4
-"""How many times as many memories are selected by words if a scope has several fields.
+"""The factor by which more memories are selected by words if a scope has several fields.
 
 Some of the selected memories are then outside of the scope.
 """

@@ -23,9 +23,9 @@ _REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
 class SearchRouter:
     """Finds the live memories of a ledger that are nearest to a query, as of the latest commit.
 
-    If the user's vectors fit into RAM, the query is answered from them. Otherwise it is answered
-    from an approximate index or, without one, from the ledger in parts. It is safe to share between
-    threads.
+    If the vectors of the query's user fit into RAM, the query is answered from them. Otherwise it
+    is answered from an approximate index or, without an index, from the ledger in parts. An object
+    may be shared between threads.
     """
 
     def __init__(

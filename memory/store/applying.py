@@ -28,8 +28,9 @@ from memory.text import text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the new memory that the decision is about or, if there is none, its newest member.
-    If the decision retired that memory, `memory` is its live successor.
+    `memory` is the new memory that the decision is about. If all members of the decision were
+    stored already, `memory` is its newest member. If the decision retired that memory, `memory` is
+    its live successor.
     """
 
     number: int
@@ -125,14 +126,14 @@ class Decided:
 
     @property
     def names(self) -> set[str]:
-        """The ids of the members."""
+        """The ids of the decision's members."""
         return {member.id for member in self.decision.members}
 
     @property
-    def undone_from(self) -> list[str]:
-        """The ids of the members whose present state must be recorded for undo.
+    def ids_for_undo(self) -> list[str]:
+        """The ids of the members whose present state must be recorded, so that undo can restore it.
 
-        Empty if the decision changes no memory and was not made by a person.
+        There are none if the decision changes no memory and was not made by a person.
         """
         decision = self.decision
         changes = decision.survivors or decision.judge == PERSON
@@ -155,7 +156,7 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the texts that decisions create, such as merged ones.
+        """Embed the texts that decisions create, such as merged texts.
 
         Return the created memories with their vectors, by memory id.
         """
@@ -176,11 +177,15 @@ class Applier:
     ) -> list[Applied | Conflict]:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
-        Decisions about stored memories alone are all tried. Each decision about a new memory
-        assumes that the decisions before it are applied. So decisions about new memories are tried
-        only up to the first Conflict. If anything was written after they were prepared, only one of
-        them is tried. Return an Applied or a Conflict for each decision that was tried. These are
-        the first decisions of `decided`, and at least one.
+        Return an Applied or a Conflict for each decision that was tried, in order. These are the
+        first decisions of `decided`, at least one. A decision about a new memory assumes that the
+        decisions before it are applied, and that nothing else is written. So no further decision is
+        tried in these cases:
+
+        - a decision about a new memory had a Conflict;
+        - something may have been written after a new memory was prepared, because its condition is
+          not a WhileNearest of the ledger's latest revision. The decision about this memory is
+          tried only if it is the first one.
 
         `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
         is the name of the batch or import that the decisions are recorded under.
@@ -275,9 +280,11 @@ class Applier:
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
-        """Return a message if a person has already given the decision's answer, or a contrary one.
+        """Return a message if a person has already given this decision's answer, or contradicts it.
 
-        Return "" if no person has decided about the decision's members.
+        An answer can be that all members are distinct, or that the question is left for later. A
+        person contradicts a decision that joins two members which this person called distinct.
+        Return "" if none of this is the case.
         """
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
@@ -350,7 +357,8 @@ class Applier:
     ) -> list[int]:
         """Write decisions that do not affect each other; return their numbers in the ledger.
 
-        `made` holds the memories that the decisions create, with their vectors, by memory id.
+        `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
+        is the name of the batch or import that the decisions are recorded under.
         """
         survivors = [(one, survivor) for one in decided for survivor in one.decision.survivors]
         if new := [memory for one in decided for memory in _stored_by(one)]:
@@ -364,7 +372,7 @@ class Applier:
             self._cache.keep(writer, vectors)
         images = [NOTHING_BEFORE] * len(decided)
         if survivors or any(one.decision.model == PERSON for one in decided):
-            images = writer.memories.images([one.undone_from for one in decided])
+            images = writer.memories.images([one.ids_for_undo for one in decided])
         if survivors:
             _let_live(writer, survivors)
         if any(one.decision.distinct or one.decision.model == PERSON for one in decided):
@@ -386,8 +394,8 @@ class Applier:
     def _mark_distinct(self, writer: Writer, decided: Sequence[Decided], images: list[str]) -> None:
         """Record the pairs of texts that decisions call distinct.
 
-        `images` holds, for each decision, the state that undo restores, as JSON. For a decision of
-        a person, the earlier verdicts on its pairs are added to it.
+        `images` holds, for each decision, the state that undo restores, as JSON. If a person made
+        the decision, the earlier verdicts on its pairs are added to this state.
         """
         pairs_of: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for n, one in enumerate(decided):
@@ -440,7 +448,7 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
         changes.update(one.decision.retired)
         ends = {end.target_id for member in one.decision.members for end in member.linked_ids}
         linked |= {one.newest.id, *ends} if ends else set()
-        alone = bool(one.undone_from and linked & one.names)
+        alone = bool(one.ids_for_undo and linked & one.names)
         if part and (alone or changed & one.names or (changed and ends)):
             yield part
             part, changed = [], set()
@@ -453,7 +461,8 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
 def _stored_by(one: Decided) -> Iterator[Memory]:
     """Yield the memories that a decision adds to the ledger.
 
-    These are a new memory, merged memories, and memories with the former texts of others.
+    These are the new memory, merged memories, and retired memories with the former texts of
+    memories whose text changes.
     """
     if one.arrival is not None:
         yield one.arrival.memory
@@ -467,7 +476,8 @@ def _stored_by(one: Decided) -> Iterator[Memory]:
 def _changed(writer: Writer, one: Decided) -> str:
     """Return a message that names a stored member that has changed; "" if none has.
 
-    A member has changed if it differs from the decision's copy of it, except for its links.
+    A member has changed if it is not live any more, or differs from the decision's copy of it. Its
+    links do not count.
     """
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
@@ -485,7 +495,7 @@ def _unlinked(memory: Memory) -> Memory:
 
 
 def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
-    """Write the new values of surviving members, and retire the memories that survivors replace.
+    """Update the surviving members, and retire the memories that survivors replace.
 
     `survivors` holds each survivor with its decision.
     """

@@ -12,12 +12,13 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class RetryPolicy(Enum):
-    """Whether a model is asked again about pairs of texts that it failed to judge, or has judged.
+    """The rule for asking a model again about pairs of texts that it failed to judge or has judged.
 
-    WHEN_DUE: the model is asked again about failed pairs after a pause. The pause grows with each
-    failure, until the model has failed too often. NOW: the same as WHEN_DUE, but without the pause.
-    AGAIN: the model is asked again about all pairs, even if it has failed too often or has called
-    the texts distinct; only the verdicts of a person still count.
+    - WHEN_DUE: the model is asked again about failed pairs after a pause. The pause grows with each
+      failure, until the model has failed too often.
+    - NOW: the same as WHEN_DUE, but without the pause.
+    - AGAIN: the model is asked again about all pairs, even if it has failed too often or has called
+      the texts distinct. Only the verdicts of a person still count.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -57,9 +58,9 @@ class Asker:
         return reader.distinct.all(self.bound_by) | kept_apart(reader, fields)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
-        """Return the pairs that the model failed to judge and should not be asked about at `now`.
+        """Return the pairs of texts that the model failed to judge and must not judge yet at `now`.
 
-        `retry` decides which pairs of texts these are; with AGAIN, there are none.
+        `retry` decides whether a pause after a failure counts. With AGAIN, the result is empty.
         """
         if self.retry is RetryPolicy.AGAIN:
             return set()
@@ -68,12 +69,12 @@ class Asker:
 
 
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-    """Return the pairs of texts that a person called distinct.
+    """Return the pairs of texts that a person called distinct, with the scopes of the verdicts.
 
     `fields` are the fields that scopes consist of now. If scopes had other fields when a verdict
-    was given, its pair is also returned for every present scope that has a live memory with one of
-    the two texts. But a present scope is left out if it contradicts the earlier scope: they have
-    different values in a field that both have.
+    was given, its pair is also returned with present scopes. These are the scopes of the live
+    memories that have one of the two texts. A present scope is left out if it has another value
+    than the earlier scope in a field that both have.
     """
     names = {*fields, "is_private"}
     pairs = reader.distinct.all(("person",))

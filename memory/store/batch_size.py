@@ -35,8 +35,8 @@ class AdaptiveBatchSize:
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
         """Yield all items in order, in parts of the current size.
 
-        The size may change after each part, so the caller should write a part before requesting the
-        next.
+        The size may change after each part, so the caller should write a part before it requests
+        the next one.
         """
         start = 0
         while start < len(items):

@@ -24,7 +24,7 @@ class Named:
 
     members: tuple[Memory, ...]
     similarity: float | None
-    """The lowest similarity of the new memory to a stored one; None if no vectors are known."""
+    """The lowest similarity of the new memory to a stored member; None if no vectors are known."""
     keeper: Judge | None
     """The kind of judge who called two members distinct; None if there is no such verdict.
 
@@ -35,12 +35,12 @@ class Named:
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """Look up the stored memories that new memories repeat or update, as their extraction says.
+    """Look up, for each new memory, the stored memories that it repeats or updates.
 
-    `new` holds, for each new memory, its extraction and the memory with its vector. Return a pair:
-    one item for each new memory, in order, and the ledger's revision. An item is a Named or, if the
-    memories cannot be merged, a string with the reason. If several new memories name the same
-    stored one, only the first may be merged with it.
+    `new` holds pairs: an extraction, which names these stored memories, and the new memory with its
+    vector. Return a list and the ledger's revision. The list has one item for each new memory, in
+    order: a Named or, if the memories cannot be merged, a string with the reason. If several new
+    memories name the same stored memory, only the first of them may be merged with it.
     """
     taken: set[str] = set()
     found: list[Named | str] = []
@@ -58,7 +58,7 @@ def _found(
     """Return a new memory with the stored ones it names, or the reason why they cannot be merged.
 
     `said` names the stored memories, and `new` holds the new memory and its vector. `taken` holds
-    the ids of stored memories that other new memories were already found to replace.
+    the ids of stored memories that other new memories will replace.
     """
     rows = reader.memories.rows([one.id for one in said.named])
     for one in said.named:
@@ -107,10 +107,11 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Return whether a new memory is similar to every retired memory that a stored memory replaced.
+    """Return whether a new memory is similar to all retired memories that a stored one replaced.
 
     `memory_id` is the id of the stored memory. Two memories are similar from `min_similarity` on.
-    If the new memory has no vector, return True.
+    Retired memories without a vector do not count. Return True if the new memory has no vector, or
+    if there is nothing to compare.
     """
     if new.vector is None:
         return True
@@ -123,7 +124,7 @@ def is_like_all_of(
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the cosines between the vector of a query and the vectors of stored texts, by name.
+    """Return the cosine of a query with each of several stored texts, by the name of the text.
 
     `text_keys` maps names, which the caller chooses, to the keys of the texts. Names whose text has
     no vector are left out. The result is empty if the query is empty.

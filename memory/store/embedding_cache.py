@@ -27,7 +27,7 @@ _UNIT = 1e-3
 
 
 class EmbeddingCache:
-    """An embedder that uses the vectors in a ledger as its cache."""
+    """An embedder that computes only vectors that a ledger does not hold yet."""
 
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger
@@ -48,9 +48,9 @@ class EmbeddingCache:
         return stored is not None
 
     def query(self, *wordings: str) -> Vector:
-        """Return the unit vector of a question: the mean over its `wordings`, scaled to length 1.
+        """Return the unit vector of a question, of which several wordings may be given.
 
-        The vector is not stored.
+        It is the mean of the vectors of all wordings, scaled to length 1. It is not stored.
 
         Raises: EmbeddingError.
         """
@@ -78,8 +78,9 @@ class EmbeddingCache:
     ) -> list[Embedded]:
         """Return the memories, in order, with their vectors; embed only texts not in `known`.
 
-        `known` holds vectors by text key; None stands for a vector that could not be computed. If
-        the embedder fails, a warning is logged and the missing vectors are None.
+        `known` holds vectors by text key. A value of None means that no vector could be computed
+        earlier; the memory then gets None. If the embedder fails, a warning is logged, and the
+        missing vectors are None.
         """
         keys = [text_key(memory.content) for memory in memories]
         missing = {
@@ -127,8 +128,8 @@ class EmbeddingCache:
     def _embed(self, texts: Iterable[str]) -> Vectors:
         """Normalise texts and embed them; return the unit vectors in order, shape (n, dim).
 
-        Raises: EmbeddingError if the embedder fails, or gives vectors of a wrong shape or a vector
-        that is zero or not finite.
+        Raises: EmbeddingError if the embedder fails, or returns vectors of a wrong shape, or a
+        vector that is zero or not finite.
         """
         normalised = [normalise(text) for text in texts]
         name, given = self._embedder.fingerprint, self._embedder.embed(normalised)

@@ -20,23 +20,26 @@ from memory.ledger import (
 )
 from memory.models import Action, Decision, Memory
 from memory.search import SearchRouter
-from memory.store.forgotten_turns import Stated, TurnsToForget, forget_turns_of
+from memory.store.forgotten_turns import ComparisonCache, TurnsToForget, forget_turns_of
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
 _COMPARISONS = 2
-"""How often `erase` compares turns before its transaction; the second time, only new turns."""
+"""How often `erase` compares turns with the memory before its transaction.
+
+The second comparison is short, because only turns that arrived during the first are new.
+"""
 _UNSCRUBBED = "unscrubbed"
 """Metadata key in the ledger, set while an index or the log may still hold forgotten memories."""
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """A memory that was erased, as it was before.
+    """The result of erasing a memory; `memory` is the memory as it was before.
 
     `erased` is False if a search index, the database's log or a copy of the ledger may still hold
-    it.
+    the memory.
     """
 
     memory: Memory
@@ -48,36 +51,36 @@ class Forgotten:
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
-    """Erase a memory and all retired memories that it replaced; return it, and the retired ones.
+    """Erase a memory and all retired memories that it replaced; return the memory, and the others.
 
-    Only their ids stay. Their texts, metadata, vectors, links and verdicts are erased. Stored items
-    with their texts are deleted, and their words are removed from waiting turns and from recorded
-    decisions. A vector or a verdict stays if another memory has the same text. All search indexes
-    are marked as stale, because an index may have copied an earlier state of the memories.
-    `at` is the time to record.
+    Only the ids of these memories stay. Their texts, metadata, vectors, links and verdicts are
+    erased, but a vector or a verdict stays if another memory has the same text. Items (values
+    stored under a key) that became these memories are deleted. The words of these memories are
+    removed from waiting turns and from recorded decisions. All search indexes are marked as stale,
+    because an index may have copied an earlier state of the memories. `at` is the time to record.
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
     LedgerError.
     """
-    stated = Stated()
+    comparisons = ComparisonCache()
     for _ in range(_COMPARISONS):
         with ledger.reading() as reader:
             turns = TurnsToForget(reader, _with_origins(reader, memory_id)[1])
-        turns.compare(stated)
+        turns.compare(comparisons)
     with ledger.writing() as writer:
         rows, gone = _with_origins(writer, memory_id)
         turns = TurnsToForget(writer, gone)
-        turns.compare(stated)
+        turns.compare(comparisons)
         _erase_rows(writer, rows, at)
         turns.write(writer)
     return gone[0], tuple(gone[1:])
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    """Return the rows to erase together with a memory, and the memories in these rows.
+    """Return what to erase to forget a memory: the rows, and the memories in these rows.
 
-    Of these memories, the first is the one with this id. The others are its origins: the retired
-    memories that it replaced.
+    The first of the memories is the one with the id `memory_id`. The others are its origins, the
+    retired memories that it replaced. The rows are in no fixed order.
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
     """
@@ -163,7 +166,7 @@ def _forget_said_by(writer: Writer, user: str) -> None:
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
     """Erase memories, live or retired, and what the ledger recorded about them.
 
-    `at` is the time to record for this.
+    `at` is the time to record for the erasure.
     """
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
@@ -201,9 +204,9 @@ def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
 
 
 def scrub(ledger: Ledger, index: SearchRouter) -> bool:
-    """Erase what the search index and the database's log hold of forgotten memories.
+    """Erase what the search index and the database's log still hold of forgotten memories.
 
-    Return whether nothing of them is left in either.
+    Return whether both are free of forgotten memories afterwards.
     """
     with ledger.reading() as reader:
         forgotten = reader.meta(_UNSCRUBBED)

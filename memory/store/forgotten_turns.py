@@ -14,16 +14,16 @@ from memory.models import KeptCandidate, Memory, Turn, name_of_candidate
 from memory.text import sentences, telling_words, text_key
 
 _FEWEST_WORDS = 2
-"""A memory with fewer content words is stated only by a sentence or clause with the same text."""
+"""If a memory has fewer content words, only a sentence or clause with the same text states it."""
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
-class Stated:
-    """Compares texts with forgotten memories, and keeps the results.
+class ComparisonCache:
+    """Compares texts with forgotten memories, and remembers the results.
 
-    Comparing takes long. So it is done before the transaction that erases memories, and again in
-    the transaction, which compares only turns that arrived meanwhile. An object must not be kept
-    after the erasure, because it holds forgotten texts.
+    A comparison takes long. So the turns are compared before the transaction that erases the
+    memories. In the transaction, only turns that arrived in between must still be compared. Do not
+    keep this object after the erasure, because it holds forgotten texts.
     """
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Stated:
 class _Change:
     """The new state of the waiting turn with the number `seq`.
 
-    If `turn` is None, the turn will not be extracted any more. `candidates` are the facts that a
-    model found in it, with None for each erased one; if `candidates` itself is None, they do not
-    change.
+    If `turn` is None, the turn is dropped and will not be extracted. `candidates` are the facts
+    that a model found in the turn, with None for each erased one. If `candidates` itself is None,
+    the candidates do not change.
     """
 
     seq: int
@@ -115,13 +115,15 @@ class TurnsToForget:
         """Conversations whose extracted turns lose their texts. Their extraction starts again."""
         self._changes: list[_Change] = []
 
-    def compare(self, stated: Stated) -> None:
-        """Compare each waiting turn with the forgotten memories, to find what `write` changes.
+    def compare(self, comparisons: ComparisonCache) -> None:
+        """Compare each waiting turn with the forgotten memories, to find what `write` must change.
 
-        `stated` keeps the results. The caller needs no open transaction.
+        The results of comparisons are kept in `comparisons`. The caller needs no open transaction.
         """
         for waiting in self._waiting:
-            change = (self._of_bot if waiting.turn.is_bot else self._of_person)(waiting, stated)
+            change = (self._of_bot if waiting.turn.is_bot else self._of_person)(
+                waiting, comparisons
+            )
             if change is not None:
                 self._changes.append(change)
                 self._conversations.add(waiting.turn.conversation)
@@ -139,11 +141,11 @@ class TurnsToForget:
         for conversation in sorted(self._conversations):
             writer.leases.free(conversation)
 
-    def _of_person(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Return the change of a person's turn; None if nothing changes."""
+    def _of_person(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
+        """Return the change to a person's turn; None if nothing changes."""
         turn, contents = waiting.turn, self._contents.get(waiting.turn.speaker, ())
         is_source = contents and not self._turns.isdisjoint(self._names(waiting))
-        text = "" if is_source else stated.left_of(turn.text, turn.speaker, turn.at, contents)
+        text = "" if is_source else comparisons.left_of(turn.text, turn.speaker, turn.at, contents)
         reworded = turn.model_copy(update={"text": text})
         if waiting.candidates is None:
             return None if text == turn.text else _Change(waiting.seq, reworded if text else None)
@@ -152,7 +154,7 @@ class TurnsToForget:
             _without_named(one, self._unnamed)
             if one is not None
             and self._candidates.isdisjoint(name_of_candidate(*name, n) for name in names)
-            and not stated.states_any((one.content,), contents)
+            and not comparisons.states_any((one.content,), contents)
             else None  # so that the others keep their positions
             for n, one in enumerate(waiting.candidates)
         ]
@@ -162,12 +164,12 @@ class TurnsToForget:
             return None
         return _Change(waiting.seq, reworded if any(left) else None, left)
 
-    def _of_bot(self, waiting: PendingTurn, stated: Stated) -> _Change | None:
-        """Return a change that erases the bot's turn if it may repeat a forgotten memory."""
+    def _of_bot(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
+        """Return a change that erases the bot's turn; None if the turn may stay."""
         turn = waiting.turn
         heard = turn.conversation in self._conversations or _may_answer_anyone(turn)
         quotes = heard and any(
-            stated.states_any((sentence,), contents)
+            comparisons.states_any((sentence,), contents)
             for sentence in sentences(turn.text)
             for contents in self._contents.values()
         )
@@ -177,7 +179,10 @@ class TurnsToForget:
         return None
 
     def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
-        """Return the turn's (conversation, name), and the one that it had before an upgrade."""
+        """Return the turn's (conversation, name), now and before an upgrade.
+
+        The second pair is missing if no upgrade moved the turn to another conversation.
+        """
         turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
         if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
             names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
@@ -201,7 +206,7 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
 
 
 def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
-    """Return the ids of memories that waiting candidates would replace and that are not live.
+    """Return the ids of memories that are not live, and that waiting candidates would replace.
 
     The merged texts of these candidates may contain the words of a forgotten memory.
     """
@@ -212,16 +217,17 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
-    """Return the candidate; if it names an id in `gone`, its `named` and `merged` are cleared."""
+    """Return the candidate; without `named` and `merged` if `named` has an id in `gone`."""
     if gone.isdisjoint(one.id for one in candidate.named):
         return candidate
     return candidate.model_copy(update={"named": (), "merged": ""})
 
 
 def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> str:
-    """Return the text of a turn without the sentences that state what one of `contents` states.
+    """Return the text of a turn without the sentences that state any of `contents`.
 
-    `contents` are texts of memories of the turn's speaker.
+    `contents` are texts of forgotten memories of the turn's speaker. If only the whole text states
+    one of them, return "".
     """
     if not contents:
         return text
@@ -237,9 +243,9 @@ def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> 
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """Return several wordings of `said`: the whole text, its clauses, and the same in third person.
+    """Return several wordings of `said`: the text and its clauses, also in the third person.
 
-    `speaker` is the person who said the text, and `at` the time.
+    `speaker` is the person who said the text, and `at` the time when it was said.
     """
     clauses = [said, *_BETWEEN_CLAUSES.split(said)]
     retold = [offline.retold(clause, speaker, at) for clause in clauses if clause]

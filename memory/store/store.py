@@ -116,7 +116,7 @@ class AlreadyStored:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the ledger holds, at one revision, about the text of one new memory in its scope."""
+    """What the ledger holds, at one revision, about the text and the scope of one new memory."""
 
     scope: Scope
     key: str
@@ -132,7 +132,7 @@ class _Look:
 class MemoryStore:
     """The live memories of a ledger: find, add, change, undo and forget them.
 
-    It is safe to share between threads. Use it as a context manager, or call `close`. All methods
+    A store may be shared between threads. Use it as a context manager, or call `close`. All methods
     that compare or store vectors raise EmbedderMismatch if the vectors in the ledger come from
     another embedder.
     """
@@ -278,8 +278,9 @@ class MemoryStore:
     ) -> SearchResult | None:
         """Return the user's live memory that is most similar to `content`.
 
-        Return None if no memory has a similarity of at least `threshold`. Private memories are not
-        searched. If the embedder fails, only a memory with the same text is found.
+        Return None if `content` is empty, or if no memory has a similarity of at least `threshold`.
+        If `user` is None, memories without a user are searched. Private memories are not searched.
+        If the embedder fails, only a memory with the same text is found.
         """
         if not clean(content):
             return None
@@ -415,12 +416,13 @@ class MemoryStore:
     ) -> list[Applied | Conflict]:
         """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
 
-        Each decision is applied completely, or not at all if its condition fails; that gives a
-        Conflict. Decisions about new memories are tried only up to the first Conflict. If anything
-        was written after they were prepared, only one of them is tried. So the result may be
-        shorter than `decided`, but has at least one item. The caller must decide again about the
-        memories that are left. `run` is the name of the batch or import that the decisions are
-        recorded under.
+        Each decision is applied completely, or not at all if its condition fails, which is a
+        Conflict. The result may be shorter than `decided`, but has at least one item: the store
+        stops after a Conflict of a decision about a new memory. If anything was written after a new
+        memory was prepared, only one decision about a new memory is tried. The caller must then
+        prepare the remaining memories and decide again.
+
+        `run` is the name of the batch or import that the decisions are recorded under.
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
         """
@@ -447,9 +449,9 @@ class MemoryStore:
         erased. If any part cannot be undone, nothing is undone. Return the undone decisions, newest
         first.
 
-        With `keep_apart`, the members are recorded as distinct by a person's
-        verdict, so that no batch makes the same decision again. If the decision itself called
-        members distinct, that verdict is withdrawn.
+        With `keep_apart`, the members are recorded as distinct by a person's verdict, so that no
+        batch makes the same decision again. If the decision itself called members distinct, that
+        verdict is withdrawn.
 
         Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
         """
@@ -459,9 +461,10 @@ class MemoryStore:
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced; return them.
 
-        When it returns, the ledger holds none of their texts. Copies in a search index or in the
-        database's log are erased too if this process can do so. Otherwise `erased` of the result is
-        False, and the process that has them open erases them later.
+        Afterwards, the ledger holds none of their texts. Copies in a search index and in the
+        database's log are erased too, if this process can do so; otherwise the process that has
+        them open erases them later. A person must delete the copies of the ledger that `set_aside`
+        of the result names. `erased` of the result is False if any copy is left.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
@@ -473,7 +476,7 @@ class MemoryStore:
     def scrub(self) -> bool:
         """Erase what the search index and the database's log still hold of forgotten memories.
 
-        Return whether nothing of them is left.
+        Return whether both are free of forgotten memories afterwards.
         """
         return scrub(self.ledger, self.index)
 

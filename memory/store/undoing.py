@@ -76,9 +76,9 @@ def undo(
     """Undo a decision, given by its number, or a run, given by its name.
 
     Return the records of the undone decisions, newest first. `scope_of` returns a memory's scope,
-    and `clock` the current time. `keep_apart`: record the members as distinct by a person's
-    verdict, so that no batch decides the same again. If any part cannot be undone, nothing is
-    undone.
+    and `clock` the current time. With `keep_apart`, the members are recorded as distinct by a
+    person's verdict, so that no batch makes the same decision again. If any part cannot be undone,
+    nothing is undone.
 
     Raises: CannotUndo if there is nothing to undo, or a part cannot be undone.
     """
@@ -114,14 +114,15 @@ def reopen_pending(
 ) -> list[DecisionRecord]:
     """Undo decisions that were made without a model's answer; return them, to be asked again.
 
-    At most `most` decisions are returned, oldest first. `unasked` is called with a reader of the
-    ledger, and returns the pairs of texts that the model must not be asked about. Decisions on such
-    pairs are left out. `scope_of` returns a memory's scope. The returned decisions stay pending
-    until `close_pending` is called.
+    At most `most` decisions are returned, oldest first. They stay pending until `close_pending` is
+    called. `unasked` is called with a reader of the ledger, and returns the pairs of texts that the
+    model must not be asked about. Decisions on such pairs are left out. `scope_of` returns a
+    memory's scope.
 
-    If later decisions build on a decision, or a part of it was forgotten, it is returned without
-    being undone. But if the later decisions left fewer than two of its texts live, it is not
-    returned. It then stays pending until a person undoes those later decisions.
+    A decision is returned, but not undone, if it retired nothing, if later decisions build on it,
+    or if one of its members was forgotten. If later decisions left fewer than two of its texts
+    live, the decision is not returned. It then stays pending until a person undoes these later
+    decisions.
 
     Raises: LedgerError.
     """
@@ -181,7 +182,7 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """Record that these decisions are no longer pending, because they were asked about again."""
+    """Record that these decisions are no longer pending, because the model was asked about them."""
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)
@@ -212,8 +213,8 @@ def _later_links(
 ) -> list[tuple[str, MemoryLink]]:
     """Return the links of a decision's survivors that were made after the decision.
 
-    `before` are the links recorded at the decision. Each returned link comes with the id of the
-    memory that will carry it after the undo.
+    `before` holds the links recorded at the decision; each begins with the ids of both memories.
+    Each item of the result is (id, link): the memory with this id gets the link in the undo.
     """
     successor = {name: survivor for survivor, retired in record.survivors for name in retired}
     ends = {end for link in before for end in link[:2]}
