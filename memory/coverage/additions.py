@@ -46,7 +46,10 @@ _REACHING = re.compile(
     r"|\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b",
     re.IGNORECASE,
 )
-"""Finds a condition, "too much" of something, or the end of an action."""
+"""Finds a condition ("as long as"), an excess ("too loud") or an end ("quit smoking").
+
+In a text with such words, extra words change the statement.
+"""
 _CLAUSE = re.compile(
     r"[,;]\s*(?:as (?!if|though|long|far|soon|much|many|well)|which |because |although |though "
     r"|since |(?:(?:and|but|so) )?(?:he|she|they|it|i|we|there|his|her|their|my|our) )",
@@ -55,18 +58,18 @@ _CLAUSE = re.compile(
 
 
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the extra words of `longer` that change its statement, or () if none does.
+    """Return the extra words because of which `longer` does not state what `shorter` states.
 
-    Each item is a changing word together with its neighbours, as one string. `longer` must state
-    every word of `shorter`. `extra`: the words that only `longer` has, as the text spells them.
-    Sometimes the words cannot be checked one by one, for example in a question, in an unknown
-    language, or in a text with a word such as "all" or "if". Then all of `extra` is returned.
+    Returns () if there are none. An item is an extra word and its neighbours, as one string.
+    `longer` must have every word of `shorter`. `extra`: the words that only `longer` has, as the
+    text spells them. All of `extra` is returned if its words cannot be checked one by one: in a
+    question, in an unknown language, or in a text with a word such as "all" or "if".
     """
     if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
     if longer.parse.asks or longer.parse.language == OTHER:
         return extra
-    if _reaches_over(longer, shorter):
+    if _forbids_additions(longer, shorter):
         return extra
     words, added = longer.parse.words, longer.added
     first = added.index(False) if False in added else 0
@@ -129,18 +132,18 @@ def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: 
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
 
 
-def _reaches_over(longer: Side, shorter: Side) -> bool:
-    """Return whether a word such as "all", "if" or "maybe" makes extra words change the statement.
+def _forbids_additions(longer: Side, shorter: Side) -> bool:
+    """Return whether any extra word, whatever it is, changes the statement of `longer`.
 
-    A word of doubt or condition affects the whole text. A narrowing word (all, only) does not
-    affect a clause that is added at the end.
+    Examples are a text with "all", "if", "maybe" or a negation, and a statement about a whole kind.
+    A narrowing word ("all", "only") has no effect on a clause that is added at the end.
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     if (
         _REACHING.search(whole)
         or _OF_A_KIND.search(whole)
         or is_ranked(whole)
-        or _is_of_some(longer, shorter)
+        or _is_about_other_things(longer, shorter)
     ):
         return True
     words, common = Counter(_lower(whole)), Counter(_lower(part))
@@ -157,15 +160,16 @@ def _reaches_over(longer: Side, shorter: Side) -> bool:
         longer.parse.negations > 0
         or any(map(_is_narrowing, words & common))
         or any(_is_one_of(word, DOUBTS | CONDITIONS) for word in words)
-        or (not _is_clause_behind(longer) and any(map(_is_narrowing, extra)))
+        or (not _ends_in_extra_clause(longer) and any(map(_is_narrowing, extra)))
     )
 
 
-def _is_of_some(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is about a part of a kind, or about the thing of another owner.
+def _is_about_other_things(longer: Side, shorter: Side) -> bool:
+    """Return whether `longer` is about fewer things than `shorter`, or about another owner's thing.
 
-    "Small dogs bark" does not state that dogs bark. "Small dogs are running" does state that dogs
-    are running, because it reports an event. "Her brother's dog" is not "her dog".
+    "Small dogs bark" does not state that dogs bark, because it is about fewer dogs. "Small dogs are
+    running" does state that dogs are running, because it reports an event. "Her brother's dog" is
+    not "her dog".
     """
     short_text = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
@@ -202,8 +206,7 @@ _OF_ANY = re.compile(
 ).findall
 """Finds the object of predicates such as "allergic to".
 
-The predicate may be about a whole kind or a part of it: "allergic to tree nuts" does not state
-"allergic to nuts".
+An extra word may restrict this object: "allergic to tree nuts" does not state "allergic to nuts".
 """
 _DEFINITE_START = re.compile(
     r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
@@ -234,13 +237,13 @@ def _joins_inseparable_parts(longer: str, shorter: str) -> bool:
     """
     if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
         return True
-    return any(_members(longer, found) > _members(shorter, found) for found in _CLOSED_LISTS)
+    return any(_separators(longer, found) > _separators(shorter, found) for found in _CLOSED_LISTS)
 
 
-def _members(text: str, closed_lists: Callable[[str], list[str]]) -> int:
+def _separators(text: str, closed_lists: Callable[[str], list[str]]) -> int:
     """Return how many separators (",", "and", "&") the closed lists of a text have in total.
 
-    `closed_lists`: returns the parts of the text that are closed lists.
+    `closed_lists`: called with the text; returns the parts of it that are closed lists.
     """
     return sum(len(_JOINER(found)) for found in closed_lists(text))
 
@@ -285,8 +288,9 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
     """Return whether `longer` is `shorter` plus a clause at its end.
 
-    Example: "Leo moved" and "Leo moved, as Mia told us". At most four beginnings of `longer`, each
-    of which ends just before a clause, are compared: those closest in length to `shorter`.
+    Example: "Leo moved, as Mia told us" is "Leo moved" plus a clause. If several clauses of
+    `longer` could be the added one, at most four are tried. These are the ones without which the
+    text is closest in length to `shorter`.
     """
     other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
@@ -299,10 +303,9 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Return the sentences that only `longer` has, and the sentences that only `shorter` has.
+    """Return the sentences that only `longer` has, and those that only `shorter` has.
 
-    The sentences of each text are joined to one string. Phrases such as "a few" and "last week" are
-    removed from them.
+    Each of the two results is one string, without phrases such as "a few" and "last week".
     """
     whole, part = (sentences(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
@@ -326,8 +329,8 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
     return word in words or plain_form(word).word in words
 
 
-def _is_clause_behind(side: Side) -> bool:
-    """Return whether the extra words are exactly one or more clauses at the end of the text."""
+def _ends_in_extra_clause(side: Side) -> bool:
+    """Return whether the extra words end the text, and the first of them begins a clause."""
     words, added = side.parse.words, side.added
     first = added.index(True) if True in added else 0
     return first > 0 and all(added[first:]) and words[first].clause != words[first - 1].clause

@@ -38,11 +38,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The words of each of two texts that the other does not state, for a person to read.
+    """What each of two texts states and the other does not, in words for a person to read.
 
-    Both lists also hold conflicts, because of which neither text covers the other: a negation or
-    "used to" in only one text, a different word order, a different preposition ("for Mia" / "with
-    Mia"), or extra words that change the statement.
+    `only_a` is what only the first text states; `only_b`, what only the second states. If the texts
+    conflict, the conflict is in both, so neither text covers the other. Conflicts are: a negation
+    or "used to" in only one text, a different word order, a different preposition ("for Mia" /
+    "with Mia"), and extra words that change the statement.
     """
 
     only_a: tuple[str, ...]
@@ -73,7 +74,7 @@ def compare(a: str, b: str) -> Comparison:
     extra_left, extra_right = left.counts - right.counts, right.counts - left.counts
     sides = Side(a, left, extra_left), Side(b, right, extra_right)
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
-    conflict = _turned_around(left, right) + in_capitals(a, b)
+    conflict = _turning_in_one(left, right) + in_capitals(a, b)
     if extra_left or extra_right:
         conflict += tuple(  # a sign without a letter or a digit is never a mere addition
             key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
@@ -114,12 +115,13 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """Return the comparison of two texts after most of their words were compared.
+    """Finish the comparison of two texts, after `compare` has compared their stated words.
 
-    At most one of the texts may have stated words that the other lacks. Stated words are those with
-    a meaning of their own, such as nouns, numbers and negations. This function also compares
-    pronouns and fillers such as "very". `conflict`: the conflicts found so far. `only_a`, `only_b`:
-    the words found so far that only `left`, or only `right`, has, as the texts spell them.
+    Stated words have a meaning of their own, such as nouns, numbers and negations. The caller must
+    make sure that only one text has additional stated words, or neither. This function compares
+    pronouns and fillers such as "very", and checks whether additional words change the statement.
+    `conflict`: the conflicts found by the caller. `only_a`, `only_b`: the stated words that only
+    `left`, or only `right`, has, as the texts spell them.
     """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
@@ -163,10 +165,10 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _turned_around(left: Parse, right: Parse) -> tuple[str, ...]:
-    """Return the words that change a whole statement and are in only one of the texts.
+def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
+    """Return the words that change a whole statement and are in only one of two texts.
 
-    Examples: not, had, might. A question mark is returned as "?".
+    Examples: not, had, might, and "?" for a question. Returns () if there are none.
     """
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
@@ -226,7 +228,7 @@ class WordRun:
 def difference(old: str, new: str) -> tuple[WordRun, ...]:
     """Return two texts as runs of kept, removed and added words, in reading order.
 
-    The kept and added runs, joined, give the new text, except that white space may differ.
+    Joined, the kept and added runs are the new text, except that white space may differ.
     """
     a, b = words(old), words(new)
     runs: list[WordRun] = []
@@ -240,10 +242,10 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces, alternately shared with all `others` and missing from at least one.
+    """Cut `text` into pieces that all `others` have too, and pieces that at least one other lacks.
 
-    The first, third, fifth ... piece is in all other texts; the first may be "". The pieces,
-    joined, give the text without invisible characters.
+    The two types alternate. The first, third, fifth ... piece is in all other texts; the first may
+    be "". Joined, the pieces are the text without invisible characters.
     """
     own = words(text)
     missing: set[int] = set()
@@ -261,8 +263,8 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 def words(text: str) -> list[str]:
     """Cut a text into words, numbers and punctuation marks, each with the white space after it.
 
-    The items, joined, give the text without invisible characters. Japanese is cut at each change of
-    script. A text with Han characters but no kana is taken for Chinese and cut at each Han
+    Joined, the items are the text without invisible characters. Japanese is cut at each change of
+    script. A text with Han characters but no kana counts as Chinese and is cut at each Han
     character.
     """
     cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
@@ -307,8 +309,8 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 class _Unit(NamedTuple):
     """A word without the punctuation around it.
 
-    `form`: the word as it is compared. `start`, `end`: its first position in the text, and the
-    position after it.
+    `form`: the word as it is compared. `start`, `end`: the position of its first character in the
+    text, and the position after its last character.
     """
 
     form: str
@@ -327,9 +329,9 @@ _LONGEST = 200  # characters of one difference that are shown
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
-    A pair has "" on one side if words were only added or only removed. Returns () if both texts
-    state the same. If a text is longer than `LONGEST` characters, only `LONGEST` characters of each
-    text are read, from the first difference on.
+    A pair has "" on one side if words were only added or only removed. Longer runs of words are
+    shortened. Returns () if both texts state the same. If a text has more than `LONGEST`
+    characters, each text is read only from the first difference on, for `LONGEST` characters.
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:

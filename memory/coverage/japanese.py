@@ -24,7 +24,7 @@ _LONGEST = 12_000  # characters; the dictionary fails at about 16,000
 def japanese_tokens(text: str) -> list[Token] | None:
     """Return the tokens of a Japanese text, in order, as the dictionary divides it.
 
-    The attribute `participle` is true for verbs. Returns None if no dictionary is installed, or if
+    `Token.participle` is true for every verb. Returns None if no dictionary is installed, or if
     the text is longer than `_LONGEST` characters.
     """
     tokenizer = _tokenizer()
@@ -109,7 +109,8 @@ def _particle(word: str, detail: str, tokens: list[Token]) -> None:
 def _case(word: str, tokens: list[Token]) -> None:
     """Append the case particle `word` to `tokens`, or join it to the particle before it.
 
-    After another particle, は and の add nothing: には becomes に, but にも becomes one token.
+    It is joined only if the last token is a particle too: に and も become にも. But
+    は and の are dropped after a particle: には becomes に.
     """
     before = tokens[-1] if tokens else None
     if before is None or before.kind is not Kind.PARTICLE:
@@ -180,7 +181,7 @@ _ADJUNCTS = frozenset({"で", "に", "から", "まで"})
 _MANNERS = frozenset(
     "ゆっくり のんびり しっかり ぼんやり はっきり じっくり こっそり にっこり ぐっすり".split()
 )
-"""Adverbs of manner that may be left out."""
+"""Adverbs of manner. Two predicates that differ only in such adverbs count as equal."""
 _MOVING = frozenset("泳ぐ 歩く 走る 飛ぶ 滑る 進む 散歩 移動 駆ける".split())
 """Verbs of motion, which may mark the path of the movement with を."""
 _PLACES = frozenset({"上", "中", "中央", "内"})
@@ -194,7 +195,10 @@ _SCOPE = frozenset(
     "信じる 願う 望む 伝える 述べる 話す 語る 発表 報告 程 位 丁度 以上 以下 "
     "以内 未満 約 半分 半 殆 一部 殆んど 大半 大部分".split()
 )
-"""Words that can make an extra word change the statement, in dictionary form."""
+"""Words of quantity, doubt or denial (全て "all"), in dictionary form.
+
+In a text with such a word, any extra word may change the statement.
+"""
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
@@ -223,9 +227,10 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
 
 
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
-    """Return, for each phrase of `longer`, the phrase of `shorter` that it also states, or None.
+    """Return, for each phrase of `longer`, the phrase of `shorter` that it also states.
 
-    If a phrase of `shorter` is not in `longer` at all, returns None instead of a list.
+    An item is None for a phrase that is only in `longer`. If `longer` lacks a phrase of `shorter`,
+    returns None instead of a list.
     """
     left = list(shorter)
     matches: list[Phrase | None] = []
@@ -298,7 +303,7 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
         longer.role != shorter.role
         or (longer.has_verb and shorter.has_verb)
         or any(role in ("と", "や") for _, role in words)
-        or _is_of_another(words, shorter.words)
+        or _has_nearer_owner(words, shorter.words)
     ):
         return longer == shorter
     if words[-1][0] in _PLACES and len(words) > 1 and words[-2][1] == "の":
@@ -307,11 +312,11 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
     return _holds(words, shorter.words)
 
 
-def _is_of_another(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` has an additional owner behind an owner that `others` has too.
+def _has_nearer_owner(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
+    """Return whether an owner that only `words` has directly follows an owner that both have.
 
-    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog).
-    Both parameters are pairs of a word and the particle after it.
+    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog). Both parameters are
+    pairs of a word and the particle after it.
     """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)

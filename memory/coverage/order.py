@@ -45,9 +45,9 @@ class Side:
 
     @cached_property
     def added(self) -> list[bool]:
-        """For each stated word of the text, in order, whether the other text lacks it.
+        """Return, for each stated word of the text, in order, whether the other text lacks it.
 
-        If the other text has an equal word less often, the last occurrences count as lacking.
+        If this text has a word more often than the other, its last occurrences count as lacking.
         """
         remaining = dict(self.extra)
         is_extra = []
@@ -120,13 +120,13 @@ is_ranked = re.compile(
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """Return the words of a text that the other text has too.
+    """Return the words of a text that the other text has too, and drop its other words.
 
-    All other words are dropped. The next word takes over the preposition of a dropped word, so that
-    "on a small stage" becomes "on stage". There are two exceptions. A dropped time keeps its
-    preposition, because it is a phrase by itself ("In May Mia left"). A dropped word may name a
-    part of a thing, as in "the door of the house". Then the word for the thing gets a special
-    preposition, because the door is not the house. Measures are no parts: a cup of tea is tea.
+    The next word takes over the preposition of a dropped word: "on a small stage" becomes "on
+    stage". There are two exceptions:
+    - The preposition of a time is dropped with it: "In May Mia left" becomes "Mia left".
+    - If "door" is dropped from "door of the house", "house" gets the preposition `_PART_OF`,
+      because the door is not the house. Measures are no parts: a cup of tea is tea.
     """
     if not side.extra:
         return side.parse.words
@@ -190,9 +190,9 @@ Example: a "green house" is not a "greenhouse".
 _PART_OF = "part of"
 _NO_PARTS = MEASURES | {"front"}  # "of" after them names no part: a cup of tea, in front of it
 _LOOSE = frozenset({"", "in", "of"})
-"""Keys of prepositions that may be left out, as in "on Monday" or "all of the cats".
+"""Keys of the prepositions that may be left out: "on Monday" or "Monday", "all (of) the cats".
 
-"on" has the key "in"; "" means that there is no preposition.
+The key "in" is also that of "on" and "at". The key "" stands for a word without a preposition.
 """
 
 
@@ -237,9 +237,10 @@ _Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
-    """Return the phrases of a Japanese text, in order, by clause number and particle.
+    """Return the phrases of a Japanese text by (clause number, particle), each list in text order.
 
-    A clause ends at punctuation if the word before it, the verb, has no particle.
+    Clauses are counted from 0. The particle is "" for the last phrase of a clause, the predicate. A
+    clause ends at punctuation if the word before it has no particle.
     """
     found: defaultdict[tuple[int, str], list[_Phrase]] = defaultdict(list)
     phrase: _Phrase = ()
@@ -437,7 +438,7 @@ def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
-    """Return the position at which `left` can be cut so that its two parts, swapped, give `right`.
+    """Return the position at which `left` can be cut so that its two parts, swapped, are `right`.
 
     Returns 0 if there is no such position.
     """

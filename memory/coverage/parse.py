@@ -66,7 +66,10 @@ class Parse(NamedTuple):
     """How often each string of `stated` occurs."""
     negations: int
     turning: Set[tuple[str, bool]]
-    """Words that change the whole statement (might, had), each with whether it is a past form."""
+    """The words that change the whole statement, such as "might".
+
+    Each is a pair: the key of the word, and whether the word is a past form.
+    """
     persons: Sequence[str]
     """The key of each pronoun, in order: "he" for "his"."""
     shades: Sequence[tuple[str, str]]
@@ -126,10 +129,10 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
 
 
 def _by_tables(token: Token, grammar: Grammar) -> Token:
-    """Return the token with the key and the kind that `grammar` gives to its word.
+    """Return the token with the key and the kind that `grammar` lists for its word.
 
-    The key is the form by which words are compared. Words that the grammar does not list are
-    unchanged.
+    The key is the form by which words are compared. If the grammar does not list the word, the
+    token is returned unchanged.
     """
     word = token.surface.lower()
     if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):

@@ -42,7 +42,7 @@ def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
 
 
 def _with_have(token: Token) -> list[Token]:
-    """Rewrite "Mia's office" as "Mia has office"."""
+    """Return the token, followed by a token "have" if it is a possessive, such as "Mia's"."""
     if token.kind is not Kind.CONTENT or token.surface[-2:] not in ("'s", "’s", "s'", "s’"):
         return [token]
     return [token, Token("have", Kind.CONTENT, token.surface[-2:])]
@@ -82,7 +82,7 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
 }
 """For the keys of two neighbouring tokens, the new key and the new kind of each token.
 
-A new key of "" leaves the token unchanged.
+A new key of "" leaves the key unchanged; a new kind of "" leaves the kind unchanged.
 """
 
 
@@ -124,7 +124,7 @@ def _may_stand_between(token: Token) -> bool:
     return token.kind is Kind.NOT or token.surface.endswith("ly")
 
 
-def _no_idioms(tokens: list[Token]) -> list[Token]:
+def _idioms_with_no(tokens: list[Token]) -> list[Token]:
     """Rewrite idioms with "no": "by no means" becomes a negation, and "in no time" a plain time."""
     for position in range(len(tokens) - 3, -1, -1):
         before, no, noun = tokens[position : position + 3]
@@ -138,10 +138,11 @@ def _no_idioms(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
-def _no_before_verb(tokens: list[Token]) -> list[Token]:
-    """Mark "is" as a content word in sentences such as "With no job is she happy".
+def _inversion_after_no(tokens: list[Token]) -> list[Token]:
+    """Mark "is" as a content word, which is compared, in "With no job is she happy".
 
-    In this word order, the negation applies to the whole sentence.
+    In this word order, the negation applies to the whole sentence, unlike in "With no job she is
+    happy".
     """
     begins = [token.kind for token in tokens[:2]] == [Kind.GOVERNING, Kind.NOT]
     if begins and len(tokens) > 3 and tokens[3].key in _FORMS_OF_BE:
@@ -352,8 +353,8 @@ def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
     (frozenset(second for _, second in _PAIRS), _pairs_read_as_one),
     (AUXILIARIES, _without_auxiliaries),
-    (frozenset({NOT}), _no_before_verb),
-    (frozenset(noun for _, noun in NO_IDIOMS), _no_idioms),
+    (frozenset({NOT}), _inversion_after_no),
+    (frozenset(noun for _, noun in NO_IDIOMS), _idioms_with_no),
     (frozenset({"little"}), _little),
     (WHICH, _qualities_first),
     (frozenset({"of"}), _material_first),

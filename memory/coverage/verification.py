@@ -67,7 +67,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
-    if _is_of_another(text, sources):
+    if _ignores_a_source(text, sources):
         return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
     if len(text) > _LONGER * sum(map(len, sources)):
         return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
@@ -84,10 +84,10 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     return Verification(Belief.DOUBTFUL)
 
 
-def _is_of_another(text: str, sources: Sequence[str]) -> bool:
+def _ignores_a_source(text: str, sources: Sequence[str]) -> bool:
     """Return whether at least one source shares no word with the text.
 
-    The reason may be that the model obeyed an instruction in a memory instead of merging.
+    A model may write such a text if it obeys an instruction in a memory instead of merging.
     """
     if _has_document([text, *sources]):
         own, *others = (frozenset(_PLAIN_WORD(words.casefold())) for words in (text, *sources))
@@ -160,33 +160,37 @@ def _states(text: str, source: str) -> bool:
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    """Return the numbers and dates of `older` for which `newer` has different values.
+    """Return the numbers, months and weekdays of `older` that have different values in `newer`.
 
-    Returns None if `newer` lacks anything else that `older` states.
+    Returns [] if `newer` states everything that `older` states. Returns None if it lacks anything
+    besides these values.
     """
     if _has_document([older, newer]):
         return None
     difference = compare(newer, older)
-    fresh = [(_sort(words), words) for words in difference.only_a]
+    fresh = [(_value_type(words), words) for words in difference.only_a]
     corrected = older
     for words in difference.only_b:
-        sort = _sort(words)
-        others = [other for kind, other in fresh if kind == sort and sort]
+        value_type = _value_type(words)
+        others = [other for kind, other in fresh if kind == value_type and value_type]
         if not others:
             return None
-        fresh.remove((sort, others[0]))
+        fresh.remove((value_type, others[0]))
         parts = re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected)
         corrected = others[0].join(parts)
     return list(difference.only_b) if covers(newer, corrected) else None
 
 
-def _sort(words: str) -> str:
-    """Return "number", "month" or "weekday" if all of the words are of this type, else ""."""
-    sorts = {
+def _value_type(words: str) -> str:
+    """Return the type of all of the words: "number", "month" or "weekday".
+
+    Returns "" if they have a different type, or several types.
+    """
+    types = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
         for token in parse(words).tokens
     }
-    return sorts.pop() if len(sorts) == 1 else ""
+    return types.pop() if len(types) == 1 else ""
 
 
 _DATES = dict.fromkeys(MONTH_SET, "month") | dict.fromkeys(WEEKDAYS.values(), "weekday")

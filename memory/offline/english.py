@@ -160,7 +160,7 @@ def _parts(sentence: str) -> list[str]:
 
 
 def _begins_clause(match: re.Match[str], before: str) -> bool:
-    """Return whether a new clause does begin at a match of `_BREAK`, a possible beginning.
+    """Return whether a new clause begins at `match`, a place found by `_BREAK`.
 
     `before`: the text before the match. The "and" of "my sister and I" and the comma of "last week,
     I" do not begin a clause.

@@ -54,12 +54,12 @@ class OfflineModel:
     page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
-        """Return a verdict that groups the members that one text can state without loss.
+        """Group members whose statements fit into one text, and return the groups as a verdict.
 
-        This text is that of the newest member of a group, followed by the sentences of older
-        members that it does not state. Members that may conflict are not grouped. Members that are
-        not near-copies by their cosine are grouped only if the text of one member states everything
-        that the other states.
+        A group starts with the newest member and its text. An older near-copy (by its cosine) joins
+        unless it may conflict. If the group's text lacks sentences of it, they are added to the
+        text. Any other member joins only if one of the two texts, its own and the group's, states
+        everything that the other states. This one becomes the group's text.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
@@ -87,10 +87,10 @@ class OfflineModel:
         return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Return a reply that quotes the first three of the recalled memories.
+        """Return a reply that quotes at most three recalled memories, in their order.
 
-        If the last turn is not a question, only memories that share a word with the turn are
-        quoted. If no memory can be quoted, the reply is "I see.".
+        If the last turn is a question, the first three are quoted. Otherwise the first three that
+        share a word with the turn are quoted. Without such a memory, the reply is "I see.".
         """
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
@@ -121,10 +121,11 @@ def _judged(question: Question) -> Verdict:
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """Return the newest of some members, grouped with older members, and the group's text.
+    """Group the newest member in `left` with older ones; return the group and its merged text.
 
-    `left`: the members not yet grouped, by position in the question, oldest first. If no older
-    member can be merged with the newest, the group has one member.
+    The group holds positions in `question.members`, in ascending order. `left`: the positions of
+    the members not yet grouped, oldest first. If no older member can be merged with the newest,
+    the group has one member.
     """
     members = question.members
     group: tuple[int, ...] = (left[-1],)

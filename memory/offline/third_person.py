@@ -153,10 +153,10 @@ class _Retelling:
         return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
-        """Return words for "we", as in "Mia and others", or only `pronoun`.
+        """Return words that replace "we" or "us": either "Mia and others", or `pronoun`.
 
-        The pronoun alone is returned if the text before it has named the speaker and the company,
-        except at the start of a sentence.
+        The pronoun ("they", "them") is used if the people were named earlier in the text, but not
+        at the start of a sentence.
         """
         before = "".join(self.parts)
         known = self.plural or _COMPANY in before or (self.named and OTHERS.search(before))

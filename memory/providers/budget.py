@@ -67,15 +67,16 @@ class CallBudget:
         window_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Allow `most` calls within any `window_s` seconds; by default, within the whole run.
+        """Allow `most` calls within any `window_s` seconds; by default, `most` calls in total.
 
         `whole`: the larger budget from which these calls were reserved; None if there is none.
+        `clock`: returns seconds that never go back.
         """
         self.most = most
         self.answered = False
-        """Whether any call was answered.
+        """Whether the model has answered at least one question.
 
-        Before the first answer, rules replace no memory on account of a failed question.
+        While False, a failed question retires no memory. Once True, rules may decide it instead.
         """
         self._whole = whole
         self._window_s = window_s
@@ -105,8 +106,8 @@ class CallBudget:
     def settle(self, taken: int, calls: int) -> None:
         """Correct the count after a question that used fewer or more calls than were counted.
 
-        `taken`: the calls that were counted. `calls`: the calls that were made. The numbers differ,
-        for example, for an offline judge, which makes no calls.
+        `taken`: how many calls were counted for the question. `calls`: how many calls it made. An
+        offline judge, for example, makes none.
         """
         self._made_at_s.extend([self._clock()] * (calls - taken))
         for _ in range(min(taken - calls, len(self._made_at_s))):
@@ -176,10 +177,10 @@ class Asking:
 
 
 _TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""A function that counts a try of the current question, and returns False if no call is left.
+"""A function that counts one more try of the current question; it returns False if none is left.
 
-The value is None if the question has no limit on calls. This is a context variable because the
-protocol `LanguageModel` has no parameter for limits.
+`Asking.ask` sets it for the time of a question. It is None for a question without a limit on calls.
+It is a context variable because the protocol `LanguageModel` has no parameter for limits.
 """
 
 
@@ -220,15 +221,17 @@ def estimated(
     is_read: bool = True,
     trial: Sequence[ProposedMerge] = (),
 ) -> Usage:
-    """Estimate what a run costs, in calls and tokens, at four characters per token.
+    """Return an estimate of the calls and tokens of a run, at four characters per token.
 
-    `asked`: the questions about pairs and small groups. `batches`: lists of pages, which are
-    questions about many memories; the pages of a list are read at the same time. `is_read`: whether
-    the model checks merged texts in a second reading. `trial`: test merges that the model must read
-    before its first second reading; empty if it has read them.
+    `asked`: the questions about pairs and small groups.
+    `batches`: lists of pages. A page is a question about many memories. The pages of one list are
+    read at the same time.
+    `is_read`: whether the model checks the merged texts of pages in a second reading.
+    `trial`: the test merges that the model must still read before it may do second readings; () if
+    it has read them already.
     """
-    costs = [_of_pair(question) for question in asked]
-    on_pages = [cost for pages in batches for cost in _of_pages(pages, is_read)]
+    costs = [_cost_of_pair(question) for question in asked]
+    on_pages = [cost for pages in batches for cost in _costs_of_pages(pages, is_read)]
     if on_pages and trial:
         sent = len(REREAD) + _SCHEMA + len(rereading_question(trial))
         costs.append((1, sent, _PER_READING * len(trial)))
@@ -240,16 +243,16 @@ def estimated(
     )
 
 
-def _of_pair(question: Question) -> _Cost:
+def _cost_of_pair(question: Question) -> _Cost:
     shown = [_PER_MEMBER + len(member.content) for member in question.members]
     return 1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown)
 
 
-def _of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the cost of reading pages and, if `is_read`, two further costs.
+def _costs_of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
+    """Yield the cost of reading pages, which are questions about many memories.
 
-    A page is a question about many memories. The further costs are those of checking the merged
-    texts in a second reading, and of asking again about refused texts.
+    If `is_read`, also yield the cost of checking the merged texts in a second reading, and the cost
+    of asking again about refused texts.
     """
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()

@@ -49,7 +49,7 @@ class WordLlamaEmbedder:
         return _unit(summed, texts)
 
     def _means(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        self._model = self._model or _load_wordllama()
+        self._model = self._model or _shared_wordllama()
         try:
             means: npt.NDArray[np.float32] = self._model.embed(texts, norm=False)
         except (TypeError, ValueError) as exc:
@@ -64,17 +64,20 @@ class WordLlamaEmbedder:
         return mean
 
 
-def _load_wordllama() -> Any:
-    """Return the WordLlama model (50 MB), which is loaded once for the whole process."""
+def _shared_wordllama() -> Any:
+    """Return the WordLlama model (50 MB), which all embedders of this process share.
+
+    The first call loads it. Other threads that call meanwhile wait for it.
+    """
     with _LOADING:
-        return _wordllama()
+        return _loaded_wordllama()
 
 
 @cache
-def _wordllama() -> Any:
-    """Import WordLlama, and load and return its model.
+def _loaded_wordllama() -> Any:
+    """Import WordLlama, load its model from the installed package, and return it.
 
-    Changes that the import makes to the root logger are undone.
+    The import changes the root logger; these changes are undone.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -1,9 +1,12 @@
 """Wrappers around a language model, with a circuit breaker, and around an embedder of your own.
 
-An exception from your own object counts as a failed call. A closed circuit breaker forwards every
-question to the model. After `failures` failed questions in a row it opens: for a pause, each
-question fails without being forwarded. After the pause, one question is tried. An answer of any
-kind closes the breaker; a failure opens it again, for twice as long.
+A closed circuit breaker forwards every question to the model. It opens after `failures` failed
+questions in a row: for a pause, questions are refused without asking the model. After the pause,
+one question is tried. If the model answers it, even with an unusable answer, the breaker closes. If
+it fails, the next pause is twice as long.
+
+A question fails if the model cannot be reached, raises an exception that is not a ModelError, or
+is so slow that the caller cancels the question.
 """
 
 from __future__ import annotations
@@ -73,9 +76,9 @@ class GuardedModel:
 
         `concurrency`: how many questions may run at once in each event loop; None if the model
         limits itself. `failures`: the number of failed questions in a row that opens the breaker.
-        `pause_s`: length of the first pause in seconds. `patience_s`: a question that is cancelled
-        after this many seconds or more counts as failed. Otherwise a model that takes longer than
-        its callers wait would never count as failed. `clock`: returns seconds that never go back.
+        `pause_s`: length of the first pause in seconds. `patience_s`: if the caller cancels a
+        question after this many seconds or more, the model was too slow, and the question counts as
+        failed. An earlier cancellation does not count. `clock`: returns seconds that never go back.
 
         Raises: ConfigError if the model lacks a required attribute.
         """
@@ -129,9 +132,11 @@ class GuardedModel:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Answer:
-        """Call the wrapped model's method `ask`, unless the breaker is open; return its answer.
+        """Call the wrapped model's method `ask` with the given arguments and return its answer.
 
         `kind`: the type of the answer.
+
+        Raises: ModelNotAsked if the breaker is open; ModelError.
         """
         trial = self._admit()
         asked_at_s = self._clock()

@@ -199,11 +199,12 @@ class OpenAIModel(RemoteModel):
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Leave out an option that the server refused, in all later requests.
+        """Find out which option the server refused, and leave it out in all later requests.
 
-        Return whether such an option was found. The options are the form of the JSON and the
-        temperature. `exc`: the exception that the request raised. `structure`: the form of the JSON
-        in the request. `body`: the request.
+        Return whether such an option was found; the request can then be sent again. The options
+        are the temperature, the JSON schema and JSON mode. A refused schema is replaced by JSON
+        mode, and a refused JSON mode by instructions in the prompt. `exc`: the exception that the
+        request raised. `structure`: how the request demands JSON. `body`: the request.
         """
         if not isinstance(exc, openai.APIStatusError):
             return False
