@@ -58,10 +58,11 @@ _PREDICATE = re.compile(
 
 
 def is_other_list(a: str, b: str) -> bool:
-    """Return whether both texts are a heading and a list, with equal headings.
+    """Return whether two texts have the same heading and a list after it.
 
-    Example: "Colours: red, blue". Such a list counts as complete, so a longer list does not cover a
-    shorter list.
+    Example: "Colours: red, blue" and "Colours: red". One item is enough in one of the texts. A text
+    with a verb such as "is" after the heading is not a list. The caller treats each list as
+    complete, so a longer list does not cover a shorter list.
     """
     left, right = _LABELLED(a), _LABELLED(b)
     if left is None or right is None or left[1].casefold() != right[1].casefold():

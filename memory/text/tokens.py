@@ -327,10 +327,10 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """Return the tokens of a run of hiragana.
+    """Return the tokens of a run of hiragana, in a fixed order; empty if it has no meaning.
 
-    The run is an ending, a particle, a word, or a particle with a word after it. If it contains a
-    negation or a wish ("want to"), the first token stands for the negation or the wish.
+    First comes a negation or a wish ("want to") if the run contains one, then a particle if the run
+    begins with one. The last token is the remaining word or ending.
     """
     plain = run
     for pattern, short in _POLITE:
@@ -398,12 +398,11 @@ Many extracted memories begin with such a word: "Mia mentioned that".
 
 
 def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
-    """Return the content words and numbers of a text in dictionary form, without repetitions.
+    """Return the words that distinguish a text from others, in dictionary form and text order.
 
-    They are in the order of the text.
-
-    `user`: the name of the user, or None if unknown. The words of the name and reporting verbs such
-    as "say" are left out, because most of the user's memories have them.
+    These are content words, numbers and words that change a statement, such as "only". Each occurs
+    once. The words of the user's name and reporting verbs such as "say" are left out, because most
+    of the user's memories have them. `user`: the name, or None if it is unknown.
     """
     known = _REPORTING | {token.key for name in _WORDS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
@@ -425,12 +424,11 @@ _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボ
 
 
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
-    """Return the queries for a question: the question itself, and a form with the user's name.
+    """Return one or two queries for a question: itself, and with the user's name before it.
 
-    Memories name the user, but a question says "I". Therefore the second form of "Where do I live?"
-    is "Mia where do I live?". It is only added if the question has a word of the first person. If
-    the word has another meaning in the question, the second form does no harm. `user`: the name, or
-    None if it is unknown; then only the question is returned.
+    Example: for the user Mia, "Where do I live?" and "Mia Where do I live?". The name helps because
+    memories name the user, but questions say "I". `user`: the name. The second query is left out if
+    `user` is None, or if the question has no word of the first person.
     """
     asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_WORDS(question.lower()))
     return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)

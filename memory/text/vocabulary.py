@@ -39,19 +39,22 @@ FILLERS = frozenset(
     "is are am be been being it its itself own such "
     "well oh yes".split()
 )
-"""Words that can be left out without a change of meaning, such as articles and forms of "be"."""
+"""Words that can usually be left out without a change of meaning, such as articles.
+
+The exceptions are in `SHADES` and `EMPHASES`.
+"""
 
 SHADES = frozenset(
     "just very quite too extremely incredibly highly super rather pretty again such own well "
     "then so totally completely".split()
 )
-"""Fillers that do have a meaning: two texts that differ in such a word differ in meaning."""
+"""The words of `FILLERS` that do have a meaning, such as "very" in "a very tall tree"."""
 
 EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""Fillers that matter only after a negation.
+"""The words of `FILLERS` that have a meaning only after a negation.
 
 "Not really" differs from "not", but "really tall" does not differ from "tall".
 """
@@ -319,8 +322,8 @@ PAST = {
 }
 """Irregular past tenses and participles, each with the dictionary form of its verb.
 
-"saw" and "found" always count as pasts, although they can also be other words. This does no harm,
-because both texts of a comparison are read in the same way.
+"saw" and "found" always count as past forms, although they can also be other words. This does no
+harm, because both texts of a comparison are read in the same way.
 """
 
 SAME_IN_PAST = frozenset(
@@ -397,8 +400,8 @@ GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split
 
 Two words are in one group only if they can replace each other in every everyday sense. Words that
 differ in degree (like and love) or in one sense (finish and end, job and work) are not in one
-group. Nor are a word and a kind of what it means (dog and poodle). The tests have an example and a
-counterexample for each group.
+group. A general and a special word (dog and poodle) are not in one group either. The tests have an
+example and a counterexample for each group.
 """
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}

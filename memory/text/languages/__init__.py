@@ -16,11 +16,11 @@ from memory.text.languages import german
 
 
 class Grammar(Protocol):
-    """What the program must know of one language; all words are in lower case.
+    """The words of one language, as lists; all words are in lower case.
 
-    Of a word in several lists the first of NEGATIONS, TURNING and GOVERNING counts. A word that is
-    in none of them is read as `memory/text/vocabulary.py` says, which also lists the numbers,
-    months and weekdays of all languages.
+    If a word is in several lists, only the first of NEGATIONS, TURNING and GOVERNING counts. For a
+    word in none of these three, the lists in `memory/text/vocabulary.py` apply. That file also has
+    the numbers, months and weekdays of all languages.
     """
 
     FUNCTION_WORDS: frozenset[str]
@@ -45,7 +45,7 @@ class Grammar(Protocol):
 GRAMMARS: Mapping[str, Grammar] = {"German": german}
 """The languages that are read by tables, each with its tables."""
 ENGLISH, JAPANESE, OTHER = "English", "Japanese", "other"
-"""Languages that are not in `GRAMMARS`; OTHER stands for every language that is not recognised."""
+"""Languages that are not in `GRAMMARS`. OTHER means any language that is not recognised."""
 
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
 _ENGLISH = frozenset(
@@ -60,19 +60,22 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English function words; a text with one of them is in another language only if that has it too.
+"""English function words, each of which shows that a text is in no language of `GRAMMARS`.
 
-A language has the word if its `GOVERNING` lists it, such as the Dutch "of".
+A language that lists the word in its `GOVERNING` is still possible.
 """
 
 
 def language_of(text: str) -> str:
     """Return the language of a text: ENGLISH, a key of `GRAMMARS`, or OTHER.
 
-    It is recognised by its function words. Those of `GRAMMARS` do not count if the text has a word
-    of `_ENGLISH_ALONE` that is not a word of that language. The result is never JAPANESE. It is
-    OTHER in three cases: the text has no function word of a known language; it also has function
-    words of an unknown language; or it is English with Japanese or Chinese characters.
+    The function words of the text decide, in this order:
+
+    - A language of `GRAMMARS`, if the text has one of its function words and no English word that
+      rules it out (see `_ENGLISH_ALONE`).
+    - ENGLISH, if the text has an English function word, none of other languages, and no Japanese
+      or Chinese characters.
+    - OTHER. This includes Japanese: the result is never JAPANESE.
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     for language, grammar in GRAMMARS.items():

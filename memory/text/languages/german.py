@@ -1,4 +1,4 @@
-"""The words of German, as `Grammar` in the `__init__.py` beside this file describes them."""
+"""The words of German; `Grammar` in `memory/text/languages/__init__.py` explains each list."""
 
 from __future__ import annotations
 
