@@ -57,7 +57,7 @@ class Decisions(TableGroup):
     def after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of later decisions that must be undone before `record` can be undone.
 
-        These are the decisions, not undone yet, that retired a memory and involve a memory that
+        Such a decision retired a memory and was not undone itself. It also involves a memory that
         `record` is about or has created.
         """
         later = sa.select(t.decisions.c.seq).where(
@@ -69,10 +69,11 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of later decisions of a person about pairs that `record` keeps apart.
+        """Return the numbers of a person's later decisions about a pair of texts in `record`.
 
-        These are pairs of texts that state different things, according to `record`. Decisions
-        that were undone are left out.
+        Both `record` and these decisions call the pair distinct: its two texts state different
+        things. Decisions that were undone are left out. The result is empty if no person made
+        `record`.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -188,10 +189,10 @@ class DecisionsWriter(Decisions):
         self._connection.execute(closed.values(pending=False))
 
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Mark decisions as no longer pending if a later decision is about all their memories.
+        """Mark pending decisions as answered if a later decision is about all their memories.
 
-        `answered`: for each later decision, the ids of the memories that it is about (its members),
-        and its number.
+        `answered`: the later decisions, each as a pair of its members' ids and its number. The
+        members of a decision are the memories that it is about.
         """
         ids = {name for names, _ in answered for name in names}
         if not ids:
@@ -213,9 +214,10 @@ class DecisionsWriter(Decisions):
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Erase what decisions recorded about forgotten memories, except their ids.
 
-        `ids`: the forgotten memories. A decision may have put their words into another memory and
-        been undone later. What was recorded about that other memory before the undoing is then
-        erased too. Return the decisions concerned, as they were before the erasure.
+        `ids`: the forgotten memories. An undone decision may once have put their words into another
+        memory. What decisions recorded about that memory, until the undoing, is erased too. Return
+        the decisions that mention such a memory, as they were before the erasure. Decisions that
+        were erased earlier are left out.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -235,11 +237,11 @@ class DecisionsWriter(Decisions):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return the later decisions that may quote texts which an undone decision had created.
+        """Return the decisions that may quote a text which `record` created before it was undone.
 
-        These decisions mention a survivor of `record` (a memory that stayed or was made), and were
-        made before `record` was undone. The result holds pairs of a decision and the survivors'
-        ids. It is empty if `record` was not undone.
+        They were made between `record` and its undoing, and mention a survivor of `record`: a
+        memory that stayed or was made. Each is paired with the ids of all survivors of `record`.
+        The result is empty if `record` was not undone.
         """
         if not record.undone or not record.survivors:
             return []
@@ -253,10 +255,10 @@ class DecisionsWriter(Decisions):
         return [(decision, names) for decision in later if decision.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase reasons from the verdicts that undoing a person's decision would restore.
+        """Erase reasons from the verdicts that decisions of a person keep for undo.
 
-        A verdict on two texts loses its reason under two conditions: the reason is one of
-        `reasons`, and the key of at least one of the texts is one of `keys`.
+        A verdict calls two texts distinct. It loses its reason if the reason is in `reasons`, and
+        the key of at least one of the texts is in `keys`.
         """
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
@@ -337,11 +339,12 @@ def _survivors(column: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
 def _mentioning(
     ids: str | Collection[str], *roles: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision mentions one of these memories in any role.
+    """Return the SQL condition that a decision mentions one of these memories.
 
     A decision mentions a memory if it is about the memory, made it, compared another memory with
     it, or concerns a memory that was linked to it. `ids`: the memories' ids, or the name of the
-    statement's parameter that receives them. `roles`: further conditions on the mention.
+    statement's parameter that receives them. `roles`: conditions on the row in `mentions`, to
+    count only some kinds of mention.
     """
     mentioned = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids), *roles)
     return t.decisions.c.seq.in_(mentioned)

@@ -32,10 +32,10 @@ class Episodes(TableGroup):
         return self._found(t.episodes.c.user == user)
 
     def without_some(self) -> dict[str, list[str]]:
-        """Return episodes that should have lost their summary: a memory of theirs was forgotten.
+        """Return the episodes that still have a summary, although a memory of theirs was forgotten.
 
-        The result maps an episode's id to the ids of its forgotten memories. An episode with a
-        summary but without any memories is included, with an empty list.
+        The result maps an episode's id to the ids of its forgotten memories. Episodes that have a
+        summary but no memories at all are included, with an empty list.
         """
         held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
         gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)

@@ -36,8 +36,9 @@ class DistinctPairs(TableGroup):
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
         """Return the keys of the texts that a judge in `by` called distinct from the text `key`.
 
-        If a person keeps two memories with this text, the result contains `key` itself. A person's
-        verdict also counts if it was given while scopes consisted of other fields.
+        If a person keeps two memories with this text, the result contains `key` itself. Verdicts
+        count in the scope in which they were given. A person's verdict also counts in a scope that
+        is made from other fields, if the two scopes do not contradict each other.
         """
         return self.of_all([(scope, key)], by)[0]
 
@@ -56,7 +57,7 @@ class DistinctPairs(TableGroup):
             known.setdefault(a, set()).add((b, where, judge))
             known.setdefault(b, set()).add((a, where, judge))
         return [
-            {other for other, where, judge in known.get(key, ()) if _holds(scope, where, judge)}
+            {other for other, where, judge in known.get(key, ()) if _counts_in(scope, where, judge)}
             for scope, key in texts
         ]
 
@@ -123,9 +124,10 @@ class DistinctPairsWriter(DistinctPairs):
                 self._connection.execute(t.distinct_pairs.insert().values(verdict))
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase the reason of a verdict if it is in `reasons` and a text's key is in `keys`.
+        """Erase reasons of verdicts; the pairs of texts stay distinct.
 
-        The pairs stay distinct.
+        A verdict loses its reason if the reason is in `reasons`, and the key of at least one of
+        its two texts is in `keys`.
         """
         statement = t.distinct_pairs.update().where(
             _in_pair(_DISTINCT, keys), among(_DISTINCT.reason, reasons)
@@ -142,7 +144,7 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
     return sa.or_(among(columns.low_key, keys), among(columns.high_key, keys))
 
 
-def _holds(scope: Scope, where: str, judge: str) -> bool:
+def _counts_in(scope: Scope, where: str, judge: str) -> bool:
     """Return whether a verdict of `judge` counts in `scope`.
 
     `where`: the key of the scope in which the verdict was given.
@@ -158,7 +160,7 @@ def _holds(scope: Scope, where: str, judge: str) -> bool:
 MOST_ATTEMPTS = 5
 """The number of failures after which, by default, a model is not asked the same question again."""
 BATCH_PAUSE = timedelta(minutes=10)
-"""How long a batch does not repeat a question after the model first failed at it."""
+"""The time for which a batch does not repeat a question after the model first failed at it."""
 _LONGER = 6
 """Each pause is this many times as long as the pause before."""
 

@@ -32,7 +32,7 @@ class KnownPair(NamedTuple):
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Return whether the reason is one of `reasons`, and the key of a text one of `keys`."""
+        """Return whether the reason is in `reasons`, and the key of at least one text in `keys`."""
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
@@ -46,9 +46,9 @@ Each decision saves the rows and links that it changes, as JSON, so that undo ca
 FORGOTTEN_REASON = "forgotten"
 """The text that replaces the reason of a decision or verdict about a forgotten memory."""
 VERDICTS = "distinct"
-"""Key of the earlier verdicts in the JSON that a person's decision saves for undo.
+"""Key of a list of verdicts in the JSON that a person's decision saves for undo.
 
-They are the verdicts on the pairs of texts that the decision calls distinct.
+They are the verdicts, before the decision, on the pairs of texts that it calls distinct.
 """
 
 
@@ -61,9 +61,9 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
 class Row:
     """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    `successor_id` names the memory that replaced a retired one. `text_key` is the same for equal
-    texts. `identity_hash` recognises a memory that arrives a second time. `revision` is the number
-    of the transaction that wrote the row last.
+    `successor_id` names the memory that replaced this one, if it is retired. `text_key` is the same
+    for equal texts. `identity_hash` recognises a memory that arrives a second time. `revision` is
+    the number of the transaction that wrote the row last.
     """
 
     memory: Memory
@@ -134,7 +134,10 @@ class DecisionRecord:
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     verified: str | None = None
-    """How a merged text was checked against its members; None if there is no merged text."""
+    """How a merged text was checked: by words, by a second reading or by a person.
+
+    None if there is no merged text.
+    """
 
     @property
     def scrubbed(self) -> bool:
@@ -169,13 +172,19 @@ class DecisionRecord:
 
     @property
     def created(self) -> tuple[str, ...]:
-        """Ids of the rows that the decision created: new memories, and copies of old versions."""
+        """Ids of the rows that the decision created.
+
+        These are new memories, and retired copies that keep the earlier text of a changed memory.
+        """
         named = [name for survivor, retired in self.survivors for name in (survivor, *retired)]
         return tuple(name for name in dict.fromkeys(named) if name not in self.members)
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that replaced memories or were replaced; if none, of all members."""
+        """Ids of the members that have replaced another memory or were replaced.
+
+        If there are no such members, the ids of all members.
+        """
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
@@ -239,7 +248,7 @@ class IndexState:
 class PendingTurn:
     """A turn that waits for extraction.
 
-    By `name` and text, the turn is recognised if it is sent a second time. `attempts` counts failed
+    If the turn is sent a second time, its `name` and text identify it. `attempts` counts failed
     extractions. `candidates` are the facts that a model found in the turn; None if no model was
     asked yet. A fact that was forgotten is replaced by None, so that the others keep their
     positions.
@@ -268,7 +277,7 @@ class Waiting:
 class Lease:
     """The right of one process to extract memories from a conversation.
 
-    It is valid as long as the ledger stores this token for the conversation.
+    The lease is valid as long as the ledger stores its `token` for the conversation.
     """
 
     conversation: str

@@ -13,9 +13,9 @@ from memory.ledger.vectors import VectorTable
 
 
 class Lineage(Enum):
-    """Which texts, besides its own, a snapshot lists as a memory's ancestors.
+    """A choice of the texts that a snapshot lists as the ancestors of a memory.
 
-    SYNTHESISED: the texts from which the memory was merged. WHOLE: these, and also all texts that
+    SYNTHESISED: the texts from which the memory was merged. WHOLE: these texts, and all texts that
     the memory has replaced.
     """
 
@@ -48,7 +48,10 @@ class Snapshot:
     waiting: int = 0
     """Number of pairs that the model failed to judge and is not to be asked about yet."""
     judged: frozenset[TextPair] = frozenset()
-    """Pairs that a judge called distinct, if the batch accepts the verdicts of this judge."""
+    """Pairs that a judge called distinct before the snapshot was taken.
+
+    `distinct` also has the pairs that the model failed to judge.
+    """
     kept_apart: frozenset[TextPair] = frozenset()
     """Pairs that a person decided to keep as two memories."""
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
