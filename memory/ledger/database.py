@@ -19,7 +19,7 @@ from memory.errors import LedgerDamaged, LedgerError
 PATIENCE_S = 30
 """Seconds that a writer waits for an earlier writer to commit or roll back."""
 RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
-"""What a LedgerDamaged error advises the user to do."""
+"""The advice that a LedgerDamaged error gives to the user."""
 
 
 class Database(ABC):
@@ -73,9 +73,10 @@ class Database(ABC):
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the path to which an ending is added to name a copy of the ledger.
+        """Return the path to which an ending such as `.before-8-1` is added to name a copy.
 
-        It is the file of a SQLite ledger; for PostgreSQL, it is `ledger.db` in `folder`.
+        For SQLite, it is the path of the ledger's file. For PostgreSQL, it is `ledger.db` in
+        `folder`.
         """
 
     @abstractmethod
@@ -93,7 +94,10 @@ class Database(ABC):
 
     @abstractmethod
     def _fault(self, message: str) -> tuple[str, str]:
-        """Return what happened and what to do about it, for an error message of the driver."""
+        """Return a pair of texts: what happened, and what to do about it ("" if unknown).
+
+        `message`: the error message of the database's driver.
+        """
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:

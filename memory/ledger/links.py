@@ -142,7 +142,7 @@ def inherited(
     fresh: dict[frozenset[str], tuple[str, MemoryLink]] = {}
     for retired, successor in successions:
         handed_on = ends.pop(retired, {})
-        targets = lived_for(handed_on, states)
+        targets = resolved_ids(handed_on, states)
         for other in sorted(handed_on):
             ends[other].pop(retired)
             fresh.pop(frozenset((retired, other)), None)
@@ -166,7 +166,7 @@ def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) 
     ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)
 
 
-def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
+def resolved_ids(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
     """Map each id in `ids` to the id of the live memory that has replaced this memory.
 
     A live memory, an unknown id, and a memory without a live successor map to themselves. Ids of
@@ -182,8 +182,8 @@ def lived_for(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]
 def live_end(memory_id: str, states: Mapping[str, State]) -> str | None:
     """Follow a memory's successors, and return the id of the live one; None if there is none.
 
-    A live memory gives its own id. There is none if the successors meet an unknown id or run in a
-    circle.
+    For a live memory, return its own id. Also return None if a successor's id is unknown, or if the
+    successors form a circle.
     """
     seen: set[str] = set()
     name: str | None = memory_id

@@ -17,8 +17,8 @@ from memory.ledger.links import (
     State,
     inherited,
     live_end,
-    lived_for,
     of_live_memories,
+    resolved_ids,
     resolved_link,
 )
 from memory.ledger.records import Row
@@ -120,14 +120,15 @@ class Memories(TableGroup):
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
 
-        Return a pair for each memory, in order: the row of the same memory if it is stored, else
-        None; and whether the id of the given memory is in use. A stored memory is the same if one
-        of these is true:
+        Return a pair for each given memory, in order. Its first value is the row in which the same
+        memory is stored, or None. Its second value is whether a row has the given memory's id. A
+        stored memory is the same as the given memory if one of these is true:
 
         - It has the same id, user and privacy, and it has or once had the same text.
         - It has the same id, and it was forgotten.
-        - It has the same user, privacy, time, text and external id (or neither has one). This also
-          finds a memory that was stored under a new id, because another memory had taken its id.
+        - It has the same user, privacy, time, text and external id; two memories without an
+          external id agree in it. This also finds a memory that was stored under a new id, because
+          another memory had taken its id.
         """
         identities = [_identities(memory) for memory in memories]
         names = [memory.id for memory in memories]
@@ -197,7 +198,7 @@ class Memories(TableGroup):
         of forgotten memories are left out.
         """
         wanted = list(dict.fromkeys(ids))
-        return lived_for(wanted, self._states(wanted))
+        return resolved_ids(wanted, self._states(wanted))
 
     def ancestors(self, *ids: str) -> list[str]:
         """Return the ids of all retired memories that the memories `ids` have replaced.
@@ -393,10 +394,11 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 
 
 def _identities(memory: Memory) -> tuple[str, str]:
-    """Return two identity hashes: the memory's own, and the hash of its copy under a new id.
+    """Return the two identity hashes that a memory can have in the ledger.
 
-    A memory is stored under a new id if another memory has its id already. The copy then has the
-    original id as its external id, unless it has an external id already.
+    The first is the hash if the memory is stored under its own id. The second is the hash if it is
+    stored under a new id, because another memory has taken its id. The original id is then its
+    external id. If it has an external id already, both hashes are equal.
     """
     own = t.identity_hash(memory)
     return own, own if memory.external_id else t.identity_hash(memory, memory.id)
@@ -437,5 +439,8 @@ def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:
-    """Return the rows that are in the scope. Their columns match it; only metadata is checked."""
+    """Return the rows that are in the scope, after checking only their metadata.
+
+    The query that found the rows has already compared their columns with the scope.
+    """
     return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows

@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection
 from memory.errors import LedgerError
 from memory.ledger import tables as t
 from memory.ledger.database import Database
-from memory.ledger.rekeying import make_keys_anew
+from memory.ledger.rekeying import replace_text_keys
 from memory.ledger.sqlite import SqliteDatabase
 from memory.ledger.terms import fill_terms
 from memory.runtime import replacing_alone
@@ -30,7 +30,7 @@ from memory.runtime import replacing_alone
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
 UPGRADE_COPIES = "upgrade_copies"
-"""Key in the table `meta`: the files to which the ledger was copied before upgrades.
+"""Key in the table `meta` for the paths of copies that were made before upgrades.
 
 A copy still contains memories that are forgotten later, so a user may want to delete it.
 """
@@ -61,11 +61,11 @@ def make_schema(connection: Connection) -> None:
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
     """Upgrade the ledger to the current schema, after copying it. Return the copy's path.
 
-    `keep_copy` makes the copy: it is called with the version to which the first step leads, and
-    returns the path of the copy. No process can write between the copy and the first step. If the
-    schema is current, `keep_copy` is not called, and the result is None.
+    `keep_copy` makes the copy and returns its path. Its argument is the schema version after the
+    first step. No process can write between the copy and the first step. If the schema is current,
+    `keep_copy` is not called, and the result is None.
 
-    Raises: LedgerError; the ledger is then unchanged, or as a completed step left it.
+    Raises: LedgerError if a step fails. Steps completed before that stay applied.
     """
     copy: Path | None = None
     while True:
@@ -266,9 +266,10 @@ _TO_5 = (
 def _to_7(connection: Connection) -> None:
     """Move the turns of the default conversation, which all users shared, to their speakers.
 
-    If only one person speaks in it, the bot's turns go to this person, otherwise to the bot. Turns
-    whose text was erased stay, since their speaker is unknown. The number of the last turn that was
-    stored before this step is recorded under `last_turn_with_defaults` in the table `meta`.
+    Each speaker gets a conversation with the speaker's name. If the default conversation has only
+    one human speaker, the bot's turns move to that person's conversation. Turns whose text was
+    erased stay where they are, since their speaker is unknown. The number of the last turn stored
+    before this step is recorded under `last_turn_with_defaults` in the table `meta`.
     """
     names = ("seq", "conversation", "name", "digest", "turn")
     turns = sa.table("turns", *(sa.column(name) for name in names))
@@ -318,7 +319,7 @@ STEPS: Mapping[str, Callable[[Connection], None]] = {
     "2": partial(_execute, statements=_TO_3),  # items
     "3": _to_4,
     "4": partial(_execute, statements=_TO_5),  # readings of pages
-    "5": make_keys_anew,
+    "5": replace_text_keys,
     "6": _to_7,
     "7": _to_8,
 }

@@ -64,7 +64,7 @@ class PostgresDatabase(Database):
     def writing(self) -> Iterator[Connection]:
         """Yield a connection that holds the writer lock until the transaction ends.
 
-        So its statements see all that earlier writers committed.
+        Statements on this connection therefore see everything that earlier writers committed.
         """
         options = {"isolation_level": "READ COMMITTED", "postgresql_readonly": self._read_only}
         with self._mapped(), self.engine.connect() as opened:
@@ -128,7 +128,10 @@ _AS_WRITER = sa.select(
 
 
 def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:
-    """Replace a column's type by one that SQLite knows, and drop its default."""
+    """Adapt a PostgreSQL column, so that a SQLite copy of its table can be created.
+
+    The column gets a type that every database knows, and loses its default.
+    """
     column["type"] = column["type"].as_generic()
     column["default"] = None
 

@@ -38,19 +38,23 @@ _ATTEMPTS = sa.Table(
 )
 
 
-def make_keys_anew(connection: Connection) -> None:
-    """Compute every text key by a new rule, which distinguishes signs, codes and capitals.
+def replace_text_keys(connection: Connection) -> None:
+    """Replace every text key by one that also distinguishes signs, codes and capitals.
 
-    Texts that shared an old key may get different new keys; each new key gets a copy of the vector.
-    A pair of texts that was judged distinct may become several pairs; then only a person's verdict
-    is kept, for all of them. Models will read texts with changed keys once more. If a memory
-    replaced another with the same old key, and their new keys differ, the decision becomes pending.
+    Texts with the same old key may get different new keys. Changed keys have these effects:
+
+    - Each new key gets a copy of the old key's vector.
+    - A pair of texts that was judged distinct may become several pairs. The verdict is then kept
+      for all of them if a person gave it, and otherwise deleted.
+    - Models will read the texts with changed keys again.
+    - If a memory replaced another memory, and their old keys were the same but the new keys differ,
+      the decision becomes pending, unless a person made it.
     """
     keys = _Rekeyed(connection)
     if keys.changed:
         keys.copy_vectors()
         keys.rename_distinct()
-        keys.drop_what_models_did()
+        keys.drop_readings_and_attempts()
         keys.rename_in_images()
         keys.reopen()
 
@@ -140,7 +144,7 @@ class _Rekeyed:
             (a, b) for a, b in found if low != high or a != b or first[a] > 1 or len(first) == 1
         )
 
-    def drop_what_models_did(self) -> None:
+    def drop_readings_and_attempts(self) -> None:
         """Delete the records of texts that models read or failed to judge, if their key changed."""
         for old in self.changed:
             self._connection.execute(_READINGS.delete().where(_READINGS.c.text_key == old))

@@ -62,7 +62,7 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
         if self._view.query["mode"] == "ro":
-            self._look_again()
+            self._reopen_if_changed()
         try:
             with self._mapped(), self.engine.connect() as connection, connection.begin():
                 connection.exec_driver_sql("BEGIN")
@@ -110,7 +110,7 @@ class SqliteDatabase(Database):
         with contextlib.suppress(*failed), self._driver() as driver:
             driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
-    def _look_again(self) -> None:
+    def _reopen_if_changed(self) -> None:
         """Reopen the file if another process has started or stopped writing it since it was opened.
 
         A file with a write-ahead log is opened in another way than a file without one.
@@ -271,11 +271,13 @@ class _View:
 
 
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
-    """Choose how to open a ledger's file, so that a reader does not change it.
+    """Choose how SQLite opens a ledger's file, so that a reader (`read_only`) does not change it.
 
-    With `untouched`, no files are made next to it either. If a crash left a write-ahead log, an
-    ordinary connection would move the log into the file on closing. A missing file is never made,
-    since an empty file is no ledger.
+    - A reader opens a file with a write-ahead log in mode `ro`. In mode `rw`, SQLite would move a
+      log that a crash left into the file on closing.
+    - With `untouched`, or for a reader in a folder that is not writable, the file is read without
+      locks, because SQLite must not or cannot make files next to it.
+    - In all other cases, the mode is `rw`, which does not create a missing file.
     """
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():

@@ -1,4 +1,4 @@
-"""How SQL runs: statements that are compiled once, a condition with many values, transactions."""
+"""Run SQL: statements compiled once, the condition `among` for many values, and transactions."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""Up to this number of memories, a search reads the entries without counting them first."""
+"""If a search covers at most this many memories, it reads all entries of its terms.
+
+For more memories, it first counts the entries, to leave out terms that are too frequent.
+"""
 _MOST_ENTRIES = 150_000
 """The most entries to read for one query. If it has more, its most frequent terms are left out."""
 
@@ -90,7 +93,10 @@ class Postings(NamedTuple):
     mean_length: float
     """The mean number of terms in one of these memories."""
     terms: Ints
-    """The number of the entry's term: terms that occur are numbered from 0, in any order."""
+    """A number for the entry's term, equal for all entries of the same term.
+
+    The terms that occur are numbered from 0, in any order.
+    """
     numbers: Ints
     """The number of the entry's memory, in the order in which memories arrived."""
     counts: Ints
@@ -229,7 +235,10 @@ If a term occurs several times, its hash does too. A table stores the hashes as 
 
 
 def _count(connection: sa.Connection, old: Sequence[_Listed], new: Sequence[_Listed]) -> None:
-    """Update the numbers of memories and terms of each owner. `old`, `new`: removed and added."""
+    """Update how many memories and terms each owner has in the index.
+
+    `old`: the memories that are removed. `new`: the memories that are added.
+    """
     memories, found = Counter[str](), Counter[str]()
     for sign, changes in ((-1, old), (1, new)):
         for _, owner, terms in changes:
