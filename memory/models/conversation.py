@@ -167,9 +167,9 @@ class Reply(Frozen):
 class ExtractionResult:
     """The result of extracting memories from turns of conversations.
 
-    `extracted` is the number of turns that were read. `pending` is the number of turns, and of
-    questions about memories made from these turns, that still wait for the model. `known` is the
-    number of the caller's turns that had been stored before.
+    `extracted` is the number of turns that were read. `pending` is the number of turns and
+    questions that still wait for the model; the questions are about memories made from these turns.
+    `known` is the number of the caller's turns that had been stored before.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -177,7 +177,7 @@ class ExtractionResult:
     pending: int = 0
     known: int = 0
     already_remembered: int = 0
-    """The number of candidates dropped because a recalled memory already states them."""
+    """The number of candidates dropped because a memory that the bot recalled states them."""
     over_limit: int = 0
     """The number of candidates dropped because the turns are too short to state so many facts."""
     usage: Usage = field(default_factory=Usage)

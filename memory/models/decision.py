@@ -18,7 +18,7 @@ from memory.models.memory import Cleaned, Frozen, Memory
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
-"""Who can judge two texts to be distinct, from the weakest to the strongest.
+"""Who can judge that two texts are distinct (state different things), weakest judge first.
 
 A verdict of a stronger judge replaces that of a weaker one.
 """
@@ -31,8 +31,8 @@ Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """The lowest cosine of two near-copies.
 
-Two memories with a lower cosine are kept if a model fails to judge them, and the offline judge does
-not merge them.
+Two memories with a lower cosine are both kept if a model fails to judge them. The offline judge
+does not merge them either.
 """
 
 
@@ -145,7 +145,7 @@ class Decision:
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     verified: Verified | None = None
-    """How a merged text was checked against its members; None if there is no merged text."""
+    """How a merged text was compared with the members; None if there is no merged text."""
 
     @property
     def judge(self) -> Judge:
@@ -334,7 +334,7 @@ class SimilarityHistogram(Frozen):
 
 
 class DeduplicationReport(Frozen):
-    """The report of a run over the whole store; with `dry_run`, of what a run would do."""
+    """The report of a run over the whole store or, if `dry_run` is true, of what it would do."""
 
     dry_run: bool
     run: str = ""
@@ -360,7 +360,7 @@ class DeduplicationReport(Frozen):
     reasons: dict[str, int]
     """The number of decisions by reason."""
     retired: int
-    """The number of memories retired; in a dry run, only those that need no model."""
+    """The number of memories retired; in a dry run, of those that need no model."""
     merged: int
     """The number of memories that got a new text, merged from the texts of several memories."""
     pending: int

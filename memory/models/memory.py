@@ -187,7 +187,10 @@ class SearchResult:
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     relevance: float | None = None
-    """The score by words and vector, in standard deviations; None if ranked by similarity."""
+    """The score by words and vector, in standard deviations from the mean.
+
+    None if the search ranked by similarity alone.
+    """
 
     @property
     def score(self) -> float:

@@ -17,7 +17,7 @@ LOWER = 0.90
 At this similarity, half of the pairs of natural memories are copies or worth merging.
 """
 NEAR_COPY = 0.95
-"""From this value on, the similarity of two texts equals their cosine for every embedder."""
+"""From this cosine on, the similarity of two texts equals their cosine for every embedder."""
 _PLACES = 6
 _STEP = 10.0**-_PLACES
 

@@ -108,7 +108,7 @@ class Address:
 
         The host `::` listens on IPv4 as well.
 
-        Raises: InputError.
+        Raises: InputError if the address cannot be used.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         both = self.host == "::" and socket.has_dualstack_ipv6()
@@ -256,7 +256,7 @@ class _Protocol(H11Protocol):
         """
         super().__init__(**uvicorns)
         self._seconds = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
-        """Seconds that a client may stay in each of h11's states."""
+        """Seconds that a client may stay in a state of h11. Other states have no limit."""
         self._most = most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -28,7 +28,7 @@ class Watched(Protocol):
     """An open store whose backlog is read each time that metrics are collected."""
 
     def backlog(self) -> tuple[int, int]:
-        """Count the decisions that wait for a model, and the turns that wait for extraction.
+        """Return how many decisions wait for a model, and how many turns wait for extraction.
 
         Raises: MemoryPipelineError if the store is closed or cannot be read.
         """
@@ -46,7 +46,7 @@ def watch(store: Watched) -> None:
 
 
 def unwatch(store: Watched) -> None:
-    """Stop reporting a store. This function may be called twice."""
+    """Stop reporting a store's backlog; do nothing if it is not reported."""
     with _watching:
         _watched.discard(store)
 
@@ -101,7 +101,8 @@ _meter.create_observable_gauge(
 def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
     """Open a tracing span named `memory_dedup.NAME` with these attributes, and yield it.
 
-    If the block raises an exception, only its type is recorded, since its message may quote texts.
+    NAME is `name`. If the block raises an exception, only its type is recorded, since its message
+    may quote texts.
     """
     with _tracer.start_as_current_span(
         f"{_NAME}.{name}",

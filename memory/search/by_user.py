@@ -48,7 +48,10 @@ class VectorsByUser:
         self._fields: tuple[str, ...] = ()
         """The metadata keys that scopes of earlier queries contain."""
         self._nobodys: Scope | None = None
-        """The owner of the memories without a user; None until it is looked up."""
+        """The scope that is loaded to search memories without a user.
+
+        None until it is needed.
+        """
 
     def owner(self, scope: Scope) -> Scope:
         """Return the owner for a scope: the scope whose vectors are loaded to search in it.
@@ -126,9 +129,10 @@ class VectorsByUser:
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """Load an owner's vectors, and return them.
 
-        Return None if they exceed the limit. Also return None if, during the loading, another query
-        needed a metadata key that is not loaded. `dim` is the dimension of the vectors. `revision`
-        is the ledger's revision that `reader` sees.
+        Return None if the vectors exceed the limit. Also return None if another query needed a
+        further metadata key during the loading: the vectors were then loaded without this key.
+        `dim` is the dimension of the vectors. `revision` is the ledger's revision that `reader`
+        sees.
         """
         vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)

@@ -29,7 +29,7 @@ from memory.search.products import (
 Cosine = float | Floats
 """A cosine as a threshold: one value for all rows, or one value for each row (n,).
 
-A pair of rows must reach the higher of their two thresholds.
+A pair must reach the higher threshold of its two rows.
 """
 _AT_ONCE = 50_000
 """The number of pairs compared in one call, large enough that numpy does most of the work."""

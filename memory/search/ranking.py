@@ -29,7 +29,7 @@ _OF_A_PART = 4
 Some of the selected memories are then outside of the scope.
 """
 _SAMPLE = 256
-"""The number of memories from which the spread of the cosine is estimated.
+"""The number of memories from which the mean and deviation of the cosine are estimated.
 
 An estimate is needed only if the user's vectors are not in RAM.
 """
@@ -87,7 +87,7 @@ class WordScores(NamedTuple):
     """The BM25 scores of memories for a question. Memories with no word of the question score 0."""
 
     numbers: npt.NDArray[np.int64]
-    """The ledger's numbers of the memories that contain any of the words, ascending."""
+    """The ledger's numbers of the memories that contain a word of the question, ascending."""
     by_number: Floats
     """The scores. The memory with number `n` has its score at position `n - numbers[0]`.
 
@@ -175,8 +175,9 @@ class Best(NamedTuple):
 def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
     """Return the BM25 scores of memories for the words of a text.
 
-    All memories of the user that `scope` names are scored, also those outside of the scope. If the
-    scope names no user, the memories of all users are scored.
+    All memories of the user of `scope` are scored, also those outside of the scope. If its field
+    `user` is None, all memories without a user are scored. If it has no such field, the memories of
+    all users are scored.
     """
     user, everyone = _whose(scope)
     return bm25(reader.terms.postings(search_terms(text), user, everyone=everyone))

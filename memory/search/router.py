@@ -183,7 +183,7 @@ class SearchRouter:
             logger.warning("%s; in large scopes that takes seconds: %s", problem, _REMEDY)
 
     def _opened(self) -> Follower | None:
-        """Open the index if necessary, and return it; None if there is none.
+        """Open the index if necessary, and return it; None if no index is used.
 
         Raises: IndexFault.
         """

@@ -213,7 +213,7 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[Applied]:
-        """Apply decisions in order, without checking their conditions.
+        """Apply decisions in order, without checking their conditions; return an Applied for each.
 
         None of their new memories may be stored already. `made` holds the memories that the
         decisions create, with their vectors, by memory id. `run` is the name of the batch or import
@@ -235,7 +235,7 @@ class Applier:
     # --- what must hold ---
 
     def _conflicts(self, writer: Writer, one: Decided, latest: bool) -> Iterator[str]:
-        """Yield, for each part of a decision's condition, why it no longer holds; "" if it holds.
+        """Check the parts of a decision's condition: yield why a part fails, or "" if it holds.
 
         `latest` is true if nothing was written after the decision was prepared.
         """

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 1_000
 """The maximum number of texts in one call of the embedder."""
 _EMBEDDER = "embedder"
-"""Metadata key in the ledger for the fingerprint of the embedder that made its vectors."""
+"""Metadata key in the ledger for the fingerprint of the embedder of the ledger's vectors."""
 _ZERO = 1e-6
 """A vector shorter than this counts as zero: it has no direction."""
 _UNIT = 1e-3
@@ -98,7 +98,9 @@ class EmbeddingCache:
         ]
 
     def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by text key and, with the first ones, the embedder's fingerprint.
+        """Store vectors by text key.
+
+        If they are the first in the ledger, also store the embedder's fingerprint.
 
         Raises: EmbedderMismatch if the ledger holds vectors of another embedder.
         """

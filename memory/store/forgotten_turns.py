@@ -87,8 +87,8 @@ class TurnsToForget:
       no longer live.
     - A turn of the bot is removed if it recalled or quotes a forgotten memory, or if a forgotten
       memory came from its conversation.
-    - Conversations that a forgotten memory came from lose the texts of their extracted turns.
-      Extractions under way in them start again.
+    - Conversations that a forgotten memory came from lose the texts of their extracted turns. If
+      such a conversation is being extracted, its extraction starts again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:

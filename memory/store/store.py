@@ -69,7 +69,7 @@ from memory.store.forgetting import Forgotten, erase, scrub
 from memory.text import clean, text_key, wordings
 
 utc_now: Clock = partial(datetime.now, UTC)
-"""The clock of a store that is given no other."""
+"""The default clock of a store."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ class _Look:
     key: str
     revision: int
     same: tuple[Row, ...]
-    """The live memories with the same text, newest first."""
+    """The live memories with the new memory's text, newest first."""
     distinct: frozenset[str]
-    """Keys of the texts that were judged distinct from this text."""
+    """Keys of the texts that were judged distinct from the new memory's text."""
     hidden: int
     """The number of live memories in the scope whose text is in `distinct`."""
 
@@ -192,7 +192,7 @@ class MemoryStore:
         self.close()
 
     def backlog(self) -> tuple[int, int]:
-        """Count the decisions that wait for a model, and the turns that wait for extraction."""
+        """Return how many decisions wait for a model, and how many turns wait for extraction."""
         with self.ledger.reading() as reader:
             return reader.decisions.count_pending(), reader.turns.count_waiting()
 
@@ -523,7 +523,7 @@ class MemoryStore:
     def _looks(
         self, reader: Reader, memories: Sequence[Memory], bound_by: Sequence[Judge]
     ) -> list[_Look]:
-        """Read what the ledger holds about the text of each of these memories, in the given order.
+        """Return what the ledger holds about the text of each memory, in the given order.
 
         This includes the texts that were called distinct by judges in `bound_by`.
 

@@ -33,7 +33,10 @@ logger = logging.getLogger(__name__)
 _BATCH = 1_000
 """The number of rows in one read or write."""
 _TOLERANCE = 1e-5
-"""Vectors that differ by less are equal: Chroma returns them with relative errors up to 1e-6."""
+"""Two vectors count as equal if no coordinate differs by more than this.
+
+Chroma returns vectors with relative errors up to 1e-6.
+"""
 _ID = "memory-dedup.id"
 """A file that marks a folder as our index. It holds an id, which is new after each clearing."""
 _RECORD_BYTES = 1_000_000
@@ -124,8 +127,8 @@ class _ChromaIndex:
 class EmbeddedChroma(_ChromaIndex):
     """A vector index in a folder that only this process uses, read and written by a Chroma process.
 
-    The Chroma process starts when first needed. Chroma is not crash-safe: a folder that was not
-    closed properly is deleted, and must be refilled.
+    The Chroma process starts when it is first needed. Chroma is not crash-safe: a folder that was
+    not closed properly is deleted, and the index must be filled again.
     """
 
     name = "Chroma"

@@ -35,7 +35,7 @@ from memory.search.chroma.client import (
 )
 
 _ENDING_S = 10.0
-"""How many seconds the process may take to end after it was asked to."""
+"""How many seconds the process may take to end after it was asked to end."""
 _PATIENCE_S = 30.0
 """How many seconds a new process waits for an earlier one that has the folder open.
 
