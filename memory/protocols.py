@@ -138,8 +138,8 @@ class VectorIndex(Protocol):
     def id(self) -> str:
         """Return an identifier of the index; "" if the index does not exist yet.
 
-        The store records under this identifier how far the index has followed the ledger. So only
-        `clear` may change the identifier, and must change it to one that was never used before.
+        The store records under this identifier how far the index has followed the ledger. Once
+        it exists, only `clear` may change it, and only to an identifier that was never used before.
         """
 
     @property

@@ -68,7 +68,8 @@ class ConsolidationEngine:
 
         Each recent memory is linked with the next older one of the same user and privacy. If the
         two have a link already, the link gains confidence. The run does this for at most
-        `max_replay_events` pairs, newest first. It also removes forgotten memories from episodes.
+        `max_replay_events` pairs, newest first. The run also removes forgotten memories from
+        episodes.
 
         Two memories are near-copies if their distance (`1 - similarity`) is below
         `merge_threshold`, or below the engine's `merge_distance` if `merge_threshold` is None. The

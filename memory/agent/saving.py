@@ -47,9 +47,9 @@ _MAX_ATTEMPTS = 5
 
 class Distances(NamedTuple):
     guard: float = 0.05
-    """A save is blocked if a stored memory is nearer than this (as `1 - similarity`)."""
+    """A stored memory blocks a save if its distance (`1 - similarity`) is below this."""
     link: float = 0.3
-    """A new memory is linked with the stored memories nearer than this (as `1 - cosine`)."""
+    """A new memory is linked with stored memories whose distance (`1 - cosine`) is below this."""
     max_links: int = 5
 
 

@@ -55,7 +55,7 @@ _AGES = (
 
 
 def compose_response(data: str, scaffold: str) -> str:
-    """Return a tool's answer, a horizontal rule, and the question that follows it."""
+    """Return one text: a tool's answer (`data`), a horizontal rule, and a question (`scaffold`)."""
     return f"{data}\n\n---\n{scaffold}"
 
 

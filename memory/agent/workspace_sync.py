@@ -308,8 +308,9 @@ def forget_everywhere(
 ) -> tuple[Gone, str]:
     """Erase memories from the store by calling `forget`, and then from the workspace.
 
-    Return the result of `forget`, and a message: what is left in the workspace, or why it could not
-    be written. The message is "" if there is nothing to report.
+    Return the result of `forget`, and a message: what is left in the workspace, or why the
+    workspace could not be written. The message is "" if there is nothing to report. `workspace`:
+    None if there is no workspace.
 
     If the process is killed between the two steps, the next call of this function finds the
     forgotten ids in the ledger and erases their entries.

@@ -330,7 +330,9 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Compare an imported collection with the store, and plan how to clean it up; change nothing.
+    """Plan how to clean up a collection, by comparing it with the store that imported it.
+
+    Nothing is changed yet.
 
     `target`: the collection. `across`: keys such as `run_id`; a row may replace rows that differ
     from it in these keys. `embedder`: a factory of the embedder for merged texts, as

@@ -48,7 +48,7 @@ class Source:
     """Another program's store or an exported file, and how to read it.
 
     For example `Source(mem0="./mem0-store")` or `Source(chroma="./chroma", collection="notes")`.
-    Exactly one store or file is given, by its folder, path or address.
+    Give exactly one store or file: its folder, path or address.
     """
 
     reading: Reading = field(default_factory=Reading)

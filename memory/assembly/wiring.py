@@ -212,11 +212,10 @@ def build_workspace(
 
 
 def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Record the configured folder of Markdown files in the ledger, and clean the files.
+    """Record the configured folder of Markdown files in the ledger, so that all commands find it.
 
-    The record lets every command find and update the files. If no folder is configured, the record
-    stays as it is. To clean the files is to remove forgotten memories, which are still there if a
-    process was killed before it could remove them.
+    If no folder is configured, the record stays as it is. Also remove the entries of forgotten
+    memories from the files. Such entries remain if a process was killed before it removed them.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:

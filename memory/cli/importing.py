@@ -146,10 +146,10 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command that takes a `source`, so that its user names the source by options.
+    """Decorate a command so that options on the command line set its parameter `source`.
 
-    The command line has the options of `_OPTIONS` in place of `source`. The command is called with
-    the `Source` that is built from their values.
+    The options are those in `_OPTIONS`. The command is called with the `Source` that is built from
+    the values of these options.
     """
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)

@@ -25,9 +25,9 @@ _LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all ab
 
 
 def reembed(context: typer.Context) -> None:
-    """Compute every vector again.
+    """Compute all vectors with the configured embedder.
 
-    If it fails, all old vectors stay.
+    If that fails, the old vectors stay.
     """
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = upkeep.reembed(ledger, assembly.build_embedder(context.obj), tell)
@@ -221,8 +221,9 @@ def _show_bands(
 ) -> None:
     """Print a table with a row for each band of cosines, the most similar band first.
 
-    A row counts the pairs whose cosine is in the band. Bands without pairs are left out. `answers`:
-    the answers by the pair's key. `memories`: the number of live memories.
+    A row counts the pairs whose cosine is in the band. Bands without pairs are left out. `title`: a
+    line above the table; "" means no line. `answers`: the answers by the pair's key. `memories`:
+    the number of live memories.
     """
     bands = upkeep.tally(pairs, answers)
     rows = []

@@ -138,7 +138,7 @@ def history(
 ) -> None:
     """List the decisions with their reasons, oldest first.
 
-    The number of a decision is for `undo`, the id of a memory for `show`.
+    Use the number of a decision with `undo`, and the id of a memory with `show`.
     """
     check_report(report)
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
@@ -279,7 +279,7 @@ def forget(
 ) -> None:
     """Erase a memory, or everything about a user, for good.
 
-    The memories that it was made from are erased too.
+    If a memory was made from other memories, they are erased too.
     """
     from memory.store import forget_user
 
@@ -313,9 +313,9 @@ def forget(
 
 
 def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
-    """Print how much is stored about a user, and ask whether to erase it; return if it may be.
+    """Print how much is stored about a user, and ask whether to erase it; return if so.
 
-    `yes`: if true, do not ask.
+    `yes`: if true, return without asking.
 
     Raises: InputError if nothing is stored about the user; typer.Exit if the answer is no.
     """

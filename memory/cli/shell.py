@@ -105,7 +105,9 @@ def confirm(yes: bool, question: str, refused: str) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Check whether a report can be written to `path`, before the work begins; accept None.
+    """Check whether a report can be written to `path`, before the work begins.
+
+    None means that no report is wanted.
 
     Raises: InputError if the file's extension is not known or its folder does not exist.
     """
@@ -194,7 +196,7 @@ class ProgressCallback(Protocol):
 def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
     """Return a function that reports the progress of the search for pairs to `tell`.
 
-    It takes the number of texts compared and the number of all texts.
+    The returned function takes the number of texts compared and the number of all texts.
     """
     return partial(tell, counted="texts compared")
 

@@ -149,7 +149,7 @@ def cost(model: str, usage: models.Usage, money: float | None) -> str:
 
 
 def say_cost(planned: models.DeduplicationReport) -> None:
-    """Print the estimated cost of a deduplication's first round, before the model is called."""
+    """Print the estimated cost of a deduplication's first round of model calls, if it has any."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")

@@ -299,7 +299,7 @@ def _suggestion(key_path: KeyPath) -> str:
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
     """Yield the keys that environment variables set, with their values.
 
-    Log a warning about each variable whose name looks like a misspelled name.
+    Log a warning about each variable whose name looks like a misspelled `MEMORY_` name.
     """
     variables = _variables()
     for name in sorted(environ):

@@ -65,7 +65,7 @@ ServerUrl = Annotated[str | None, AfterValidator(server_url)]
 class ChromaConfig(Frozen):
     """How to reach the vector database Chroma.
 
-    If `host` is None, the program starts Chroma itself.
+    If `host` is None, Chroma runs in this process and keeps its files in the data folder.
     """
 
     host: str | None = None
