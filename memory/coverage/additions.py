@@ -87,9 +87,10 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 def only_narrows(longer: Side, shorter: Side) -> bool:
     """Return whether `longer` only denies less than `shorter` does.
 
-    For example, "has no new car" denies less than "has no car". True only if `longer` has exactly
-    one negation, and every extra word comes after the negation in the same clause. Each extra word
-    must be a quality of a noun, and the noun must not be a definite thing such as "the new car".
+    For example, "has no new car" (`longer`) denies less than "has no car" (`shorter`). True only if
+    `longer` has exactly one negation, and every extra word comes after the negation in the same
+    clause. Each extra word must be a quality of a noun, and the noun must not be a definite thing
+    such as "the new car".
     """
     words, added = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]

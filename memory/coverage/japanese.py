@@ -109,8 +109,8 @@ def _particle(word: str, detail: str, tokens: list[Token]) -> None:
 def _case(word: str, tokens: list[Token]) -> None:
     """Append the case particle `word` to `tokens`, or join it to the particle before it.
 
-    It is joined only if the last token is a particle too: に and も become にも. But
-    は and の are dropped after a particle: には becomes に.
+    It is joined only if the last token is a particle too: に and も become にも. But は and の are
+    dropped after a particle: には becomes に.
     """
     before = tokens[-1] if tokens else None
     if before is None or before.kind is not Kind.PARTICLE:
@@ -247,8 +247,9 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
     """Return whether the extra words of one phrase of the longer statement keep its meaning.
 
-    `phrases`: all phrases of the longer statement. `matched`: for each phrase except the predicate,
-    the phrase of the shorter statement that it also states, or None.
+    `phrases`: all phrases of the longer statement. `position`: that of the phrase to check.
+    `matched`: for each phrase except the predicate, the phrase of the shorter statement that it
+    also states; None for a phrase that only the longer statement has.
     """
     phrase, same, behind = phrases[position], matched[position], phrases[position + 1]
     if same is not None:

@@ -42,7 +42,7 @@ def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
 
 
 def _with_have(token: Token) -> list[Token]:
-    """Return the token, followed by a token "have" if it is a possessive, such as "Mia's"."""
+    """Return the token; after a possessive such as "Mia's", return a token "have" too."""
     if token.kind is not Kind.CONTENT or token.surface[-2:] not in ("'s", "’s", "s'", "s’"):
         return [token]
     return [token, Token("have", Kind.CONTENT, token.surface[-2:])]

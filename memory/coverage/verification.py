@@ -1,4 +1,4 @@
-"""Check a merged text without a model: accept it, refuse it, or ask for a second reading.
+"""Check a merged text without a model: accept it, refuse it, or leave it to a model or a person.
 
 The sources of a merged text are the texts from which it was merged. The text is refused if it adds
 a hard fact (number, date, amount, name, code) to its sources, or lacks a hard fact of the newest
@@ -162,8 +162,8 @@ def _states(text: str, source: str) -> bool:
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
     """Return the numbers, months and weekdays of `older` that have different values in `newer`.
 
-    Returns [] if `newer` states everything that `older` states. Returns None if it lacks anything
-    besides these values.
+    Returns [] if `newer` states everything that `older` states. Returns None if `newer` lacks
+    anything besides these values, or if one of the texts has more than `LONGEST` characters.
     """
     if _has_document([older, newer]):
         return None
@@ -182,9 +182,9 @@ def _given_otherwise(older: str, newer: str) -> list[str] | None:
 
 
 def _value_type(words: str) -> str:
-    """Return the type of all of the words: "number", "month" or "weekday".
+    """Return the type that all words of a phrase have: "number", "month" or "weekday".
 
-    Returns "" if they have a different type, or several types.
+    Returns "" if the phrase has words of a different type, or of several types.
     """
     types = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
@@ -304,7 +304,8 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield the key and the words of each hard fact, such as a number, a date or a name.
 
-    The word "one" does not count as a number, because it is often an article.
+    `names`: the words that count as names. The word "one" does not count as a number, because it is
+    often an article.
     """
     for token in parse(text).tokens:
         if token.kind == Kind.NUMBER:

@@ -56,10 +56,11 @@ class OfflineModel:
     async def judge(self, question: Question) -> Verdict:
         """Group members whose statements fit into one text, and return the groups as a verdict.
 
-        A group starts with the newest member and its text. An older near-copy (by its cosine) joins
-        unless it may conflict. If the group's text lacks sentences of it, they are added to the
-        text. Any other member joins only if one of the two texts, its own and the group's, states
-        everything that the other states. This one becomes the group's text.
+        A group starts with the newest member and its text. Older members join it if possible:
+        - A near-copy, by its cosine, joins unless it may conflict. The sentences that the group's
+          text lacks are added to this text.
+        - Any other member joins only if the group's text states everything that the member's text
+          states, or the reverse. The text that states more becomes the group's text.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)

@@ -274,9 +274,10 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return the preposition and the date for a relative day such as "last Friday".
+    """Return the preposition and the date for a relative day, such as "on" and "8 May 2026".
 
-    Returns None if more than one date is possible. `at`: when the text was said.
+    `match`: the relative day, such as "last Friday". `at`: when the text was said. Returns None if
+    more than one date is possible.
     """
     if match["unplain"]:
         return None

@@ -177,7 +177,7 @@ class Asking:
 
 
 _TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""A function that counts one more try of the current question; it returns False if none is left.
+"""A function that counts one more try of the current question; False if no call is left.
 
 `Asking.ask` sets it for the time of a question. It is None for a question without a limit on calls.
 It is a context variable because the protocol `LanguageModel` has no parameter for limits.
