@@ -46,6 +46,8 @@ class Database(ABC):
         """
 
     def close(self) -> None:
+        """Close all connections. One that a thread still uses is closed when it is returned."""
+        sa.event.listen(self.engine.pool, "checkin", lambda _, entry: entry.close())
         self.engine.dispose()
 
     def checkpoint(self) -> bool:

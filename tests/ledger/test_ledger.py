@@ -570,3 +570,17 @@ def test_a_memory_hands_on_many_links_as_cheaply_as_few(
         return len(seen)
 
     assert statements(40) == statements(3) < 24
+
+
+def test_a_connection_in_use_is_closed_when_it_is_returned_to_a_closed_ledger(
+    ledger_url: str,
+) -> None:
+    """A background thread may still read when its ledger is closed."""
+    Ledger.create(ledger_url).close()
+    database = open_database(ledger_url, create=False)
+    with database.reading() as connection:
+        driver: Any = connection.connection.driver_connection
+        database.close()
+        assert connection.scalar(sa.text("SELECT 1")) == 1
+    with pytest.raises(Exception, match="closed"):
+        driver.execute("SELECT 1")
