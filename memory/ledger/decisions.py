@@ -83,7 +83,7 @@ class Decisions(TableGroup):
         ]
 
     def latest(self, most: int, below: int | None = None) -> list[DecisionRecord]:
-        """Return the last `most` decisions that are not plain additions, oldest first.
+        """Return the last `most` decisions, oldest first, without those that only added a memory.
 
         `below`: only decisions with a lower number.
         """
@@ -216,8 +216,8 @@ class DecisionsWriter(Decisions):
 
         `ids`: the forgotten memories. An undone decision may once have put their words into another
         memory. What decisions recorded about that memory, until the undoing, is erased too. Return
-        the decisions that mention such a memory, as they were before the erasure. Decisions that
-        were erased earlier are left out.
+        the decisions that mention such a memory, as they were before the erasure. Decisions whose
+        content was erased earlier are left out.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`

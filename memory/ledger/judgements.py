@@ -158,7 +158,7 @@ def _counts_in(scope: Scope, where: str, judge: str) -> bool:
 # --- questions that a model failed at -------------------------------------------------------------
 
 MOST_ATTEMPTS = 5
-"""The number of failures after which, by default, a model is not asked the same question again."""
+"""The number of failures after which a model is not asked the same question again."""
 BATCH_PAUSE = timedelta(minutes=10)
 """The time for which a batch does not repeat a question after the model first failed at it."""
 _LONGER = 6
@@ -227,9 +227,9 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Read access to the records of which texts a model has read, and need not be shown again.
+    """Read access to the records of texts that a model has read, and need not be shown again.
 
-    Such texts were read on a page: a question that shows a model many memories of one scope.
+    A model reads texts on a page: a question that shows it many memories of one scope.
     """
 
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
@@ -263,8 +263,8 @@ class ReadingsWriter(Readings):
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
         """Record that a model has read these texts.
 
-        Texts that no memory of their scope has any more are left out. `thorough`: whether the model
-        read each text together with all its nearest neighbours.
+        Texts that are no longer in a memory of their scope are left out. `thorough`: whether the
+        model read each text together with all its nearest neighbours.
         """
         rows = [
             {"scope": scope, "text_key": key, "model": model, "thorough": thorough}
@@ -294,7 +294,7 @@ class ReadingsWriter(Readings):
         }
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the records that any model has read texts with these keys, in any scope."""
+        """Delete the records about texts with these keys, for all models and in all scopes."""
         self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
 
     def drop_all(self, model: str) -> None:

@@ -47,7 +47,7 @@ class Ledger:
     """An open ledger. It is safe to share between threads; a `with` statement closes it."""
 
     def __init__(self, database: Database) -> None:
-        """Call `open` or `create` instead."""
+        """Take an open database. Callers use `Ledger.open` or `Ledger.create` instead."""
         self._database = database
 
     @classmethod
@@ -131,7 +131,8 @@ class Ledger:
     def _check_version(self, stored: str | None) -> None:
         """Check that the ledger's schema, of version `stored`, is the current one.
 
-        Raises: LedgerMissing, LedgerOutdated, LedgerError.
+        Raises: LedgerMissing if `stored` is None (the database has no tables), LedgerOutdated if it
+        is an older version, LedgerError if it is a later version.
         """
         if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
@@ -363,9 +364,9 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Delete the vectors and verdicts of texts that no memory has any more.
+        """Delete the vectors of texts that no memory has, and the verdicts on them.
 
-        `keys`: the keys of the texts to check; texts that a memory still has are left alone.
+        `keys`: the keys of the texts to check. Nothing is deleted for a text that a memory has.
         """
         self.distinct.drop(self.vectors.drop_unused(keys))
 

@@ -200,8 +200,8 @@ def resolved_link(
 ) -> Iterator[tuple[str, MemoryLink]]:
     """Yield `memory_id` and its link `end`, redirected to the live successor of the link's target.
 
-    `targets`: live successors by id. Yield nothing if the target was forgotten, or if its live
-    successor is the memory itself.
+    `targets`: the result of `resolved_ids` for the link's target. Yield nothing if the target was
+    forgotten, or if its live successor is the memory itself.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

@@ -203,7 +203,7 @@ class Memories(TableGroup):
     def ancestors(self, *ids: str) -> list[str]:
         """Return the ids of all retired memories that the memories `ids` have replaced.
 
-        They may have replaced them directly, or through other memories that are now retired too.
+        These memories were replaced directly, or their successors were replaced in turn.
         """
         found = dict.fromkeys(ids)
         todo = list(ids)

@@ -164,9 +164,9 @@ class DecisionRecord:
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """The pairs that a person's decision called distinct, with their verdicts before it.
+        """The pairs that a person's decision called distinct, with the verdicts they had before it.
 
-        Empty for other decisions.
+        Empty if no person made the decision.
         """
         return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
 

@@ -24,7 +24,7 @@ _SHORT_PATIENCE_S = 1
 """Seconds that emptying the log waits for readers."""
 _DAMAGED = "damaged"
 _LOG_PAGES = 1_000
-"""A writer moves the write-ahead log into the file, after a commit, if it has this many pages."""
+"""If the write-ahead log has this many pages, a writer moves it into the file after a commit."""
 _MOST_LOG_PAGES = 4_000
 """If the write-ahead log has this many pages, SQLite moves it into the file during a commit.
 
@@ -275,8 +275,8 @@ def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
 
     - A reader opens a file with a write-ahead log in mode `ro`. In mode `rw`, SQLite would move a
       log that a crash left into the file on closing.
-    - With `untouched`, or for a reader in a folder that is not writable, the file is read without
-      locks, because SQLite must not or cannot make files next to it.
+    - Otherwise, with `untouched` or for a reader in a folder that is not writable, the file is read
+      without locks, because SQLite must not or cannot make files next to it.
     - In all other cases, the mode is `rw`, which does not create a missing file.
     """
     state = _state_of(path)

@@ -109,7 +109,7 @@ class Terms(TableGroup):
     """Read access to the index of terms (words), and to the memories that ranking compares."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
-        """Return the places where live memories of a user contain these terms.
+        """Return which live memories of a user contain these terms, and how often.
 
         `user` None means memories without a user; with `everyone`, the memories of all users are
         included instead. If there are very many memories, the most frequent terms are left out.

@@ -21,7 +21,7 @@ from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
 
 _PAGE = 500
 _MANY = 4
-"""If more than one in four memories' vectors is wanted, all vectors are read, which is faster."""
+"""If more than 1/4 of all vectors are wanted, all are read, because that is faster."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _HOLDERS = Prepared(

@@ -20,7 +20,7 @@ _UNUSUAL = re.compile(
     r"[^A-Za-z \n,.!?;'-]|[a-z][A-Z]|\.[A-Za-z]|(?<![A-Za-z])-|-(?![a-z])"
     r"| [IVX]+(?=\s*(?:$|[.,;:!?]))"
 ).search
-"""Finds a character in an ASCII text that may not belong to plain words and punctuation."""
+"""Finds anything in an ASCII text that may be more than plain words and punctuation."""
 
 
 @lru_cache(maxsize=8_192)
