@@ -239,9 +239,9 @@ class MergeReading(Frozen):
     """The result of comparing a merged text with the memories that it would replace."""
 
     lost: tuple[Cleaned, ...] = ()
-    """Statements of the memories that the merged text leaves out."""
+    """Statements that a memory makes, but not the merged text."""
     added: tuple[Cleaned, ...] = ()
-    """Statements of the merged text that no memory makes."""
+    """Statements that the merged text makes, but none of the memories."""
 
     @property
     def accepted(self) -> bool:

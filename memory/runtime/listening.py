@@ -256,7 +256,8 @@ class _Protocol(H11Protocol):
         """
         super().__init__(**uvicorns)
         self._seconds = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
-        """Seconds that a client may stay in a state of h11. Other states have no limit."""
+        """For how many seconds a client may stay in a state of h11; the other states have no limit.
+        """
         self._most = most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
