@@ -31,8 +31,8 @@ class Embedder(Protocol):
     def fingerprint(self) -> str:
         """Return a text that identifies the embedder: model name, dimension and normalisation.
 
-        Must not load the model. Vectors of embedders with different fingerprints are not
-        comparable.
+        This must not load the model. Vectors of embedders with different fingerprints cannot be
+        compared.
         """
 
     def embed(self, texts: Sequence[str]) -> Vectors:

@@ -250,8 +250,9 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory and its links permanently; return the memory as it was before.
+        """Erase a memory and its links permanently; return the memory as it was.
 
+        The memories that it had replaced are erased too.
         Return None if the agent has no memory with this id.
 
         Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
@@ -261,7 +262,7 @@ class MemoryStore:
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """Erase a memory permanently, and return everything that was erased.
+        """Erase a memory and the memories that it had replaced permanently; return all of them.
 
         Return None if the agent has no memory with this id. The result's `erased` is False if a
         search index or a database log may still hold the text.

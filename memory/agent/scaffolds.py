@@ -60,7 +60,10 @@ def compose_response(data: str, scaffold: str) -> str:
 
 
 def relative_time(moment: datetime, now: datetime) -> str:
-    """Return an age: `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago` or `1y ago`."""
+    """Return how long ago a moment was, as a text.
+
+    Examples: `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago`, `1y ago`.
+    """
     seconds = (now - moment).total_seconds()
     for length, unit in _AGES:
         if seconds >= length:

@@ -257,7 +257,8 @@ class AgentTools:
         """Call `work` with the workspace, in a thread; return warnings.
 
         The result has one warning if a file could not be written; otherwise it is empty. No error
-        is raised, because the change to the store is already committed.
+        is raised, because the change to the store is already committed. If there is no workspace,
+        `work` is not called.
         """
         if self._workspace is None:
             return []

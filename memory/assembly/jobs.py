@@ -284,7 +284,7 @@ class PlannedWriteBack:
     def write(
         self, undo_file: Path | None = None, on_progress: Progress | None = None
     ) -> WriteBackReport:
-        """Save the present state of the affected rows in an undo file, then change the collection.
+        """Save the affected rows in an undo file, change the collection, and return what was done.
 
         `undo_file`: path of a new file (default: `COLLECTION.undo-N.jsonl` in the working
         directory). `on_progress` is called with the number of rows written and the number of all

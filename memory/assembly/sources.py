@@ -240,7 +240,7 @@ def mem0_store(location: str) -> tuple[Kind, str]:
 
 
 def _chroma_location(given: str) -> Path | ChromaServer:
-    """Return `given` as the folder of a Chroma store or, if it begins with "http", as a server.
+    """Return where a Chroma store is: a server if `given` begins with "http", else a folder.
 
     Raises: InputError if the address of the server is not of the form `http://HOST:PORT`.
     """

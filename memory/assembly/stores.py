@@ -41,6 +41,8 @@ def open_store(
 ) -> MemoryStore:
     """Open the configured store; create it if it does not exist.
 
+    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept.
+
     `embedder`: an object to use in place of the configured embedder. `index`: a function to use in
     place of the configured index; it is called with the ledger and returns an open vector index.
     The store needs an index only for users whose vectors take more than `memory.search.vectors_mb`
@@ -62,6 +64,8 @@ def open_store(
 
 def open_existing_store(config: Config) -> MemoryStore:
     """Open the configured store if it exists; create nothing.
+
+    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept.
 
     Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch if another embedder
     made the store's vectors.

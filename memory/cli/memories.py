@@ -213,7 +213,7 @@ def undo(
 ) -> None:
     """Undo a decision or a run.
 
-    Its memories are restored, and are kept apart from then on.
+    The memories are restored, and later clean-ups keep them apart.
     """
     from memory.store import plan_undo
 

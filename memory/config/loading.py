@@ -297,7 +297,7 @@ def _suggestion(key_path: KeyPath) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
-    """Yield the keys that environment variables set, with their values.
+    """Yield an override for each key that an environment variable sets.
 
     Log a warning about each variable whose name looks like a misspelled `MEMORY_` name.
     """
@@ -313,10 +313,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
 
 
 def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield the keys that the arguments of a call set, with their values.
+    """Yield an override for each key that the arguments of a call set.
 
-    An argument is a single key, such as `data_dir`, `llm_model` or `chroma_host`, or a whole
-    section.
+    The name of an argument is a single key, such as `data_dir`, `llm_model` or `chroma_host`, or a
+    section, whose value maps keys to values.
 
     Raises: ConfigError if a name is unknown.
     """

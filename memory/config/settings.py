@@ -79,7 +79,7 @@ class SearchConfig(Frozen):
     hybrid: bool = True
     """Whether search compares words as well as vectors."""
     vectors_mb: int = Field(default=512, ge=0)
-    """Megabytes of RAM in which the vectors of the most recently searched users are kept."""
+    """The RAM, in megabytes, that keeps the vectors of the most recently searched users."""
     index: Annotated[str, _one_of("chroma")] = "chroma"
     """The index for users whose vectors need more RAM than `vectors_mb`.
 
@@ -228,9 +228,12 @@ PLAIN_THRESHOLDS = (
 
 class LLMConfig(Frozen):
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
-    """The name of a built-in provider, or your own model as `package.module:factory`."""
+    """The name of a built-in provider, or your own model as `package.module:factory`.
+
+    `auto` means gemini if its API key is set, else offline.
+    """
     model: str | None = None
-    """The name of the model; None means Gemini's default model. Other providers need a name."""
+    """The name of the model. None means Gemini's default model; openai needs a name."""
     base_url: ServerUrl = None
     """The URL of the model's server.
 
