@@ -252,8 +252,8 @@ class MemoryStore:
     async def delete(self, memory_id: str) -> Memory | None:
         """Erase a memory and its links permanently; return the memory as it was.
 
-        The memories that it had replaced are erased too.
-        Return None if the agent has no memory with this id.
+        The memories that it had replaced are erased too. Return None if the agent has no memory
+        with this id.
 
         Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
         """
