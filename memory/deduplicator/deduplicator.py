@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -134,7 +135,9 @@ class MemoryDeduplicator:
         process.
         """
         self._store = store
-        self._model = model if hasattr(model, "page_size") else GuardedModel(model, concurrency=4)
+        if not hasattr(model, "page_size"):  # passed as it is, so without a circuit breaker
+            model = GuardedModel(model, concurrency=4, failures=sys.maxsize)
+        self._model = model
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         candidates = self._config.dedup_candidates

@@ -122,7 +122,7 @@ def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
     runs: list[list[_Block]] = []
     room = 0
     for block in blocks:
-        if len(block.part.keys) > room:
+        if not runs or len(block.part.keys) > room:
             runs.append([])
             room = rows
         runs[-1].append(block)

@@ -125,7 +125,8 @@ class Terms(TableGroup):
         if memories > _READ_AT_ONCE:
             wanted = self._rare(owners, wanted)
         term_of: dict[str, int] = {}
-        rows = _READ.rows(self._connection, owners=owners, terms=wanted)
+        found = _READ.run(self._connection, [{"owners": owners, "terms": wanted}])
+        rows = found.fetchall()  # plain tuples: there may be very many blocks
         terms_of = [term_of.setdefault(row[0], len(term_of)) for row in rows]
         blocks, parts = [row[1] for row in rows], [row[2] for row in rows]
         entries = np.frombuffer(b"".join(parts), "<u4").astype(np.int64)

@@ -307,9 +307,13 @@ class Followers(TableGroup):
         """Return the locations of all indexes that have followed the ledger."""
         return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))
 
-    def stale(self) -> int:
-        """Count the indexes that may still hold vectors of forgotten memories."""
-        return self._transaction.count(t.index_state, t.index_state.c.stale)
+    def stale(self) -> list[str]:
+        """Return the locations of the indexes that may still hold vectors of forgotten memories."""
+        return list(
+            self._connection.scalars(
+                sa.select(t.index_state.c.place).where(t.index_state.c.stale).distinct()
+            )
+        )
 
 
 class FollowersWriter(Followers):

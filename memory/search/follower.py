@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from memory.errors import IndexFault, LedgerError
+from memory.errors import IndexFault, LedgerError, MemoryPipelineError
 from memory.ledger import Change, IndexState, Ledger, Reader
-from memory.models import Scope, Vector
+from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query, VectorIndex
 
 logger = logging.getLogger(__name__)
 
+_NEEDED = "name place id shared put remove nearest pages clear close".split()
+"""The attributes of `VectorIndex`."""
 _WIDER = 4
 """How many times `k` neighbours are requested from the index first.
 
@@ -32,6 +35,44 @@ _PAUSE_S = 0.02
 """Pause in seconds after each page, in which waiting searches run."""
 
 
+class GuardedIndex:
+    """Wraps an index, so that whatever it raises becomes an IndexFault.
+
+    It has the attributes of the index. The wrapper lets the store go on without an index that was
+    written by somebody else.
+    """
+
+    def __init__(self, index: VectorIndex) -> None:
+        """Raises: IndexFault if an attribute of `VectorIndex` is missing."""
+        missing = [name for name in _NEEDED if not hasattr(index, name)]
+        if missing:
+            raise IndexFault(f"the index has no {', '.join(missing)}")
+        self._index = index
+
+    def __getattr__(self, name: str) -> Any:
+        with index_faults():
+            value = getattr(self._index, name)
+        return index_faults()(value) if callable(value) else value
+
+    def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
+        with index_faults():
+            yield from self._index.pages()
+
+
+@contextlib.contextmanager
+def index_faults() -> Iterator[None]:
+    """Turn whatever the block raises into an IndexFault; errors of this package stay as they are.
+
+    Raises: IndexFault.
+    """
+    try:
+        yield
+    except MemoryPipelineError:
+        raise
+    except Exception as exc:  # somebody else's code may raise anything
+        raise IndexFault(f"the index failed ({type(exc).__name__}: {exc})") from exc
+
+
 class Follower:
     """An approximate index that is kept up to date with one ledger.
 
@@ -44,7 +85,7 @@ class Follower:
         The index may be up to `lag` changes behind the ledger when it is searched. The changed
         memories are then searched exactly.
         """
-        self.index = index
+        self.index = cast(VectorIndex, GuardedIndex(index))
         self._ledger = ledger
         self._lag = lag
         self._lock = threading.RLock()

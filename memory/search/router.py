@@ -12,7 +12,7 @@ from memory.ledger import Ledger
 from memory.models import Scope
 from memory.protocols import Query, VectorIndex
 from memory.search.by_user import VectorsByUser, nearest_in_parts
-from memory.search.follower import Follower
+from memory.search.follower import Follower, index_faults
 from memory.search.ranking import Best, WordScores
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,8 @@ class SearchRouter:
         """
         with self._lock:
             if self._follower is None and self._open_index is not None:
-                index = self._open_index(self._ledger)
+                with index_faults():
+                    index = self._open_index(self._ledger)
                 self._follower = Follower(index, self._ledger)
             return self._follower
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from uuid import uuid4
 
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
@@ -214,6 +215,10 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
     if forgotten is None and not stale:
         return True
     if stale:
+        with ledger.writing() as writer:
+            for place in stale:
+                if Path(place).is_absolute() and not Path(place).exists():
+                    writer.followers.drop_others(place, "")  # its owner deleted the index
         try:
             index.scrub()
         except IndexFault as exc:

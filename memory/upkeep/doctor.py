@@ -262,9 +262,9 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     for place in store.index.unneeded():
         remedy = "delete the folder to free its room, or leave it"
         yield Finding(f"the index in {place} is not needed any more", remedy, "yours")
-    if reader.followers.stale():
-        what = "an index may still hold vectors of forgotten memories"
-        yield Finding(what, _FIX, kind="mendable")
+    if stale := reader.followers.stale():
+        what = f"an index may still hold vectors of forgotten memories: {', '.join(stale)}"
+        yield Finding(what, f"{_FIX}, or delete an index that is not used", kind="mendable")
 
 
 def _listed(what: str, ids: list[str]) -> str:

@@ -16,7 +16,9 @@ from memory.models import Memory, Scope, new_memory_id
 from memory.protocols import Query
 from memory.search.follower import Follower
 from memory.search.router import SearchRouter
+from memory.store import MemoryStore
 from memory.text import text_key
+from memory.upkeep import examine
 from tests.doubles import START, BrokenIndex
 from tests.search.vectors import MIA, BruteForce, unit, write
 
@@ -149,7 +151,7 @@ def test_forgotten_vectors_leave_the_index(ledger: Ledger, rng: np.random.Genera
     follower.scrub()
     assert list(index.pages()) == []
     with ledger.reading() as reader:
-        assert reader.followers.stale() == 0
+        assert reader.followers.stale() == []
     follower.copy_all()
     [(held, _)] = index.pages()
     assert {*held} == {*names[1:]}
@@ -203,6 +205,39 @@ def test_a_configured_index_of_ones_own_is_opened_for_vectors_that_do_not_fit(
     assert not caplog.messages
     assert opened(missing)[1] == [f"Mia tried {missing}."]
     assert any("memory.search.index: " in message for message in caplog.messages)
+
+
+def test_an_index_of_ones_own_that_raises_anything_loses_no_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = SearchConfig(vectors_mb=0, index="tests.search.vectors:Unreachable")
+    config = Config(memory=MemoryConfig(data_dir=str(tmp_path), search=search))
+    with open_store(config) as store:
+        store.add(store.new_memory("Mia has a cat.", user="Mia"))
+        assert [hit.memory.content for hit in store.search("cat", 1, user="Mia")]
+        store.add(store.new_memory("Mia has a dog.", user="Mia"))
+        assert len(store.search("dog", 2, user="Mia")) == 2
+    assert any("ConnectionError: no route" in message for message in caplog.messages)
+
+
+def test_an_index_that_was_replaced_and_deleted_keeps_no_forgotten_vector(tmp_path: Path) -> None:
+    def opened(factory: str) -> MemoryStore:
+        search = SearchConfig(vectors_mb=0, index=factory)
+        return open_store(Config(memory=MemoryConfig(data_dir=str(tmp_path), search=search)))
+
+    old = tmp_path / "old"
+    old.mkdir()
+    with opened("tests.search.vectors:BruteForce") as store:
+        tea, coffee = (store.new_memory(f"Mia likes {it}.", user="Mia") for it in ("tea", "coffee"))
+        store.add(tea)
+        store.add(coffee)
+        with store.ledger.writing() as writer:
+            writer.followers.note("an earlier collection", str(old), 1)
+        assert not store.forget(tea.id).erased
+        assert any(str(old) in finding.what for finding in examine(store))
+        old.rmdir()
+        assert store.forget(coffee.id).erased
+        assert not any("forgotten" in finding.what for finding in examine(store))
 
 
 def test_a_copy_elsewhere_does_not_use_the_configured_index() -> None:

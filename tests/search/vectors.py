@@ -71,3 +71,13 @@ def write(ledger: Ledger, rng: np.random.Generator, n: int, user: str | None = "
             writer.vectors.put({text_key(memory.content): unit(rng)})
             ids.append(memory.id)
     return ids
+
+
+class Unreachable(BruteForce):
+    """An index whose author did not map the errors of its server."""
+
+    def nearest(self, vector: Vector, k: int) -> list[tuple[str, float]]:
+        raise ConnectionError("no route")
+
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        raise ConnectionError("no route")
