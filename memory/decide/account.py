@@ -91,18 +91,18 @@ class Account:
     apart: set[TextPair] = field(default_factory=set)
     """Pairs of texts that this run judged different; the model is not asked about them twice."""
     readings: Counter[Scope] = field(default_factory=Counter)
-    """How many times the pages of each scope were read.
+    """How many times the pages of each scope were read in this run.
 
-    The number is at least `MOST_READINGS` if some pages of the scope were left unread.
+    If a reading left some pages unread, `MOST_READINGS` is added, so that it is the last one.
     """
     pages: int = 0
     pages_left: int = 0
     unread_ids: set[str] = field(default_factory=set)
-    """Ids of the memories on all pages of each scope that this run did not read completely."""
+    """For scopes of which some pages were left unread: ids of the memories on all their pages."""
     shown: set[ScopedText] = field(default_factory=set)
-    """Texts on the pages of each scope that this run read completely."""
+    """For scopes of which all pages were read: the texts on these pages."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
-    """Groups whose decision was once not written, because a member had changed since the plan."""
+    """Groups whose decision could not be written once, because a member changed after planning."""
     bound_by: tuple[Judge, ...] = JUDGES
     """The judges whose earlier verdicts this run respects."""
     latest: RoundPlan = field(init=False)
@@ -113,9 +113,9 @@ class Account:
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
         """Return the groups of a round that this run still has to settle.
 
-        Also store the plan as `latest`. Groups with a step that needs no model come first, then
-        groups with only a question. In both parts, the groups with the most similar members come
-        first. Groups whose only step is a question on a page of many memories are left out.
+        Groups with a replacement, which needs no model, come before groups with only a question.
+        Groups of the same kind are sorted by similarity, the most similar first. Groups whose only
+        step is a question on a page of many memories are left out. Also store the plan as `latest`.
         """
         self.latest = plan
         over = self.failed | self.left
@@ -126,7 +126,7 @@ class Account:
             and (group.replacement or not group.on_pages)
             and (self.only_ids is None or self.only_ids & _ids(group))
         ]
-        return sorted(wanted, key=_most_alike_first)
+        return sorted(wanted, key=_replacements_first)
 
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
         """Return the pages that a model still has to read in this run, one list per scope.
@@ -248,10 +248,10 @@ def _ids(group: GroupPlan) -> frozenset[str]:
     return frozenset(member.id for member in group.members)
 
 
-def _most_alike_first(group: GroupPlan) -> tuple[bool, float]:
-    """Return a sort key that puts groups with a step that needs no model first.
+def _replacements_first(group: GroupPlan) -> tuple[bool, float]:
+    """Return a sort key: groups with a replacement first, then groups with only a question.
 
-    In both parts, the groups with the most similar members come first.
+    Within each of these two kinds, the groups with the most similar members come first.
     """
     asks = group.replacement is None and group.question is not None
     return asks, -(group.question.similarity if group.question else 1.0)
@@ -318,8 +318,8 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
 def similarities(members: Sequence[Memory], alike: AlikeGroup) -> Iterator[tuple[int, int, float]]:
     """Yield (i, j, similarity) for every two members with different texts.
 
-    `i` and `j` are positions in `members`. Members with the same text are represented by the last
-    of them. `alike` holds the similarities.
+    `i` and `j`, with i < j, are positions in `members`. Of members with the same text, only the
+    last one is used. `alike` has the similarities of the group.
     """
     texts = {identity(member.content): n for n, member in enumerate(members)}
     for i, j in combinations(sorted(texts.values()), 2):

@@ -123,10 +123,10 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan of a group with cosines added to its question.
+        """Return a copy of the group's plan whose question has `cosine` and `copies`.
 
-        The question gets the lowest cosine of its members, and the members that are near-copies. A
-        plan without a question is returned unchanged.
+        `cosine` is the lowest cosine of two members of the question. `copies` has the pairs of its
+        members that are near-copies. A plan without a question is returned unchanged.
         """
         if plan.question is None:
             return plan
@@ -190,14 +190,15 @@ def cohesive(
     edges: Sequence[tuple[int, int, float]],
     may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Split a connected component of a graph into groups whose members may all be merged.
+    """Split a connected component of a graph into groups of nodes that may all be merged.
 
     If a is similar to b and b to c, but a is not similar to c, the three must not be merged. The
-    merged text would claim of a what only c states. Groups are therefore built by complete linkage.
-    They start as single nodes, and two groups are joined if `may_join`, called with the nodes of
-    each group, returns true. `edges` (node, node, similarity) are tried in order, the most similar
-    first. Ties are resolved by node number. Thus the groups do not depend on the order in which
-    memories arrived, provided that the node numbers do not.
+    merged text would claim of a what only c states. Groups are therefore built by complete linkage:
+    they start as single nodes, and each edge may join the groups of its two nodes.
+
+    `edges`: triples (node, node, similarity) in any order; the most similar are tried first, and
+    ties are resolved by node number. `may_join`: called with the nodes of two groups; returns
+    whether to join them. Each returned group is sorted.
     """
     group_of = {member: member for member in component}
     members_of = {member: [member] for member in component}
@@ -416,14 +417,14 @@ def near_copies(
 
 
 _BINS = 40
-"""The number of bins of equal width from 0 to 1.
+"""The number of bins of a histogram of similarities, of equal width from 0 to 1.
 
 With 40 bins, the thresholds 0.90 and 0.95 are edges of bins.
 """
 MOST_PAIRS = 4_000_000
-"""The maximum number of pairs of memories that are all compared.
+"""A histogram compares every pair of memories of one scope if there are at most this many.
 
-If there are more pairs, only a sample is compared.
+If there are more pairs, it compares only a sample.
 """
 
 

@@ -71,9 +71,9 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """The question about the page.
+        """The question about the page, with the page's members in their present order.
 
-        The caller must sort its members by time before the model reads it.
+        Before a model reads the question, the caller must sort its members by time.
         """
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
@@ -83,10 +83,10 @@ class PagePlan:
         return PagePlan(self.scope, first), PagePlan(self.scope, second)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
-        """Return the page with live successors in place of memories that were merged or replaced.
+        """Return the page with each retired memory replaced by its live successor.
 
-        `living`: for the id of such a memory, its successor. If the successor was replaced too, its
-        own successor is used, and so on.
+        `living`: for the id of each retired memory, its successor. If a successor is itself a key
+        of `living`, it is followed to its own successor, and so on. No memory occurs twice.
         """
         members: dict[str, Memory] = {}
         for member in self.members:
@@ -107,7 +107,7 @@ class PageGraph:
     unread: Flags
     """For each memory, whether no earlier run has read it, shape (n,).
 
-    Only edges of unread memories must be covered.
+    Only edges with at least one unread memory must be covered: a page shows both of their ends.
     """
 
 

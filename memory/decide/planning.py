@@ -63,7 +63,7 @@ class Matching:
     """How far below the lower threshold pairs are counted too, as a difference of similarities."""
 
     def lowered(self, threshold: float) -> float:
-        """Return the similarity down to which pairs below a threshold are counted."""
+        """Return the threshold minus `just_below`, but at least 0."""
         return max(0.0, round(threshold - self.just_below, 6))
 
 
@@ -220,9 +220,9 @@ class Planner:
 class _ScopePlan(NamedTuple):
     """The plan of one scope, with the state of the scope from which it was made.
 
-    If the state is unchanged, so is the plan. It has the number and the revision of each row, the
-    pairs of texts judged distinct, and the keys of the texts that pages must show (None without
-    pages).
+    If the state is unchanged, so is the plan. `state` has the number and the revision of each row,
+    the pairs of texts judged distinct, and the keys of the texts that pages must show. These keys
+    are None if no pages are made.
     """
 
     state: tuple[object, ...]
@@ -233,9 +233,10 @@ class _ScopePlan(NamedTuple):
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
-    """Return a plan with all memories of the snapshot in one group.
+    """Plan all memories of the snapshot as one group, even if they are not similar.
 
-    The memories need not be similar.
+    This is used for a group that was planned before and may have changed. Returns a plan with
+    exactly one group.
     """
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
@@ -417,15 +418,15 @@ class _Scope:
         found = [
             [self._keys[n] for n in group]
             for component, its_edges in zip(components, inside, strict=True)
-            for group in cohesive(component, its_edges, self._are_together)
+            for group in cohesive(component, its_edges, self._may_join)
         ]
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
-    def _are_together(self, left: Sequence[int], right: Sequence[int]) -> bool:
+    def _may_join(self, left: Sequence[int], right: Sequence[int]) -> bool:
         """Return whether two groups of texts may be joined to one group.
 
-        `left`, `right`: the positions of their texts. Every text of one group is compared with
-        every text of the other, even if the search did not find the pair.
+        `left`, `right`: the positions of the texts of each group. Every text of one group is
+        compared with every text of the other, even if the search did not find the pair.
         """
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right

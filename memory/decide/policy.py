@@ -41,10 +41,11 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan for a group of similar memories: a replacement, then a question about the rest.
+    """The plan for a group of similar memories: a replacement, then a question to a model.
 
-    Either of the two may be None. `on_pages`: whether the question is asked as part of a page of
-    many memories, and not by itself.
+    The question is about members that the replacement does not retire. Replacement and question
+    may each be None. `on_pages`: whether the question is asked as part of a page of many memories,
+    and not by itself.
     """
 
     members: tuple[Memory, ...]
@@ -64,12 +65,13 @@ def decide_new(
 ) -> tuple[Decision | Question, SearchResult | None]:
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
-    The first item of the result is the decision, or the question to ask a model. The second is the
-    stored memory that it is about, or None if `matches` is empty. If at least one match can be
-    decided without a model, the most similar such match decides. Otherwise the question is about
-    the most similar match. `matches`: similar memories of the same scope, most similar first. The
-    caller must leave out memories whose text was judged distinct from the new text. `shown`: keys
-    of texts that the model saw when it wrote the new memory; no question is asked about these.
+    Returns the decision or question, and the match that it is about (None if there are no matches).
+    If rules can decide about a match, the result is a decision about the most similar match of this
+    kind. Otherwise, the question is about the most similar match.
+
+    `matches`: similar memories of the same scope, most similar first. The caller must leave out
+    memories whose text was judged distinct from the new text. `shown`: keys of texts that the model
+    saw when it wrote the new memory; no question is asked about these texts.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
@@ -287,15 +289,15 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions about new memories that are not yet written to the store.
+    """Decisions about new memories of one batch that are not yet written to the store.
 
-    They can affect the decisions about later new memories.
+    A later memory of the batch is matched as if these decisions were already written.
     """
 
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
     ) -> None:
-        """Start without pending decisions.
+        """Start without any unwritten decision.
 
         `scale`: turns a cosine into a similarity. `scope_of`: returns the scope of a memory.
         `min_similarity`: the lowest similarity at which two memories match.
@@ -315,13 +317,14 @@ class PendingWrites:
     def seen_by(
         self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
     ) -> list[SearchResult] | None:
-        """Return the matches of a new memory as if the pending decisions had already been written.
+        """Return the matches of a new memory as if the unwritten decisions were already written.
 
-        Pending decisions are those not yet in the store. `matches`: the matches of the new memory
-        in the store. `distinct`: keys of texts judged distinct from its text. The result is sorted,
-        most similar first. Returns None if a pending decision changes one of the matches, or is
-        about the same text. Then the caller must write the pending decisions and search the store
-        once more.
+        `matches`: the matches of the new memory in the store. `distinct`: keys of texts judged
+        distinct from the new text. The result is sorted, most similar first.
+
+        Returns None if this cannot be computed, for example if an unwritten decision changes one of
+        the matches or is about the same text. The caller must then write the decisions and search
+        the store once more.
         """
         before = self._by_scope.get(self._scope_of(new.memory), ())
         key, changed = text_key(new.memory.content), set[str]()

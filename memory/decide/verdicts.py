@@ -39,9 +39,9 @@ class Part:
     belief: Belief
     """Whether the text is accepted or refused; DOUBTFUL means that a model must read it."""
     reason: str = ""
-    """Why the merge is refused, worded for a model, or "" if there is no reason.
+    """Why the merge is refused, worded for a model.
 
-    If the merge is accepted: which values of its members are outdated.
+    For an accepted merge, it says which values of the members are outdated, or is "".
     """
     verified: Verified | None = None
     """How the accepted text was checked; None if it is not accepted."""
@@ -88,9 +88,9 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 MOST_IN_GROUP = 12
 """Maximum number of memories on a page that a model may merge into one."""
 LONGEST = 400
-"""The length limit of a merged text in characters.
+"""The maximum length of a merged text in characters, unless its longest member is almost as long.
 
-If 1.2 times the length of its longest member is more, that is the limit.
+The maximum is 1.2 times the length of the longest member if this is more than `LONGEST`.
 """
 Apart = Callable[[Sequence[Memory]], Judge | None]
 """A function that returns the judge who ruled that two of several memories are different facts.

@@ -160,7 +160,7 @@ class Batch:
             for pages in plan.pages_by_scope.values()
             for n in range(0, len(pages), at_once)
         ]
-        is_trusted = self._judging.reader.known() if batches else None
+        is_trusted = self._judging.reader.passed_trial() if batches else None
         trial = TRIAL if is_trusted is None else ()
         cost = estimated(plan.asked, batches, is_read=is_trusted is not False, trial=trial)
         found = {"estimated": cost, "estimated_model_calls": cost.calls, "money": self._money(cost)}

@@ -258,10 +258,11 @@ class MemoryDeduplicator:
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
-        """Decide about the first memories of `new` and store them; return their outcomes, in order.
+        """Store the first memory of `new`, or several of the first, as one batch of decisions.
 
-        At least one memory is stored. If the decisions conflict with another write, only the first
-        memory is decided about again. `run`: the identifier under which the decisions are recorded.
+        Return one outcome for each memory that is now stored, in order; the caller passes the
+        remaining memories to the next call. If another write came first, only the first memory is
+        decided about a second time. `run`: the identifier under which the decisions are recorded.
         `lease`: checked at the write, if given. `calls`: the limit on calls of the model.
         """
         size = self._store.pace.size if self._many else 1
@@ -458,7 +459,7 @@ class MemoryDeduplicator:
 
         `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
         all). This asks no model, opens no index and writes nothing. `thorough`: also show the model
-        memories that it has read before, except in a thorough run.
+        memories that it has read before, unless it read them in an earlier thorough run.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages
@@ -504,8 +505,8 @@ class MemoryDeduplicator:
         """Repeat the questions that the model failed to answer earlier; return a report.
 
         `again`: ask about the whole store instead, even about texts that the model has judged
-        before. Only memories that a person keeps apart are left out. The model is also tested anew
-        on whether it can check merged texts.
+        before. Only memories that a person keeps apart are left out. The trial that shows
+        whether the model can check merged texts is repeated.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages
@@ -514,7 +515,7 @@ class MemoryDeduplicator:
         """
         asker = Asker(self._model.name, RetryPolicy.AGAIN if again else RetryPolicy.NOW)
         if again:
-            await in_thread(self._judging.reader.try_again)
+            await in_thread(self._judging.reader.forget_trial)
         batch = self._batch(asker, None, on_compared)
         return await batch.run(on_progress, on_page=on_page, pending_only=not again)
 

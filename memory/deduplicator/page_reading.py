@@ -158,8 +158,9 @@ class ScopeReading:
         self._unread: set[str] = set()
         """Keys of texts that must be read again, even if a later page of this reading shows them.
 
-        There are two reasons for it: another write came before the decision about a memory, or its
-        group was dropped because it shared members with a larger group.
+        A text is added if the decision about its memory could not be applied, because another write
+        came first. It is also added if its group was dropped because it shares members with a
+        larger group.
         """
         self._planned = Counter(key for page in pages for key in _keys(page.members))
         self.usage = Usage()

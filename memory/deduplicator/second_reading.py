@@ -170,7 +170,7 @@ class SecondReader:
             return False
         async with self._trying.mine(asyncio.Lock):
             if self._trusted is None:
-                self._trusted = await in_thread(self.known)
+                self._trusted = await in_thread(self.passed_trial)
             if self._trusted is None:
                 self._trusted = await self._tried(asking)
         return self._trusted
@@ -186,7 +186,7 @@ class SecondReader:
             logger.warning("%s", _described(self._model.name, wrong))
         return wrong <= MOST_ACCEPTED
 
-    def known(self) -> bool | None:
+    def passed_trial(self) -> bool | None:
         """Return whether the model passed its trial on test merges, according to the ledger.
 
         Return None if the ledger has no result of a trial.
@@ -199,8 +199,8 @@ class SecondReader:
         with self._store.ledger.writing() as writer:
             writer.set_meta(_PREFIX + self._model.name, str(wrong))
 
-    def try_again(self) -> None:
-        """Delete the result of the model's trial on test merges, so that it is tried anew."""
+    def forget_trial(self) -> None:
+        """Delete the result of the model's trial, so that a new trial is held when it is needed."""
         self._trusted = None
         with self._store.ledger.writing() as writer:
             writer.drop_meta(_PREFIX + self._model.name)

@@ -93,9 +93,9 @@ class MemoryExtractor:
         """Store turns, to be extracted later; return the number of turns that were already stored.
 
         A turn is recognised by its conversation and text, together with its id. If it has no id,
-        its position in `turns` is used instead. Turns of the bot that name no conversation are put
-        into the conversation of the person whom they answer. This needs exactly one person whose
-        turns name no conversation.
+        its position in `turns` is used instead. If exactly one person has turns that
+        name no conversation, the bot's turns that name none are put into this person's
+        conversation.
 
         Raises: LedgerError.
         """
@@ -410,10 +410,10 @@ class BackgroundExtraction:
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns, with the bot's turns put into the conversation of the person they answer.
+    """Return the turns in order, with a conversation added to turns of the bot that name none.
 
-    Only turns of the bot that name no conversation are changed. Nothing is changed unless exactly
-    one person has turns that name no conversation.
+    It is the conversation of the only person whose turns name no conversation. If there is no such
+    person, or more than one, the turns are returned unchanged.
     """
     people = {turn.speaker for turn in turns if _names_no_conversation(turn) and not turn.is_bot}
     if len(people) != 1:

@@ -56,7 +56,7 @@ _CONTEXT = 4
 _REMEMBERED = 40
 """The greatest number of stored memories that the model is shown together with the turns."""
 _LATEST = 8
-"""The greatest number of memories per speaker that are shown as the latest of a conversation."""
+"""The greatest number of memories of one speaker that are shown because they are the latest."""
 _MOST_NAMED = 5
 """The greatest number of stored memories that one candidate may replace."""
 _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
@@ -163,7 +163,10 @@ class SourceTurns:
     It gives the memory its external id and its time.
     """
     names: tuple[str, ...] = ()
-    """Identifiers of the source turns that people spoke; empty if there is only one source turn."""
+    """Identifiers of the source turns that people spoke; they are stored in the memory's metadata.
+
+    Empty if the candidate comes from only one turn.
+    """
     is_guess: bool = False
     """Whether these turns are a guess, because the model did not name the candidate's turns.
 
@@ -268,8 +271,8 @@ class TurnReader:
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
         """Find the candidates in the turns, and store them in the ledger; return three results.
 
-        The first result maps the number of each turn to its candidates; None stands for a candidate
-        that was forgotten in the meantime. The second result is what the model was shown. The third
+        The first result maps the number of each turn to its candidates. A candidate that was
+        forgotten in the meantime is None. The second result is what the model was shown. The third
         result has the cost of the call, and the number of candidates that exceeded the limit. The
         model only reads turns whose candidates are not stored yet.
         """
@@ -297,10 +300,10 @@ class TurnReader:
         """Convert a candidate to the form in which it is stored.
 
         A candidate names the stored memories that it may replace by their positions in `shown`. The
-        stored form has their ids instead, at most five. Memories of another user or scope are left
-        out. If the model did not say from which turns the candidate comes, all are left out,
-        because another person may have spoken these turns. `said`: the turns from which the
-        candidate comes.
+        stored form has the ids of these memories instead, at most five. Memories of another user or
+        scope are left out. If the model did not say from which turns the candidate comes, another
+        person may have spoken them, so the stored form names no memory. `said`: the turns from
+        which the candidate comes.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -507,11 +510,11 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _requests(
     unread: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate]], list[PendingTurn]]:
-    """Return the candidates that people asked to remember, and the turns that a model must read.
+    """Find what people asked the bot to remember; return it with the turns that a model must read.
 
-    The first result maps turn numbers to candidates. The second result has all turns, except turns
-    that only ask to remember something; it is empty if no turn needs a model. `unread`: turns whose
-    candidates are not stored yet.
+    The first result maps the number of each turn to the candidates that rules found in it. The
+    second result is empty if no turn needs a model. Otherwise, it has all turns except those that
+    only ask to remember something. `unread`: turns whose candidates are not stored yet.
     """
     asked = {one.seq: _requested(one.turn) for one in unread}
     to_read = unread if _to_read(unread) else ()

@@ -77,10 +77,9 @@ class Answers:
     def give(self, answered: Answered, proposal: Decision | None = None) -> AnswerResult:
         """Apply a person's answer in one transaction, and return the result.
 
-        The answer is refused if a member has changed after the person saw it. `proposal`: the
-        decision that a judge proposed and that the page showed for this group, without the members
-        left out; None if the page showed none. If a person gave the same answer before, nothing is
-        changed.
+        The answer is refused if a member has changed after the person saw it. If a person gave the
+        same answer before, nothing is changed. `proposal`: the judge's proposal that the page
+        showed, about the members that the person did not leave out; None if the page showed none.
 
         Raises: LedgerError, EmbeddingError.
         """
@@ -354,8 +353,9 @@ class Proposals:
     """
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
-        """`judges` has the judges by name; the first judge needs no model, so it costs nothing.
+        """Start without proposals.
 
+        `judges`: the judges by name; the first judge must be one that needs no model.
         `budget_s`: the most seconds to wait for one proposal.
         """
         self.judges = judges

@@ -78,9 +78,9 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """Return this answer, or `keep_all` if fewer than two members are left to merge.
+        """Return this answer; return `keep_all` if it would merge fewer than two members.
 
-        The other members are those that the person left out.
+        This can happen if the person left out all members but one.
         """
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)

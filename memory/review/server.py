@@ -62,8 +62,11 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_LOOK = "look"
-"""The form's value if a person presses Enter: the group is shown again, and nothing is applied."""
+_SHOW_AGAIN = "look"
+"""The value of the form's field `answer` if a person presses Enter.
+
+The page then shows the group once more, and nothing is applied.
+"""
 _CARDS, _GROUPS = 25, 100
 """The most cards on one page, and the most groups on one page of the list."""
 T = TypeVar("T")
@@ -82,7 +85,10 @@ class BrowserSession:
     """
 
     def __init__(self, address: Address) -> None:
-        """`address` is the server's address, with the port that it really listens on."""
+        """Start without an admitted browser.
+
+        `address`: the server's address, with the port on which it really listens.
+        """
         self._port = address.port
         self._name = socket.gethostname() if address.is_every else address.name
         self._by_number = address.is_every
@@ -237,7 +243,7 @@ class ReviewServer:
         form = await _form(request)
         answer, key = _answer_of(form), _one(form, "key")
         left_out = frozenset(form.get("left_out", ()))
-        if answer == _LOOK:
+        if answer == _SHOW_AGAIN:
             return _redirect(f"/group/{key}", without=sorted(left_out))
         narrowed = left_out != frozenset(form.get("shown_without", ()))
         members = len(form.get("member", ())) - len(left_out)

@@ -121,12 +121,12 @@ class Review:
         *,
         blind: bool = False,
     ) -> None:
-        """`plan` is called to plan the store's groups, at the start and after the store changed.
+        """Start without groups; call `look` to plan them.
 
-        `proposals` asks judges for proposals, and `answers` applies people's answers. `follow_undo`
-        is called with undone decisions, so that it can update other copies of the memories. It
-        returns "", or a description of a problem, which is logged. `blind`: do not show
-        similarities and the plan.
+        `plan`: plans the groups of the store as it is now; called without arguments. `proposals`:
+        asks judges for proposals. `answers`: applies people's answers. `follow_undo`: called with
+        undone decisions, to update other copies of the memories; returns "", or a description of a
+        problem, which is logged. `blind`: do not show similarities and the plan.
         """
         self.store = store
         self.blind = blind
@@ -153,7 +153,10 @@ class Review:
     # --- looking ---
 
     async def look(self) -> None:
-        """Plan all groups of the present store; they replace the groups of this review."""
+        """Plan the groups of the store as it is now, and replace this review's groups with them.
+
+        Call this once before the first group is shown.
+        """
         plan = await self._plan()
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
@@ -173,8 +176,8 @@ class Review:
     async def next_key(self) -> str | None:
         """Return the key of the group to show next; None if no group is left.
 
-        If only postponed groups are left, and the store has changed after they were planned, the
-        store is first planned again.
+        If only postponed groups are left, and the store has changed after they were planned, this
+        method first calls `look`.
         """
         if all(planned.ids in self._later for planned in self._left.values()):
             now = await in_thread(self.read, lambda reader: reader.revision())
