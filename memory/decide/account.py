@@ -87,7 +87,7 @@ class Account:
     failed: set[frozenset[str]] = field(default_factory=set)
     """Groups about which the model failed to answer."""
     left: set[frozenset[str]] = field(default_factory=set)
-    """Groups that are left for the next run."""
+    """Groups left for the next run: the model could not be called, or two decisions conflicted."""
     apart: set[TextPair] = field(default_factory=set)
     """Pairs of texts that this run judged different; the model is not asked about them twice."""
     readings: Counter[Scope] = field(default_factory=Counter)

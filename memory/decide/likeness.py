@@ -305,9 +305,9 @@ class PairSearch:
 class Compared:
     """Adds up the progress of several searches, and reports it as a number of texts.
 
-    `on_compared` is called with the number of texts compared and the number of all texts. The first
-    number is computed from the share of the comparisons that are done. If it is None, nothing is
-    reported.
+    `on_compared` is called with the number of texts compared and the number of all texts; None to
+    report nothing. The first number is an estimate: the share of all comparisons that are done,
+    times the number of all texts.
     """
 
     def __init__(self, searches: Sequence[PairSearch], on_compared: Progress | None) -> None:
@@ -322,10 +322,10 @@ class Compared:
         self.report(0, 0.0)
 
     def report(self, comparisons: int, share: float) -> None:
-        """Report progress within the present search.
+        """Report the progress of a search that is not finished.
 
-        `comparisons`: the number of its comparisons. `share`: the share of them that is done, from
-        0 to 1.
+        `comparisons`: how many comparisons the whole search makes. `share`: the share of these
+        comparisons that is done, from 0 to 1.
         """
         if self._on_compared is not None:
             done = self._done + share * comparisons

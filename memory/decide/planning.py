@@ -438,11 +438,12 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the rows of some texts and of their sources, and the cosine required for each row.
+        """Return the rows of a group's texts and of their sources, with a minimum cosine for each.
 
         The sources of a text are the texts from which it was merged. The first array has row
-        numbers of the vector matrix. The second has, for each row, the cosine that another text
-        must reach. Both have shape (n,). `nodes`: the positions of the texts.
+        numbers of the vector matrix. The second has, for each row, the cosine that the texts of
+        another group must reach to join this group. Both have shape (n,). `nodes`: the positions of
+        the group's texts.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]

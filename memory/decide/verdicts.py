@@ -75,9 +75,9 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
-    DOUBTFUL means that a model must read the text. `by_words`: set if no model will read it. Then
-    the result is never DOUBTFUL, and the text must have every statement and value of its members.
-    Only values for which a newer member has another value may be missing.
+    DOUBTFUL means that a model must read the text. `by_words`: true if no model will read the
+    text. Then the result is never DOUBTFUL: to be accepted, the text must have every statement and
+    value of its members. Only values for which a newer member has another value may be missing.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -127,11 +127,11 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
 def part_alone(
     merge: ProposedMerge, keeper: Judge | None, fault: str = "", is_last: bool = False
 ) -> Part:
-    """Check one proposed merge without a model.
+    """Check one proposed merge without a model; return it as accepted, refused or DOUBTFUL.
 
-    `keeper`: the judge who ruled that two of its members are different facts, or None. `fault`: a
-    reason for refusal that is already known, or "". `is_last`: whether the refusal is final if the
-    merge contradicts an earlier verdict of a model.
+    `keeper`: the judge who ruled that two of its members are different facts; None if nobody did.
+    The merge is refused if there is such a judge. The refusal is final if this judge is a person or
+    `is_last` is true. `fault`: a reason for refusal that is already known, or "".
     """
     longest = max(len(member.content) for member in merge.members)
     final = ""

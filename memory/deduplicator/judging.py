@@ -49,8 +49,8 @@ _FAILED = "DEDUP_FAIL: LLM merge failed"
 class _Problem:
     """The reason why an answer of the model cannot be used as it is.
 
-    `refused`: whether the answer had the right form, but at least one of its merged texts was
-    wrong.
+    `why`: the reason in words. `refused`: true if the answer had the right form, but at least one
+    of its merged texts was refused.
     """
 
     why: str

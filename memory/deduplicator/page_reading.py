@@ -357,10 +357,10 @@ class ScopeReading:
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
         """Ask the model once more about refused groups; return the groups to apply.
 
-        The question gives the reason for each refusal. The result has all groups of the new answer.
-        A refused group is added to them if no group of the new answer has any of its members; its
-        refusal is then final. If there is no usable answer, the refused groups are returned
-        unchanged.
+        The question states the reason for each refusal. The result has all groups of the new
+        answer. It also has each refused group whose members are in no group of the new answer; the
+        refusal of such a group is now final. If there is no usable answer, the refused groups are
+        returned unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._context.oldest_first(members.values())

@@ -151,7 +151,9 @@ class MemoryExtractor:
         on_chunk: OnExtracted | None = None,
         wait_s: float = 0.0,
     ) -> TurnsRead | None:
-        """Extract the waiting turns of a conversation; return None if another process is doing so.
+        """Extract the waiting turns of a conversation; return what was read.
+
+        Return None if another process is extracting this conversation at the moment.
 
         This ends when no turns wait. It also ends when fewer than `turns_at_once` turns wait, and
         the first of them has waited for less than `wait_s` seconds. `on_chunk` is called with the
@@ -243,8 +245,8 @@ class BackgroundExtraction:
         self._wait_s = wait_s
         self._on_extracted = on_extracted
         self._working: dict[str, asyncio.Task[None]] = {}
-        self._worked: dict[str, float] = {}
-        """For each conversation, the loop time at which its last finished extraction began."""
+        self._last_start: dict[str, float] = {}
+        """For each conversation: when its last finished extraction began, in the loop's seconds."""
         self._not_before: dict[str, float] = {}
         self._paused_until = 0.0
         self._failures = 0
@@ -348,7 +350,7 @@ class BackgroundExtraction:
         `began`: a time of the event loop's clock, in seconds.
         """
         waiting = await self._extractor.waiting()
-        return any(self._worked.get(one.conversation, -math.inf) < began for one in waiting)
+        return any(self._last_start.get(one.conversation, -math.inf) < began for one in waiting)
 
     # --- one conversation ---
 
@@ -361,7 +363,7 @@ class BackgroundExtraction:
                 wait_s=0.0 if self._settling else self._wait_s,
             )
             if work is not None:
-                self._worked[conversation] = started
+                self._last_start[conversation] = started
             self._note(conversation, work)
         except MemoryPipelineError as exc:
             self._failed(exc)
@@ -382,7 +384,7 @@ class BackgroundExtraction:
             self._not_before.pop(conversation, None)
             if problem := str(work.fault or work.result.problem):
                 self._not_before[conversation] = now + _UNREADABLE_S
-                self._worked[conversation] = now  # tried: `settle` does not wait for the pause
+                self._last_start[conversation] = now  # tried: `settle` does not wait for the pause
                 self._account = replace(self._account, problem=self._account.problem or problem)
         else:
             self._failed(work.fault)

@@ -56,7 +56,7 @@ _CONTEXT = 4
 _REMEMBERED = 40
 """The greatest number of stored memories that the model is shown together with the turns."""
 _LATEST = 8
-"""The greatest number of memories of one speaker that are shown because they are the latest."""
+"""The greatest number of a speaker's latest memories from the same conversation that are shown."""
 _MOST_NAMED = 5
 """The greatest number of stored memories that one candidate may replace."""
 _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100

@@ -285,9 +285,10 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 
 
 def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
-    """Return a copy of `survivor` with values of the members that it replaces.
+    """Return a copy of `survivor` that takes over time, tags and other values (see `inherit`).
 
-    The values are their present time, tags and importance. `members` may have further memories.
+    It takes them from the members that it replaces, as they are now. `members`, oldest first, may
+    also have memories that it does not replace.
     """
     own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
     text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
@@ -347,9 +348,9 @@ class Proposal:
 
 
 class Proposals:
-    """Asks judges about groups, and keeps the latest proposals in `latest`.
+    """Asks judges about groups, and keeps their proposals in `latest`.
 
-    A group has several proposals if people asked about it with different members left out.
+    `latest` has the latest proposal for each group and each choice of members left out.
     """
 
     def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:

@@ -124,7 +124,8 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
     """Return the JSON data of a memory that stays live after a decision.
 
-    A new text is given as its differences from the newest member that it stands for.
+    `members` are the card's members. If the decision made a new text, the data have a `text`: its
+    differences from the newest member that it replaces.
     """
     data: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
     if kept.is_new and kept.text and kept.members:

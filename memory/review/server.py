@@ -267,9 +267,9 @@ class ReviewServer:
     ) -> Response:
         """Return the page of a group, in its present state, after an answer to it was refused.
 
-        `why` has one item for the template, with the reason as its value. The item is `objection`
-        if the person may insist on the text, else `refusal`. The text that the person wrote is
-        shown again.
+        `why` is exactly one keyword argument, whose value is the reason: `objection` if the person
+        may insist on the text, else `refusal`. `form`: the refused answer. The text that the person
+        wrote is filled in, so that it is not lost.
         """
         shown = await self._review.show(key, left_out)
         if shown is None:
