@@ -93,7 +93,7 @@ class Account:
     readings: Counter[Scope] = field(default_factory=Counter)
     """How many times the pages of each scope were read in this run.
 
-    If a reading left some pages unread, `MOST_READINGS` is added, so that it is the last one.
+    If some pages are left unread, the number is at least `MOST_READINGS`: this run reads no more.
     """
     pages: int = 0
     pages_left: int = 0
@@ -102,7 +102,10 @@ class Account:
     shown: set[ScopedText] = field(default_factory=set)
     """For scopes of which all pages were read: the texts on these pages."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
-    """Groups whose decision could not be written once, because a member changed after planning."""
+    """Groups with one decision that was not written, because a member changed after planning.
+
+    After a second such decision, a group is left for the next run.
+    """
     bound_by: tuple[Judge, ...] = JUDGES
     """The judges whose earlier verdicts this run respects."""
     latest: RoundPlan = field(init=False)

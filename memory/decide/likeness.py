@@ -422,9 +422,9 @@ _BINS = 40
 With 40 bins, the thresholds 0.90 and 0.95 are edges of bins.
 """
 MOST_PAIRS = 4_000_000
-"""A histogram compares every pair of memories of one scope if there are at most this many.
+"""If a store has more pairs of memories than this, a histogram compares only a sample of them.
 
-If there are more pairs, it compares only a sample.
+Only pairs of memories of the same scope are counted.
 """
 
 

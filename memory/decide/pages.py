@@ -107,7 +107,8 @@ class PageGraph:
     unread: Flags
     """For each memory, whether no earlier run has read it, shape (n,).
 
-    Only edges with at least one unread memory must be covered: a page shows both of their ends.
+    Only edges with at least one unread memory must be covered. An edge is covered if one page shows
+    both of its ends.
     """
 
 
@@ -263,8 +264,8 @@ class _PageGrower:
     def _nearest(self, member: int) -> list[int]:
         """Return the positions of up to `SURELY_MET` nearest neighbours of a memory.
 
-        If the memory has no neighbour, any other memory is returned. Neighbours that an earlier
-        page shows together with the memory are included.
+        The result includes neighbours that an earlier page shows together with the memory. If the
+        memory has no neighbour, the result is one arbitrary other memory.
         """
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

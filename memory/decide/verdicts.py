@@ -88,9 +88,9 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 MOST_IN_GROUP = 12
 """Maximum number of memories on a page that a model may merge into one."""
 LONGEST = 400
-"""The maximum length of a merged text in characters, unless its longest member is almost as long.
+"""The usual maximum length of a merged text, in characters.
 
-The maximum is 1.2 times the length of the longest member if this is more than `LONGEST`.
+If 1.2 times the length of the longest member is more than this, that product is the maximum.
 """
 Apart = Callable[[Sequence[Memory]], Judge | None]
 """A function that returns the judge who ruled that two of several memories are different facts.

@@ -311,8 +311,8 @@ class MemoryDeduplicator:
         Each memory is decided about as if the decisions before it had been applied.
 
         The results stop before the first memory that needs a new search of the store or an answer
-        from a remote model. The first memory of the batch is always decided about. If extraction
-        proposed a merge for it that was accepted, this merge is the only result.
+        from a remote model. The first memory of the batch always gets a result. If its extraction
+        proposed a merge, and the merge was accepted, this merge is the only result.
         """
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:

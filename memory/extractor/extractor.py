@@ -93,9 +93,8 @@ class MemoryExtractor:
         """Store turns, to be extracted later; return the number of turns that were already stored.
 
         A turn is recognised by its conversation and text, together with its id. If it has no id,
-        its position in `turns` is used instead. If exactly one person has turns that
-        name no conversation, the bot's turns that name none are put into this person's
-        conversation.
+        its position in `turns` is used instead. If exactly one person has turns that name no
+        conversation, the bot's turns that name none are put into this person's conversation.
 
         Raises: LedgerError.
         """

@@ -245,10 +245,11 @@ class Review:
         )
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
-        """Ask the judge called `by` about a group without the members left out; keep the proposal.
+        """Ask the judge called `by` about a group's members that are not left out.
 
-        If no member is left out, later groups are put into the same question, as many as the model
-        can read in one question. Some models read only one group in a question.
+        The proposal is kept in `proposals.latest`. If the group is gone or there is no such judge,
+        nothing is asked. If no member is left out and the group is not private, later groups are
+        put into the same question, as many as the model can read at once.
         """
         planned = self._left.get(key)
         if planned is None or by not in self.proposals.judges:
