@@ -282,8 +282,8 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
 class Steps(NamedTuple):
     """The planned steps for a group: a replacement, then a question, or only one of the two.
 
-    `action` names the steps, and `reason` gives their reasons. `fates`: for each member's id,
-    "keep", "retire" or "judge".
+    `action` names the steps, and `reason` says why they are planned. `fates`: for each member's id,
+    "keep", "retire", or "judge" if a model must decide about the member.
     """
 
     action: str

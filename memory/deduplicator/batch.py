@@ -224,8 +224,8 @@ class Batch:
         """Undo decisions that were made without an answer of the model; return their records.
 
         This run then repeats the questions of these decisions. Decisions whose retry is not due yet
-        stay as they are. If the run is to ask about the whole store, also delete the record of the
-        texts that the model has read.
+        stay as they are. If the retry policy is `AGAIN`, the model is asked about the whole store:
+        the record of the texts that it has read is deleted too.
         """
         store, asker = self._store, self._asker
         if asker.retry is RetryPolicy.AGAIN:
@@ -243,8 +243,8 @@ class Batch:
     ) -> dict[str, tuple[frozenset[str], ...]]:
         """Return the groups of text keys that must be shown on one page together, by scope key.
 
-        `questions`: the records of reopened decisions. Each record gives one group, the texts of
-        its memories. Only texts of live memories are included. Private memories are included only
+        `questions`: the records of reopened decisions. The texts of the memories of one record are
+        one group. Only texts of live memories are included. Private memories are included only
         if pages may show them. If no pages are used, the result is empty.
         """
         pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()

@@ -161,10 +161,9 @@ _Columns = dict[str, Any]
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
     """Return a card for each recorded decision, in the order of `records`, which is oldest first.
 
-    A member is shown with the text that it had before the decision. If the decision changed no
-    memory, the member's present text is shown. A survivor is shown with the text that it had after
-    the decision. If a later one of `records` changed the survivor, this text is taken from that
-    record; otherwise it is the present text.
+    A member is shown with the text that it had before the decision, or with its present text if the
+    decision did not change it. A survivor is a memory that stays. It is shown with its present
+    text, or with the text that it had before the next later one of `records` that changed it.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
