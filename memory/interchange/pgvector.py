@@ -72,7 +72,8 @@ class PgvectorStore(DatabaseStore):
         columns: dict[str, Any] = {}
         for name, column in stored.metadata.items():
             if _is_json(column):
-                keys |= _keys_in(column) or {name: json.loads(column["json"])}
+                inside = json.loads(column["json"])
+                keys |= inside if isinstance(inside, dict) else {name: inside}
             elif column is not None and name != _COLLECTION:
                 columns[name] = column
         document = columns.pop("document", None)

@@ -19,7 +19,9 @@ from memory.interchange.databases import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
 from memory.interchange.jsonl import read_graph, with_links_resolved
 from memory.interchange.langgraph import langgraph_at
+from memory.interchange.pgvector import PgvectorStore
 from memory.interchange.selection import unexpired, vector_folder, with_history
+from memory.interchange.undo_file import Stored
 from memory.models import Memory
 
 WHEN = "2026-05-01T08:00:00+00:00"
@@ -126,6 +128,17 @@ def test_an_item_of_langgraph_is_a_memory_of_its_namespace(tmp_path: Path) -> No
     [problem] = as_memories([file], "theirs", by_namespace)
     assert "files/f: " in str(problem)
     assert isinstance(problem, InputError)
+
+
+@pytest.mark.parametrize(
+    ("column", "read"), [("{}", {}), ('{"n": 1}', {"n": 1}), ("[]", {"more": []})]
+)
+def test_the_keys_of_an_object_in_a_json_column_are_read_even_if_there_are_none(
+    column: str, read: dict[str, Any]
+) -> None:
+    stored = Stored("1", None, {"document": "Mia sails.", "more": {"json": column}})
+    row = PgvectorStore("postgresql://localhost/db", "notes").as_read(stored)
+    assert (row.document, row.metadata) == ("Mia sails.", read)
 
 
 def test_a_file_that_is_no_langgraph_store_is_one_clear_line(tmp_path: Path) -> None:
