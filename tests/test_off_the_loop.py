@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 
 from benchmarks import holding
+from memory.assembly import Brought, import_brought
+from memory.config import Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
+from memory.interchange import Reading
 from memory.models import Candidate
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
@@ -28,8 +33,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """Note of each call of a function whether it ran on the main thread, where the loop is."""
 
     def watched(path: str) -> list[bool]:
-        module, _, name = path.rpartition(".")
-        function = getattr(__import__(module, fromlist=[name]), name)
+        function = resolve_name(path)
         seen: list[bool] = []
 
         def noted(*args: Any, **kwargs: Any) -> Any:
@@ -70,6 +74,27 @@ def test_requests_and_copies_in_a_turn(
     seen = watch(f"memory.extractor.turn_reader.{name}")
     request = f"{LONG} Remember that I like tea."
     hook(extractor, turn(said, 0, "Leo"), turn(request, 1))
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "store.MemoryStore.counts",
+        "interchange.note_reading",
+        "ledger.vectors.TextVectors.missing_texts",
+    ],
+)
+def test_the_ledger_of_an_import(
+    make_memory: MakeMemory, tmp_path: Path, raw: bool, name: str, watch: Watch
+) -> None:
+    """Noting how a collection was read waits for whoever writes to the ledger."""
+    brought = Brought([make_memory("Mia rows.")], collection_id="uuid", reading=Reading())
+    seen = watch(f"memory.{name}")
+    done = asyncio.run(import_brought(brought, Config().at(str(tmp_path)), raw=raw))
+    assert done.memories == 1
     assert seen
     assert not any(seen)
 

@@ -41,6 +41,7 @@ from memory.interchange import (
     UndoFile,
     WriteBackPlan,
 )
+from memory.ledger import Counts
 from memory.models import DeduplicationReport, Memory, Usage, Vector
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
@@ -196,7 +197,7 @@ async def import_brought(
     """
     store = await in_thread(open_store, config)
     try:
-        before = store.counts()
+        before = await in_thread(store.counts)
         name, usage = "", Usage()
         if raw:
             actions = await _add_unchanged(store, brought.memories, on_progress)
@@ -208,11 +209,7 @@ async def import_brought(
                 )
             actions = Counter(outcome.action.value for outcome in outcomes)
             name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
-        if brought.collection_id is not None and brought.reading is not None:  # for a write-back
-            interchange.note_reading(store.ledger, brought.collection_id, brought.reading)
-        after = store.counts()
-        with store.ledger.reading() as reader:
-            missing = len(reader.vectors.missing_texts())
+        after, without_vector = await in_thread(_note_import, store, brought)
     finally:
         await in_thread(store.close)
     return ImportReport(
@@ -221,12 +218,23 @@ async def import_brought(
         memories_before=before.live,
         memories=after.live,
         waiting=max(after.pending - before.pending, 0),
-        without_vector=missing,
+        without_vector=without_vector,
         left_out=brought.left_out,
         notes=brought.notes,
         model=name,
         usage=usage,
     )
+
+
+def _note_import(store: MemoryStore, brought: Brought) -> tuple[Counts, int]:
+    """Note in the ledger how the source was read, if a write-back to it is possible.
+
+    Return the store's counts, and the number of stored texts that have no vector yet.
+    """
+    if brought.collection_id is not None and brought.reading is not None:
+        interchange.note_reading(store.ledger, brought.collection_id, brought.reading)
+    with store.ledger.reading() as reader:
+        return store.counts(), len(reader.vectors.missing_texts())
 
 
 async def _add_unchanged(
