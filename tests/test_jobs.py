@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import chromadb
@@ -92,6 +93,42 @@ def test_a_store_is_audited_imported_and_written_back_from_a_program(
     assert len(rows_of(notes)) == 3
     assert undo_write_back(undo_file).restored >= 1
     assert rows_of(notes) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.usefixtures("forked_chroma")
+def test_chromas_setting_is_restored_by_the_first_run_that_can(
+    notes: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run has written every row, so the others have only the setting to restore."""
+    settings: dict[str, Any] = {"data_dir": str(tmp_path / "data"), "llm_provider": "offline"}
+    asyncio.run(import_memories(notes, **settings))
+    path = "memory.interchange.chroma.ChromaRows.set_sync_threshold"
+    setting = resolve_name(path)
+
+    def restores_nothing(rows: Any, writes: int) -> None:
+        if writes == 1000:
+            raise InputError("notes", "is gone")
+        setting(rows, writes)
+
+    def run() -> None:
+        undo_file = tmp_path / "undo.jsonl"
+        write_back(notes, approve=lambda _plan: True, undo_file=undo_file, **settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(path, restores_nothing)
+        for _ in range(2):
+            with pytest.raises(InputError, match="is gone"):
+                run()
+    assert threshold_of(notes) == 10**9
+    run()
+    assert threshold_of(notes) == 1000
+
+
+def threshold_of(source: Source) -> int:
+    assert source.chroma is not None
+    with opened(source.chroma) as client:
+        collection: Any = client.get_collection("memories", embedding_function=None)
+        return int(collection.configuration_json["hnsw"]["sync_threshold"])
 
 
 def test_memories_of_ones_own_are_imported(tmp_path: Path) -> None:

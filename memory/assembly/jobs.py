@@ -304,7 +304,8 @@ class PlannedWriteBack:
         if not self.plan.changes:
             if begun is not None:  # a run killed after its last row has only settings to restore
                 with self.theirs.writing(begun.header):
-                    self._note_run(begun.path, finished=True)
+                    pass  # closing the collection restores them; if this fails, a later run does it
+                self._note_run(begun.path, finished=True)
             return WriteBackReport(self.plan, notes=self.notes)
         undo_file = undo_file or free_undo_file(self.theirs.name)
         if undo_file.exists():
