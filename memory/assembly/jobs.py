@@ -425,6 +425,9 @@ def undo_write_back(
     """
     undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
+    if header.is_outdated:
+        problem = "was written by an earlier version, which saved LangGraph's items in another form"
+        raise InputError(undo.path, problem, "undo it with that version")
     theirs = their_collection(header.kind, moved_to or header.place, header.collection)
     return interchange.undo_write_back(
         theirs, header, undo.rows, on_progress or (lambda _done, _whole: None)

@@ -126,7 +126,9 @@ class UndoHeader(Frozen):
     here. None stands for Chroma's default.
     """
 
-    format: Literal["memory-dedup write-back 1"] = "memory-dedup write-back 1"
+    format: Literal["memory-dedup write-back 1", "memory-dedup write-back 2"] = (
+        "memory-dedup write-back 2"
+    )
     kind: Kind
     place: str
     collection: str
@@ -138,6 +140,15 @@ class UndoHeader(Frozen):
 
     If the write-back is killed, the run that finishes it uses this time too.
     """
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether only an earlier version of this program can undo the write-back.
+
+        In format 1, LangGraph's items have another layout. The rows of other stores are the same in
+        both formats.
+        """
+        return self.kind == "langgraph" and self.format.endswith("1")
 
 
 @dataclass(frozen=True)
