@@ -43,8 +43,9 @@ Order = Literal["certain", "size", "time"]
 class GroupFilter:
     """Which groups of a plan to show, and in which order.
 
-    By default, all groups are shown in the plan's order. `most`: the maximum number of groups, None
-    for all. `user`: show only the groups of this user, None for all users.
+    `most`: the maximum number of groups; None for all. `order`: the least certain, the largest or
+    the newest groups first; "certain" without `most` leaves the groups in the plan's order. `user`:
+    show only the groups of this user; None for all users.
     """
 
     most: int | None = None
@@ -142,10 +143,10 @@ class Account:
         return [pages for scope, pages in by_scope if self.readings[scope] < MOST_READINGS]
 
     def mark_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Record that a model has read all but `left` of the pages of one scope.
+        """Record that a model has read the pages of one scope, except for `left` of them.
 
-        `pages`: all pages of the scope. `left`: the number of pages not read, which are left for
-        the next run.
+        `pages`: all pages of the scope, also those not read. `left`: the number of pages not read;
+        they are left for the next run.
         """
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
@@ -172,7 +173,7 @@ class Account:
         self.left.add(_ids(group))
 
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
-        """Return the report about the decision for a group.
+        """Return a report on a group: its members, what the decision does with each, and why.
 
         This method changes nothing, so any thread may call it.
         """
@@ -263,8 +264,8 @@ def _replacements_first(group: GroupPlan) -> tuple[bool, float]:
 def certainty(group: GroupPlan) -> float:
     """Return how certain the plan of a group is, from 0 to 1.
 
-    It is at most 0.5 if a model must be asked, and otherwise at least 0.5. Within each half it
-    grows with the similarity of the members.
+    If a model must be asked, the result is from 0 to 0.5, otherwise from 0.5 to 1. Within each
+    range, it grows with the similarity of the members.
     """
     if group.question is not None:
         return group.question.similarity / 2
@@ -280,10 +281,11 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
 
 
 class Steps(NamedTuple):
-    """The planned steps for a group: a replacement, then a question, or only one of the two.
+    """The steps planned or decided for a group: replace members, ask about members, or both.
 
-    `action` names the steps, and `reason` says why they are planned. `fates`: for each member's id,
-    "keep", "retire", or "judge" if a model must decide about the member.
+    `action` names the steps. For example, "replace + judge" means: replace members, then ask a
+    model or a person about others. `reason` says why. `fates`: for each member's id, "keep",
+    "retire" if another member replaces it, or "judge" if it is asked about.
     """
 
     action: str

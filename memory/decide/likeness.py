@@ -66,7 +66,7 @@ class Likeness:
         return group
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
-        """Return the similarities within each group, in the order of the groups.
+        """Return the similarities of the members of each group, in the order of the groups.
 
         Every two members of a group are compared. All cosines are computed in one pass.
         """
@@ -123,10 +123,11 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return a copy of the group's plan whose question has `cosine` and `copies`.
+        """Return the group's plan with the values `cosine` and `copies` set in its question.
 
-        `cosine` is the lowest cosine of two members of the question. `copies` has the pairs of its
-        members that are near-copies. A plan without a question is returned unchanged.
+        `cosine` is the lowest cosine between two members of the question. `copies` has its
+        near-copies: pairs of members, by position, whose cosine is at least `COPIES_FROM`. A plan
+        without a question is returned unchanged.
         """
         if plan.question is None:
             return plan
@@ -227,8 +228,9 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 class PairSearch:
     """A search for pairs of similar texts within one scope.
 
-    It finds all pairs with a similarity of at least `upper`, and, below `upper`, the nearest
-    neighbours of each text. `keys`, `is_cjk` and `weights` have one item per text.
+    It finds all pairs with a similarity of at least `upper`. Below `upper`, it finds the pairs of
+    each text with its `neighbours` nearest texts that reach `floor`. `keys` has the key of each
+    text; `is_cjk` and `weights` are in the order of `keys`.
     """
 
     keys: tuple[str, ...]
@@ -245,9 +247,9 @@ class PairSearch:
     """Similarity thresholds; for each, the pairs of memories that reach it are counted."""
 
     def part(self, begin: int, end: int) -> PairSearch:
-        """Return a search over only the texts at positions `begin` to `end` - 1.
+        """Return a search with the same settings over only some of the texts.
 
-        Its settings are those of this search.
+        These are the texts at positions `begin` to `end` - 1 of `keys`.
         """
         part = slice(begin, end)
         return replace(
@@ -278,13 +280,14 @@ class PairSearch:
         threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
-        """Return the pairs of similar texts, as positions in `keys`.
+        """Compare the texts, and return the pairs of similar texts as positions in `keys`.
 
         These are all pairs with a similarity of at least `upper`. Below `upper`, they are the pairs
-        of each text with its nearest neighbours that reach `floor`. `across`: None to compare all
-        texts; otherwise only the first `across` texts are compared with the remaining texts.
-        `threads`: the number of threads, by default one per core. `on_share`: called during the
-        search with the share of the comparisons that is done, from 0 to 1.
+        of each text with its nearest neighbours that reach `floor`. `vectors`: the vectors by text
+        key. `across`: None to compare all texts; otherwise only the first `across` texts are
+        compared with the remaining texts. `threads`: the number of threads (default: one per core).
+        `on_share`: called during the search with the share of the comparisons that is done, from 0
+        to 1; None for no reports.
         """
         if len(self.keys) < 2:
             none = joined([])
@@ -341,10 +344,10 @@ class PlanExecutor:
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterator[CandidatePairs]:
-        """Yield the candidate pairs of each search, in order.
+        """Run each search, and yield its candidate pairs, in the order of `searches`.
 
-        `on_compared`: called during the search with the number of texts compared and the number of
-        all texts.
+        `vectors`: the vectors of all texts, by text key. `on_compared`: called during the searches
+        with the number of texts compared and the number of all texts; None for no reports.
         """
         compared = Compared(searches, on_compared)
         for search in searches:
@@ -358,7 +361,12 @@ class PlanExecutor:
 
 
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-    """Return the plan of each group, in order; questions include the cosines of their members."""
+    """Return the plan of each group, in order.
+
+    `groups`: the members of each group, oldest first, with their similarities. `rules`: decide
+    which members are replaced and which are asked about. A plan's question also has the lowest
+    cosine between two of its members.
+    """
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 
 
@@ -368,7 +376,10 @@ def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
 def _rows_by_scope(
     snapshot: Snapshot, scope_of: Callable[[Memory], Scope]
 ) -> dict[Scope, list[Row]]:
-    """Return the rows of each scope, without the rows that have no vector."""
+    """Return the rows of a snapshot by the scope of their memory, without rows that have no vector.
+
+    `scope_of`: returns the scope of a memory.
+    """
     scopes: dict[Scope, list[Row]] = {}
     for row in snapshot.rows:
         if row.text_key in snapshot.vectors:
@@ -377,7 +388,7 @@ def _rows_by_scope(
 
 
 class NearCopies(NamedTuple):
-    """Two live memories of one scope and their similarity."""
+    """Two live memories of one scope, `older` and `newer`, and their similarity."""
 
     older: Memory
     newer: Memory
@@ -434,10 +445,11 @@ def similarity_histogram(
     scale: Scale,
     most_pairs: int = MOST_PAIRS,
 ) -> SimilarityHistogram:
-    """Return the distribution of similarities over all pairs of memories in the same scope.
+    """Count the pairs of memories of the same scope in each interval of similarity, from 0 to 1.
 
-    `scope_of`: returns the scope of a memory. If there are more than `most_pairs` pairs, the counts
-    are estimated from a sample. Memories without a vector are left out.
+    `scope_of`: returns the scope of a memory. `scale`: turns a cosine into a similarity. If there
+    are more than `most_pairs` pairs, the counts are estimated from a sample. Memories without a
+    vector are left out.
     """
     scopes = _rows_by_scope(snapshot, scope_of)
     pairs = sum(comb(len(rows), 2) for rows in scopes.values())

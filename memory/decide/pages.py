@@ -117,9 +117,9 @@ def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE)
 
     A page is a list of memories that a model reads in one question; similar memories stand next to
     each other. Every unread memory is on at least one page, and each page has at least two
-    memories. `thorough`: whether each unread memory must be shown together with its `SURELY_MET`
-    nearest neighbours; this is always done if few memories are unread. `most`: the maximum number
-    of memories on a page. Returns [] if nothing is unread.
+    memories. `thorough`: whether each unread memory must share a page with each of its `SURELY_MET`
+    nearest neighbours. This is always done if at most a quarter of the memories are unread. `most`:
+    the maximum number of memories on a page. Returns [] if nothing is unread.
     """
     if len(graph.sizes) < 2 or not graph.unread.any():
         return []
@@ -136,10 +136,11 @@ The first end of an edge is always less than the second.
 
 
 def _edges(graph: PageGraph, nearest: int) -> _Edges:
-    """Return the edges from each unread memory to its `nearest` nearest neighbours.
+    """Return the edges from each unread memory to its `nearest` nearest neighbours, with weights.
 
-    If two unread memories are nearest neighbours of each other, the weights of both directions are
-    added.
+    A nearer neighbour has an edge of greater weight (see `_WEIGHT`). If two unread memories are
+    nearest neighbours of each other, they have one edge, whose weight is the sum for both
+    directions.
     """
     pairs = graph.pairs
     ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
@@ -224,11 +225,11 @@ class _PageGrower:
     ) -> int | None:
         """Return the position of the memory to add to the page next, or None if there is none.
 
-        This is the memory that adds the most weight of covered edges to the page. For an empty
-        page, it is the memory with the greatest weight of open edges. `gain`: the additional weight
-        of each candidate. `best_first`: a heap of (-gain, memory), in which outdated gains are
-        skipped. `passed`: memories that were tried for this page. `only`: for each memory, whether
-        it may be added, or None if all may.
+        It is the memory with the greatest gain. If no memory has a gain, it is the memory with the
+        greatest weight of open edges. `gain`: for each memory with an edge to the page, how much it
+        would add. `best_first`: a heap of (-gain, memory), in which outdated gains are skipped.
+        `passed`: memories that were tried for this page. `only`: for each memory, whether it may be
+        added; None if all may.
         """
         while best_first:
             negative, member = heappop(best_first)
@@ -240,9 +241,10 @@ class _PageGrower:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """Return the other ends, the numbers and the weights of the open edges of a memory.
+        """Return three arrays about the open edges of a memory, with one item per edge.
 
-        An edge is open if no page shows both of its ends.
+        They are the position of the memory at the other end, the number of the edge, and its
+        weight. An edge is open if no page shows both of its ends.
         """
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
@@ -262,10 +264,10 @@ class _PageGrower:
         self._unplaced[page] = False
 
     def _nearest(self, member: int) -> list[int]:
-        """Return the positions of up to `SURELY_MET` nearest neighbours of a memory.
+        """Return the positions of up to `SURELY_MET` memories to which a memory has an edge.
 
-        The result includes neighbours that an earlier page shows together with the memory. If the
-        memory has no neighbour, the result is one arbitrary other memory.
+        The result includes memories that share an earlier page with this memory. If the memory has
+        no edge, the result is one arbitrary other memory.
         """
         part = slice(self._first[member], self._first[member + 1])
         return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

@@ -133,9 +133,10 @@ class Planner:
     ) -> None:
         """Set the rules and settings of all plans.
 
-        `scope_of`: returns the scope of a memory. `executor`: searches for pairs and plans groups;
-        if None, this process does. `on_compared`: called during the search for pairs with the
-        number of texts compared and the number of all texts; None for no reports.
+        `scope_of`: returns the scope of a memory. `matching`: how similar pairs are found and pages
+        are made; None for the defaults. `executor`: searches for pairs and plans groups; if None,
+        this process does. `on_compared`: called during the search for pairs with the number of
+        texts compared and the number of all texts; None for no reports.
         """
         self._rules = rules
         self._scope_of = scope_of
@@ -145,10 +146,11 @@ class Planner:
         self._known: dict[Scope, _ScopePlan] = {}
 
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
-        """Plan the groups and pages of one round, and count the pairs that reach each of `BANDS`.
+        """Plan the groups and pages of one round, and count the pairs of similar memories.
 
-        The groups are ordered by their oldest members, oldest first. `again`: groups of texts that
-        pages must show together once more, even if a model has already read them.
+        The pairs are counted for each similarity in `BANDS`: how many pairs reach it. The groups
+        are ordered by their oldest members, oldest first. `again`: groups of texts that pages must
+        show together once more, even if a model has already read them; None if there are none.
         """
         order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
         likeness = Likeness(snapshot, self._matching.scale)
@@ -233,10 +235,10 @@ class _ScopePlan(NamedTuple):
 
 
 def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundPlan:
-    """Plan all memories of the snapshot as one group, even if they are not similar.
+    """Plan all memories of a snapshot as one group, even if they are not similar.
 
-    This is used for a group that was planned before and may have changed. Returns a plan with
-    exactly one group.
+    Return a plan with exactly this group. It is used for a group that was planned before and may
+    have changed. `scale`: turns a cosine into a similarity.
     """
     likeness = Likeness(snapshot, scale)
     members = [row.memory for row in snapshot.rows]
@@ -271,8 +273,9 @@ class _Scope:
     ) -> None:
         """Collect the texts of a scope, and the settings on which its groups and pages depend.
 
-        `nodes`: for each text key, its rows. `distinct`: pairs of texts judged distinct. `unread`:
-        the keys of the texts that pages must show, or None if there are no pages.
+        `nodes`: for each text key, its rows. `distinct`: pairs of texts judged distinct. `matching`
+        and `rules`: which texts count as similar, and what is done with them. `unread`: the keys of
+        the texts that pages must show, or None if no pages are made.
         """
         self._nodes = nodes
         self._unread = unread
@@ -317,8 +320,9 @@ class _Scope:
         )
 
     def take(self, found: CandidatePairs) -> None:
-        """Store the candidate pairs of a search, and count the pairs in each band.
+        """Store the candidate pairs that a search found, and add its counts of pairs to `bands`.
 
+        `bands`: for each of several similarities, the number of pairs of memories that reach it.
         Pairs that were judged distinct are counted but not stored.
         """
         for band, count in zip([*self.bands], found.counts.tolist(), strict=True):
@@ -335,7 +339,8 @@ class _Scope:
     def groups(self, likeness: Likeness, executor: PlanExecutor) -> list[GroupPlan]:
         """Return the plans of all groups of the scope.
 
-        Every two members of a group have the same text or are similar.
+        Every two members of a group have the same text or are similar. `likeness` computes the
+        similarities within the groups. `executor` makes the plans, in this process or in others.
         """
         groups = []
         for keys in self._texts_together():
@@ -387,7 +392,7 @@ class _Scope:
         )
 
     def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
-        """Return the keys of the texts that should be shown on pages, but are on none of `pages`.
+        """Return the keys of the texts that must be on a page, but are on none of `pages`.
 
         Texts without a vector are left out.
         """
@@ -423,10 +428,11 @@ class _Scope:
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _may_join(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        """Return whether two groups of texts may be joined to one group.
+        """Return whether two groups of texts may become one group, because all texts are similar.
 
-        `left`, `right`: the positions of the texts of each group. Every text of one group is
-        compared with every text of the other, even if the search did not find the pair.
+        Every text of one group must be similar to every text of the other group. No such pair may
+        have been judged distinct. For a merged text, the texts from which it was merged must be
+        similar too. `left`, `right`: the positions of the texts of each group.
         """
         if self._distinct and any(
             (min(i, j), max(i, j)) in self._distinct for i in left for j in right
@@ -442,8 +448,8 @@ class _Scope:
 
         The sources of a text are the texts from which it was merged. The first array has row
         numbers of the vector matrix. The second has, for each row, the cosine that the texts of
-        another group must reach to join this group. Both have shape (n,). `nodes`: the positions of
-        the group's texts.
+        another group must reach, so that the two groups may be joined. Both have shape (n,).
+        `nodes`: the positions of the group's texts.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]
@@ -464,10 +470,10 @@ _NO_PAIRS = joined([])
 
 
 def _meeting(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    """Return all pairs of rows whose texts are in the same group, as positions in `rows`.
+    """Return all pairs of rows whose texts must be shown on the same page, as positions in `rows`.
 
-    `groups`: sets of text keys. The pairs get a similarity above that of all other pairs, so that
-    their rows are shown on one page.
+    `groups`: sets of text keys; the texts of each set must be shown on one page. The pairs get a
+    similarity above that of all other pairs, so that pages keep them together.
     """
     position = {row.text_key: n for n, row in enumerate(rows)}
     found = [sorted(position[key] for key in group if key in position) for group in groups]

@@ -43,9 +43,9 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 class GroupPlan:
     """The plan for a group of similar memories: a replacement, then a question to a model.
 
-    The question is about members that the replacement does not retire. Replacement and question
-    may each be None. `on_pages`: whether the question is asked as part of a page of many memories,
-    and not by itself.
+    The replacement retires members that another member covers. The question is about the remaining
+    members. Each is None if it is not needed. `on_pages`: whether a model reads the members on
+    pages of many memories, instead of a question about this group alone.
     """
 
     members: tuple[Memory, ...]
@@ -65,9 +65,11 @@ def decide_new(
 ) -> tuple[Decision | Question, SearchResult | None]:
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
-    Returns the decision or question, and the match that it is about (None if there are no matches).
-    If rules can decide about a match, the result is a decision about the most similar match of this
-    kind. Otherwise, the question is about the most similar match.
+    Return the decision or question, and the match that it is about (None if there are no matches).
+    If a match has a similarity of at least `rules.upper`, and one of the two memories covers the
+    other, the decision is to replace the covered one. Otherwise, the question is about the most
+    similar match of at least `rules.lower`. Without such a match, the decision is to add the new
+    memory.
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
     memories whose text was judged distinct from the new text. `shown`: keys of texts that the model
@@ -105,7 +107,8 @@ def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
 def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
     """Return the plan for a group of similar memories, which must be ordered oldest first.
 
-    The plan has a replacement, a question, both, or neither.
+    `similarity`: called with two members; returns their similarity. The plan has a replacement, a
+    question, both, or neither.
     """
     replacement = replace_covered(members, similarity, rules)
     gone = set(replacement.retired) if replacement else set()
@@ -119,10 +122,11 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
 
 
 def _closest_members(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
-    """Return at most `MOST_ASKED` members for one question, in their original order.
+    """Choose at most `MOST_ASKED` members for one question; return them in their original order.
 
     First the most similar pair is chosen, then repeatedly the member whose similarities to the
-    members already chosen have the greatest sum.
+    members already chosen have the greatest sum. `similarity`: called with two members; returns
+    their similarity.
     """
     if len(members) <= MOST_ASKED:
         return members
@@ -157,12 +161,13 @@ def differences(members: Sequence[Memory]) -> tuple[str, ...]:
 def replace_covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> Decision | None:
-    """Return the decision to retire the members that another member covers, or None without any.
+    """Return the decision to retire each member that another member covers; None if there is none.
 
-    One text covers another if it states everything that the other states. Only members with a
-    similarity of at least `rules.upper` can replace each other. `members` must be ordered oldest
-    first. The member that covers the most members stays, or the newest of several such members. It
-    takes over the newest time and metadata of the members that it replaces.
+    A member covers another if it states everything that the other states. Different texts are only
+    compared if their similarity is at least `rules.upper`. The member that covers the most members
+    stays, or the newest of several such members. It takes over the newest time and metadata of the
+    members that it replaces. `members` must be ordered oldest first. `similarity`: returns the
+    similarity of two members.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
@@ -194,8 +199,9 @@ def _covered(
 ) -> dict[str, set[str]]:
     """Return, for the id of each member, the ids of the members that it could replace.
 
-    Texts are compared only if their similarity is at least `rules.upper`, because few pairs reach
-    it.
+    `similarity`: called with two members; returns their similarity. Texts are compared only if it
+    is at least `rules.upper`. Without `rules.guard`, such members can replace each other, whatever
+    they state.
     """
     takes: dict[str, set[str]] = {member.id: set() for member in members}
     for a, b in combinations(members, 2):
@@ -217,16 +223,17 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
-    """Return `member` as the survivor of its group, with the newest time and metadata of the group.
+    """Return a Survivor: `member` stays, and replaces all other members of its group.
 
-    `group` must be ordered oldest first.
+    It takes over the newest time and metadata of the group (see `inherit`). `group` must be ordered
+    oldest first, and contains `member`.
     """
     others = tuple(other.id for other in group if other.id != member.id)
     return Survivor(inherit(member, group), others)
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return `text_of` with values that it takes over from its group.
+    """Return a copy of `text_of`, with values that it takes over from its group.
 
     `group` must be ordered oldest first. The id and the text stay. Category, emotion, metadata and
     time are those of the newest member. Tags are the tags of all members. Intensity and importance
@@ -250,9 +257,10 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Return a decision after a failed model call, changed so that it keeps all members.
+    """Change a decision that rules made after a failed model call, so that it keeps all members.
 
-    The question stays open. This is used if no model call of the whole run succeeded.
+    Return the changed decision; its question stays pending. This is used if no model call of the
+    whole run succeeded.
     """
     return replace(
         decision,

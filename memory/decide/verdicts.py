@@ -102,10 +102,11 @@ It returns None if nobody has ruled so.
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
     """Check each group of a model's answer about a page, and return one part per group.
 
-    A page is a question about up to 48 memories. Each group is checked by itself; groups with fewer
-    than two members are left out. `apart`: called with the members of a group; returns the judge
-    who ruled that two of them are different facts, or None. If a model ruled so, the group is
-    refused, but the model may propose it once more without one of the two memories.
+    A page is a question about up to 48 memories. A group is memories that the model wants to merge;
+    groups with fewer than two members are left out. Each group is checked by itself, without a
+    model. `apart`: called with the members of a group; returns the judge who ruled that two of them
+    are different facts, or None. If there is such a judge, the group is refused. If this judge is a
+    model, the refusal is only final if `question` is a repeated one.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -129,9 +130,9 @@ def part_alone(
 ) -> Part:
     """Check one proposed merge without a model; return it as accepted, refused or DOUBTFUL.
 
-    `keeper`: the judge who ruled that two of its members are different facts; None if nobody did.
-    The merge is refused if there is such a judge. The refusal is final if this judge is a person or
-    `is_last` is true. `fault`: a reason for refusal that is already known, or "".
+    `keeper`: the judge who ruled that two members of the merge are different facts; None if nobody
+    did. If there is a keeper, the merge is refused. The refusal is final if the keeper is a person,
+    or if `is_last` is true. `fault`: a reason for refusal that the caller has found; "" if none.
     """
     longest = max(len(member.content) for member in merge.members)
     final = ""
@@ -174,10 +175,12 @@ def decided(
     new_id: Callable[[], str],
     model: str,
 ) -> Decision:
-    """Return the decision for a verdict; all of its parts must be accepted.
+    """Return the decision that carries out a model's answer to a question.
 
-    Members that are not in the same part are recorded as distinct. `new_id`: returns the id for a
-    new memory. `model`: the name of the model.
+    `verdict`: the answer, from which the reason and the cost are taken. `parts`: the merges in the
+    answer, all of which must have passed their checks. Members that are not in the same part are
+    recorded as distinct. `new_id`: called to get the id of a new memory. `model`: the name of the
+    model.
     """
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     by_reading = any(part.verified == "by a second reading" for part in parts)
@@ -197,10 +200,10 @@ def decided(
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """Return the memory that stays after a merge.
+    """Return the memory that stays after a merge of `group` into the text `text`.
 
-    It is the newest member whose text is `text`, or, if there is none, a new memory. `group`: the
-    members, ordered oldest first. `new_id`: called to get the id of the new memory.
+    It is the newest member that has this text already. If there is none, it is a new memory.
+    `group`: the members, ordered oldest first. `new_id`: called to get the id of the new memory.
     """
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:

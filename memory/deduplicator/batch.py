@@ -241,11 +241,11 @@ class Batch:
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
     ) -> dict[str, tuple[frozenset[str], ...]]:
-        """Return the groups of text keys that must be shown on one page together, by scope key.
+        """Return, by scope key, the groups of texts that must be shown together on one page.
 
-        `questions`: the records of reopened decisions. The texts of the memories of one record are
-        one group. Only texts of live memories are included. Private memories are included only
-        if pages may show them. If no pages are used, the result is empty.
+        `questions`: the records of reopened decisions. Each record makes one group: the keys of the
+        texts of its live memories. Private memories are included only if pages may show them. If
+        the model reads no pages, the result is empty.
         """
         pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
         if pages is None:
@@ -259,10 +259,11 @@ class Batch:
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
-        """Return the reopened decisions whose questions were asked or need no answer any more.
+        """Return the reopened decisions whose questions were asked, or need no answer any more.
 
-        A question needs no answer if fewer than two of its texts are live. `reopened`: the records
-        of decisions that were undone so that this run repeats their questions.
+        `reopened`: the records of decisions that were undone so that this run repeats their
+        questions. A question needs no answer if fewer than two of its texts are live. `account`:
+        knows which memories this run has shown to the model, and which it left for the next run.
         """
         return [
             one
@@ -276,9 +277,10 @@ class Batch:
         ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
-        """Record in the ledger that the model has read these texts, if the model reads pages.
+        """Record in the ledger that the model has read these texts, if it reads pages at all.
 
-        A page is a question about many memories of one scope.
+        `texts`: pairs of a scope's key and a text's key. A page is a question about many memories
+        of one scope.
         """
         pages, texts = self._settings.pages, list(texts)
         if pages is not None and texts:
@@ -291,8 +293,8 @@ class Batch:
         """Plan one round. Every round after the first one plans only what has changed.
 
         `apart`: pairs of texts that were judged different in this run; the model is not asked about
-        these pairs. `again`: groups of texts that a page must show together, although the model has
-        read them before.
+        these pairs. `again`: groups of texts that a page must show together, even if the model has
+        read them before; None if there are none.
         """
         lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
         read = self._store.snapshot
@@ -305,10 +307,11 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """Apply the decided replacements of a round, then ask the model about the other groups.
+        """Apply the replacements that rules planned, then ask the model about the other groups.
 
-        The model is asked several questions at the same time. `on_progress` is called with the
-        number of settled groups and the number of all groups.
+        `account`: records what is decided. The model is asked several questions at the same time.
+        `on_progress` is called with the number of settled groups and the number of all groups; None
+        for no reports.
         """
         replaced = [(group, group.replacement) for group in groups if group.replacement is not None]
         asked = [group for group in groups if group.replacement is None]
@@ -328,11 +331,12 @@ class Batch:
         await self._apply(kept, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
-        """Ask the model about a group that has a question, and apply the decision.
+        """Ask the model the question about a group, and apply the decision.
 
         If the decision conflicts with another write, the next round plans the group again. If no
-        call of the model is left, the group waits for the next run. Decisions made while a
-        transaction runs are collected and applied in the next transaction.
+        call of the model is left, the group waits for the next run. `account`: records what happens
+        to the group. If a transaction is running, the decision is applied in the next one, with all
+        others that wait.
         """
         assert group.question is not None
         if not self._calls.left:
@@ -355,9 +359,11 @@ class Batch:
             await self._apply(waiting, account)
 
     async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
-        """Apply the decisions about these groups in one transaction; no two groups share a member.
+        """Apply the decisions about several groups in one transaction.
 
-        If a decision conflicts with another write, its group is left for the next round.
+        `settled`: each group with its decision; no two groups share a member. `account`: records
+        what was applied. If a decision conflicts with another write, its group is left for the next
+        round.
         """
         if not settled:
             return
@@ -381,7 +387,8 @@ class Batch:
 
         A page is one question about many memories of a scope. `scopes`: the pages of each scope.
         The pages of one scope are read in order; several scopes are read at the same time.
-        `on_progress` is called with the number of pages read and the number of all pages.
+        `account`: records what is read and decided. `on_progress` is called with the number of
+        pages read and the number of all pages; None for no reports.
         """
         assert self._snapshot is not None
         arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}

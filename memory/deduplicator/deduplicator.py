@@ -128,11 +128,11 @@ class MemoryDeduplicator:
     ) -> None:
         """Set up deduplication of an open store; `model` answers what rules cannot decide.
 
-        `concurrency`: the greatest number of questions that a batch asks at once. `budget_s`:
-        seconds that one new memory, or one group of a batch, may wait for the model. `price`: the
-        price of the model's tokens, used in reports. `executor`: batches call it to search for
-        pairs and to plan groups, for example on worker processes. If it is None, both run in this
-        process.
+        `config`: thresholds and limits (default: those of `MemoryConfig`). `concurrency`: the
+        greatest number of questions that a batch asks at once. `budget_s`: seconds that one new
+        memory, or one group of a batch, may wait for the model. `price`: the price of the model's
+        tokens, used in reports. `executor`: batches call it to search for pairs and to plan groups,
+        for example on worker processes. If it is None, both run in this process.
         """
         self._store = store
         if not hasattr(model, "page_size"):  # passed as it is, so without a circuit breaker
@@ -258,12 +258,13 @@ class MemoryDeduplicator:
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
-        """Store the first memory of `new`, or several of the first, as one batch of decisions.
+        """Decide about the first memory of `new`, or several of the first, and store them.
 
-        Return one outcome for each memory that is now stored, in order; the caller passes the
+        Return one outcome for each memory that is now stored, in order. The caller passes the
         remaining memories to the next call. If another write came first, only the first memory is
-        decided about a second time. `run`: the identifier under which the decisions are recorded.
-        `lease`: checked at the write, if given. `calls`: the limit on calls of the model.
+        decided about once more and stored. `run`: the identifier under which the decisions are
+        recorded. `lease`: must still be held at the write; None if there is no lease. `calls`: the
+        limit on calls of the model.
         """
         size = self._store.pace.size if self._many else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
@@ -305,10 +306,11 @@ class MemoryDeduplicator:
     async def _decide(
         self, batch: Sequence[_Incoming], effort: _Effort
     ) -> list[AlreadyStored | Decided]:
-        """Return results for the first memories of `batch`, in order: for one memory or more.
+        """Decide about the first memories of `batch`, at least one; return the results in order.
 
         A result is a decision to apply, or an AlreadyStored for a memory that was stored before.
-        Each memory is decided about as if the decisions before it had been applied.
+        Each memory is decided about as if the decisions before it had been applied. `effort`: how
+        many attempts were made, and the limits on asking the model.
 
         The results stop before the first memory that needs a new search of the store or an answer
         from a remote model. The first memory of the batch always gets a result. If its extraction
@@ -352,7 +354,8 @@ class MemoryDeduplicator:
 
         None is returned if a remote model must be asked and `alone` is false. `prepared`: the
         memory with its neighbours. `incoming`: the same memory with what extraction said about it.
-        `alone`: whether no earlier memory of the batch waits to be stored.
+        `effort`: how many attempts were made, and the limits on asking. `alone`: whether no earlier
+        memory of the batch waits to be stored.
         """
         new, found = prepared.new.memory, prepared.neighbours
         if effort.attempts >= _MOST_DECISIONS:
@@ -403,10 +406,10 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Drop matches that also stand for a retired text which is not similar to the new memory.
+        """Drop matches that have replaced a memory whose text is not similar to the new memory.
 
-        Otherwise a chain a~b~c would merge the dissimilar texts a and c. Only matches with at least
-        the lower threshold's similarity are checked; all others are kept.
+        Otherwise, in a chain a~b~c, the dissimilar texts a and c would be merged. Only matches with
+        at least the lower threshold's similarity are checked; all others are kept.
         """
         lower = self._rules.lower
         return tuple(
@@ -420,7 +423,8 @@ class MemoryDeduplicator:
 
         If the answer's merged text is in doubt, the model checks it in a second call. If the model
         gives no usable answer, the decision is marked as pending, and a later batch repeats the
-        question.
+        question. The same holds if `effort` allows no further question or call; the model is then
+        not asked.
         """
         if effort.attempts > _MOST_QUESTIONS:
             return _add_pending(new, _OTHERS_FIRST)
@@ -533,7 +537,10 @@ class MemoryDeduplicator:
 
 
 def _add_pending(new: Memory, reason: str) -> Decision:
-    """Return the decision to add a memory and to leave the question about it pending."""
+    """Return the decision to add a memory and to leave the question about it pending.
+
+    `reason`: why the question was not answered, recorded with the decision.
+    """
     return Decision(Action.ADD, reason, (new,), pending=True)
 
 

@@ -39,11 +39,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Block:
-    """The part of a search that compares two row ranges, or one row range with itself.
+    """A part of a search, which compares the texts of two ranges, or the texts of one range.
 
-    `search`: position of the search in the list of all searches. `part`: the texts to compare.
-    `across`: number of texts in the first range; None if there is only one range. `left`, `right`:
-    the rows at which the two ranges start in the whole search; equal if there is only one range.
+    `search`: position of the search in the list of all searches. `part`: the texts to compare,
+    those of the first range first. `across`: number of texts in the first range; None if there is
+    only one range. `left`, `right`: the positions at which the two ranges start in the whole
+    search; equal if there is only one range.
     """
 
     search: int
@@ -60,8 +61,8 @@ class DistributedExecutor(PlanExecutor):
         """Set where tasks run and how large they are.
 
         `executor`: the pool or cluster to which tasks are submitted. `ledger_url`: the address at
-        which workers open the ledger. `rows`: the number of texts in a row range; a search task
-        compares two such ranges.
+        which workers open the ledger. `rows`: the texts of a search are divided into ranges of this
+        many texts; a task compares two ranges.
         """
         self._executor = executor
         self._url = ledger_url
@@ -114,10 +115,10 @@ class DistributedExecutor(PlanExecutor):
 
 
 def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
-    """Group the blocks of all searches into tasks; return the list of blocks of each task.
+    """Divide the blocks of all searches among tasks; return the list of blocks of each task.
 
-    A list has several small blocks, or one large block. `rows`: the greatest number of texts in a
-    list of several blocks.
+    `rows`: the greatest number of texts in the blocks of one task. Only a task with a single block
+    may have more.
     """
     runs: list[list[_Block]] = []
     room = 0
@@ -131,9 +132,10 @@ def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """Find the similar pairs in each block of `run`; return the pairs of each block, in order.
+    """Find the similar pairs in each block of a task; return the pairs of each block, in order.
 
-    This runs in a worker, which reads the vectors from the ledger at the address `url`.
+    `run`: the blocks. This runs in a worker, which reads the vectors from the ledger at the address
+    `url`.
 
     Raises: LedgerError; KeyError if a text is no longer in the ledger.
     """
@@ -177,6 +179,6 @@ def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 
 
 def _renumbered(block: _Block, pairs: Pairs) -> Pairs:
-    """Convert row numbers in `pairs` from rows of the block to rows of the whole search."""
+    """Convert the positions in `pairs` from texts of the block to texts of the whole search."""
     second = block.left if block.across is None else block.right - block.across
     return Pairs(pairs.i + block.left, pairs.j + second, pairs.similarity)

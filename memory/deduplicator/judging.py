@@ -155,9 +155,10 @@ class Judging:
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        If the check accepted the text, the members are merged, and `why` is the recorded reason. If
-        it refused the text, the members are kept as they are. Their question then stays pending,
-        unless the refusal is final. `similarity`: recorded with the decision.
+        `part`: the merge with the result of the check. If the text was accepted, the members are
+        merged, and `why` is the recorded reason. If it was refused, the members are kept as they
+        are. Their question then stays pending, unless the refusal is final. `similarity`: recorded
+        with the decision.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
@@ -178,8 +179,9 @@ class Judging:
     async def _read_all(self, parts: Sequence[Part], asking: Asking) -> tuple[Sequence[Part], str]:
         """Have the model check doubtful merged texts in one call; return all merges, and a problem.
 
-        `parts`: the proposed merges; only the first 16 are checked. The problem says why some
-        merges were not checked. It is empty if the check succeeded for all.
+        `parts`: the proposed merges; only the first 16 are checked, the others are returned
+        unchanged. `asking`: the limits on calls and seconds. The problem says why some merges were
+        not checked; it is "" if all were.
         """
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
@@ -194,6 +196,8 @@ class Judging:
     async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
         """Ask the question once; return a decision, or a problem if the answer cannot be used.
 
+        `asking`: the limits on calls and seconds.
+
         Raises: ModelError.
         """
         verdict = await asking.ask(self.model.judge, question)
@@ -206,10 +210,11 @@ class Judging:
     async def decide_together(
         self, questions: Sequence[Question], asking: Asking
     ) -> list[Decision | None]:
-        """Ask about several groups of one scope in a single question; return a decision for each.
+        """Ask about several groups of one scope in a single question; return their decisions.
 
-        If the answer merges a member of a group with a member of another group, the decisions about
-        these groups are None.
+        `questions`: one per group; the decisions are in the same order. If the answer merges
+        members of two groups, both groups get None instead of a decision. `asking`: the limits on
+        calls and seconds.
 
         Raises: ModelError.
         """
@@ -236,11 +241,12 @@ class Judging:
     async def read_page(
         self, page: Question, asking: Asking, apart: Apart
     ) -> tuple[Verdict, list[Part]]:
-        """Ask about a page; return the answer, and the groups in it that may be merged.
+        """Ask about a page; return the model's answer, and a checked part for each group in it.
 
-        The program has already checked the merged text of each group. If that check had no clear
-        result, the model must still compare the text with its memories. `apart`: returns the judge
-        who called two of several memories different, or None.
+        A group is memories that the model wants to merge. The program checks each merged text: a
+        part is accepted, refused or, if the model must read the text, DOUBTFUL. `apart`: called
+        with the members of a group; returns the judge who called two of them different, or None.
+        `asking`: the limits on calls and seconds.
 
         Raises: ModelError.
         """
@@ -251,11 +257,11 @@ class Judging:
     def _decided(
         self, question: Question, verdict: Verdict, parts: Sequence[Part]
     ) -> Decision | _Problem:
-        """Turn the model's answer into a decision about the question.
+        """Turn the model's answer to a question into a decision.
 
         `verdict`: the answer. `parts`: the merges in the answer, each accepted or refused. If any
-        merge was refused, return a problem instead. The problem holds the decision about the
-        accepted merges, if there are any.
+        merge was refused, return a problem instead. The problem's `partial` is the decision about
+        the accepted merges, or None if there are none.
         """
         refused = [part for part in parts if part.belief is Belief.REFUSED]
         believed = [part for part in parts if part not in refused]
@@ -272,11 +278,11 @@ class Judging:
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """Return the decision to use if the model gave no usable answer.
+        """Return the decision about a question to which the model gave no usable answer.
 
-        If `problem` holds a decision about accepted groups of the answer, it is used; otherwise
-        rules decide. `usage`: the cost of the failed answers. `asked`: whether the model was asked
-        at all; if not, a decision by rules names no model.
+        If `problem.partial` is a decision, it is returned; otherwise rules decide. `usage`: the
+        cost of the failed answers. `asked`: whether the model was asked at all; if not, a decision
+        by rules names no model.
         """
         if problem.partial is not None:
             log_merges(problem.partial)
@@ -298,8 +304,8 @@ def left_open(
 ) -> Decision:
     """Return a decision that keeps the members as they are and leaves their question pending.
 
-    `why`: the recorded reason. `model`: the model that was asked; None if no model was asked.
-    `usage`: the cost of asking.
+    `why`: the recorded reason. `similarity`: recorded with the decision; None if it is not known.
+    `model`: the model that was asked; None if no model was asked. `usage`: the cost of asking.
     """
     decision = Decision(Action.KEEP_BOTH, why, members, similarity=similarity, pending=True)
     return replace(decision, model=model, usage=usage or Usage())

@@ -53,7 +53,11 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Note a merge, so that the merged memory also stands for the texts of all its members."""
+        """Note the merges of a decision: each merged memory stands for the texts of all members.
+
+        If one of these texts was judged different from another memory, the merged memory then
+        counts as different from it, too.
+        """
         for survivor in decision.survivors:
             texts = [self._texts(member) for member in decision.members]
             self._stands_for[survivor.memory.id] = set().union(*texts)
@@ -200,9 +204,11 @@ class ScopeReading:
     # --- asking ---
 
     async def _read(self, page: _Page, part: PagePlan) -> list[_NamedGroup]:
-        """Ask about a part of a page and return the groups of memories that the answer would merge.
+        """Ask about a part of a page; return the groups of memories that the model wants to merge.
 
-        If the answer is cut off or cannot be used, ask about each half of the part instead.
+        If the answer is cut off or cannot be used, ask about each half of the part instead. `page`:
+        the page, in which the cost, and a failed call, are noted. `part`: the memories to ask
+        about.
         """
         members = self._context.oldest_first(part.members)
         if len(members) > 1:
@@ -228,7 +234,9 @@ class ScopeReading:
         return []
 
     async def _groups(self, page: _Page, question: Question) -> list[_NamedGroup]:
-        """Ask a question about a page; return the groups of memories that the answer would merge.
+        """Ask the model a question; return the groups of memories that it wants to merge.
+
+        `page`: the page to which the question belongs; the cost of the answer is added to it.
 
         Raises: ModelError.
         """
@@ -240,10 +248,11 @@ class ScopeReading:
         return [_NamedGroup(page, part) for part in parts]
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
-        """Call `ask` within the limits on calls, seconds and concurrency; return its result.
+        """Call the model through the function `ask`, and return the result of `ask`.
 
-        The cost of the call is added to `usage`. If the call fails, the reason is noted in
-        `failure`, unless no call was left.
+        `ask`: called with an Asking, which limits the calls and seconds. It waits if too many calls
+        run at the same time. The cost of the call is added to `usage`. If the call fails, the
+        reason is noted in `failure`, unless no call was left.
 
         Raises: ModelError.
         """
@@ -304,8 +313,8 @@ class ScopeReading:
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Have the model check doubtful merged texts; return the groups, each accepted or refused.
 
-        One call checks up to 16 groups. If the call fails, its groups are left out of the result,
-        and their pages are read again in the next run.
+        One call checks up to 16 groups. If a call fails, the groups that it should check are left
+        out of the result, and their pages are read again in the next run.
         """
         doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
@@ -386,9 +395,9 @@ class ScopeReading:
     # --- what comes of it ---
 
     async def _settle(self, group: _NamedGroup) -> None:
-        """Apply the decision about one group.
+        """Apply the decision about one group that the model wanted to merge.
 
-        If its merged text was accepted, the members are merged. If it was refused, they are kept as
+        If the merged text was accepted, the members are merged. If it was refused, they are kept as
         they are, and the question stays pending unless the refusal is final.
         """
         page, part = group.page, group.part
@@ -403,10 +412,10 @@ class ScopeReading:
             self._made.add(text_key(living.content))
 
     async def _record(self, page: _Page) -> None:
-        """Record that the model has read the texts of a page, and all texts merged so far.
+        """Record that the model has read the texts of a page, and the texts created by merging.
 
-        Texts that a later page also shows are not recorded yet. If a call about the page failed,
-        nothing is recorded, and the next run reads the page again.
+        Texts that a later page also shows, or that must be read again, are not recorded yet. If a
+        call about the page failed, nothing is recorded, and the next run reads the page again.
         """
         if page.is_open:
             self.left += 1

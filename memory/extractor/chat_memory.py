@@ -163,7 +163,7 @@ class ChatMemory:
         return await self._extractor.count_waiting()
 
     async def forget(self, memory_id: str) -> Forgotten:
-        """Erase a memory and the memories it was made from, permanently.
+        """Erase a memory and the memories it was made from, permanently; return what was erased.
 
         Raises: MemoryNotFound; StillStatedBy if another live memory contains the erased text;
         LedgerError.
@@ -173,6 +173,9 @@ class ChatMemory:
 
     async def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user, and their turns that are not extracted yet, permanently.
+
+        Return how many live memories were erased, and whether copies remain that a person must
+        delete.
 
         Raises: LedgerError if not everything could be erased. Then call this method again.
         """

@@ -117,9 +117,10 @@ class MemoryExtractor:
     ) -> ExtractionResult:
         """Store turns, and extract memories from all turns that wait, including these.
 
-        Turns that were stored before are not stored twice. If another process is extracting a
-        conversation, wait for it. If the model fails, turns stay pending. `on_progress` is called
-        with the number of turns that are extracted and the number of all turns.
+        Turns that were stored before are not stored twice. A conversation that another process is
+        extracting is waited for. If the model fails, turns stay pending. `on_progress` is called
+        with the number of turns that are extracted and the number of all turns; None for no
+        reports.
 
         Raises: LedgerError.
         """

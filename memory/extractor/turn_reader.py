@@ -231,6 +231,8 @@ class TurnReader:
     async def count_attempts(self, chunk: Sequence[PendingTurn], lease: Lease) -> None:
         """Count one failed attempt for each turn, because the model gave no usable answer.
 
+        `chunk`: the turns about which it was asked. `lease`: the lease on their conversation.
+
         Raises: LeaseLost.
         """
 
@@ -245,10 +247,10 @@ class TurnReader:
     ) -> TurnsRead:
         """Read the two halves of a chunk of turns, after a call about the whole chunk failed.
 
-        `middle`: the position of the second half. `failure`: the error of the failed call. If the
-        model answers about only one half, a failed attempt is counted for each turn of the other
-        half. If it answers about neither half, no attempt is counted, and the result holds the
-        error.
+        `middle`: the position in `chunk` at which the second half starts. `lease`: the lease on the
+        conversation. `failure`: the error of the failed call. If the model answers about only one
+        half, a failed attempt is counted for each turn of the other half. If it answers about
+        neither half, no attempt is counted, and the result holds the error.
         """
         result = ExtractionResult(usage=Usage.of_failure(failure))
         slow = list[tuple[Sequence[PendingTurn], ModelError]]()
@@ -269,12 +271,13 @@ class TurnReader:
     async def _candidates(
         self, chunk: Sequence[PendingTurn], lease: Lease
     ) -> tuple[dict[int, list[KeptCandidate | None]], Shown, ExtractionResult]:
-        """Find the candidates in the turns, and store them in the ledger; return three results.
+        """Find the candidates in turns, and store them in the ledger; return three results.
 
-        The first result maps the number of each turn to its candidates. A candidate that was
-        forgotten in the meantime is None. The second result is what the model was shown. The third
-        result has the cost of the call, and the number of candidates that exceeded the limit. The
-        model only reads turns whose candidates are not stored yet.
+        `chunk`: the turns. The first result maps the number of each turn to its candidates; a
+        candidate that was forgotten in the meantime is None. The second is what the model was
+        shown. The third has the cost of the call, and the number of candidates dropped because
+        there were too many. The model only reads turns whose candidates are not stored yet.
+        `lease`: the lease on the conversation.
         """
         unread = [one for one in chunk if one.candidates is None]
         found = {one.seq: list(one.candidates or ()) for one in chunk}
@@ -390,10 +393,11 @@ class TurnReader:
     def _memories_about(
         self, texts: Sequence[str], speaker: str, conversation: str
     ) -> list[Memory]:
-        """Return public memories of a speaker that may have to do with `texts`.
+        """Return public memories of a speaker that may be related to `texts`.
 
-        The latest memories from the given conversation come first, then the nearest to `texts`. If
-        the speaker has fewer than 40 memories, all of them are returned instead, newest first.
+        The latest memories from the conversation `conversation` come first, then those nearest to
+        `texts`. If the speaker has fewer than 40 memories, all of them are returned instead, newest
+        first.
         """
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
@@ -440,10 +444,10 @@ class TurnReader:
         )
 
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
-        """Make a memory from a candidate; it belongs to the speaker of the turn.
+        """Make a memory from a candidate that was extracted from a turn.
 
-        This is so even if the candidate names another user. `kept`: the turn. `position`: the
-        position of the candidate among the candidates of the turn.
+        It belongs to the speaker of the turn, even if the candidate names another user. `kept`: the
+        turn. `position`: the position of the candidate among the candidates of the turn.
         """
         turn = kept.turn
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
@@ -477,9 +481,9 @@ def _unstated(
 ) -> list[Extracted]:
     """Return the new memories, without those that a recalled memory already states.
 
-    `every`: each candidate with its new memory. `recalled`: stored memories that the bot had
-    recalled for the turns. A recalled memory only counts if it belongs to the same user or to no
-    user. A new memory that somebody asked the bot to remember is always returned.
+    `every`: each candidate with the new memory made from it. `recalled`: stored memories that the
+    bot had recalled for the turns. A recalled memory only counts if it belongs to the same user or
+    to no user. A new memory that somebody asked the bot to remember is always returned.
     """
     return [
         new
@@ -559,11 +563,12 @@ def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceT
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Return the candidates within the limit, each with its turns, and the number above the limit.
+    """Keep at most as many candidates as the turns can state; return them, and the number dropped.
 
-    Candidates from turns that only the bot spoke are dropped. If there are too many candidates, the
-    first candidate of each turn is taken, then the second of each turn, and so on. So one turn
-    cannot crowd out the others. `asked`: the turns that the model was asked about.
+    Each candidate is returned with its turns. Candidates from turns that only the bot spoke are
+    left out and not counted. If there are too many, the first candidate of each turn is kept, then
+    the second of each turn, and so on, so that one turn cannot crowd out the others. `asked`: the
+    turns that the model was asked about; the limit depends on their number and length.
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
@@ -582,7 +587,11 @@ def _limited(
 
 
 def summed(first: ExtractionResult, other: ExtractionResult) -> ExtractionResult:
-    """Return the sum of two extraction results, with the `pending` and `known` of `first`."""
+    """Add the results of two extractions, and return the sum.
+
+    `pending` and `known` are not added: the sum has those of `first`. If both results have a
+    `problem`, the sum has that of `first`.
+    """
     return replace(
         first,
         outcomes=first.outcomes + other.outcomes,

@@ -140,10 +140,10 @@ class Answers:
         return _as_planned(answered, group)
 
     def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
-        """Return a decision that merges members into `text`, which a person wrote.
+        """Return a decision that merges the members into `text`, which a person wrote.
 
         Members that the person left out are not merged. Return Refused if the word check finds that
-        the text loses or adds something; if `insist` is true, return the decision even then.
+        the text loses or adds something. If `insist` is true, the decision is returned even then.
         """
         found = verify_by_words(text, [member.content for member in group.plan.members])
         believed = found.belief is Belief.BELIEVED
@@ -163,7 +163,10 @@ def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
 
 
 def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Iterator[str]:
-    """Yield the reasons why an answer cannot be applied; yield nothing if it can be applied."""
+    """Yield the reasons why an answer cannot be applied; yield nothing if it can be applied.
+
+    `snapshot` has the members as they are now. `store` says which scope a member belongs to.
+    """
     names = [member.id for member in answered.members]
     if len(set(names)) < max(2, len(names)):
         yield "a group needs two or more different members"
@@ -196,7 +199,7 @@ def change_since(name: str, shown: str, row: Row | None) -> str:
 
 
 def _same_answer_before(reader: Reader, answered: Answered) -> int | None:
-    """Return the number of the decision by which a person already gave this answer.
+    """Return the number of the decision by which a person already gave the answer `answered`.
 
     Return None if there is no such decision, or if it was undone.
     """
@@ -236,10 +239,11 @@ def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool
 
 
 def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
-    """Return a decision that carries out the rules' plan for the members that were not left out.
+    """Return a decision that carries out what the rules planned for the group.
 
-    Return Refused if the rules have no plan. Also return Refused if they would retire other members
-    than those that the page showed as retired.
+    The plan is about the members that the person did not leave out. Return Refused if the rules
+    planned no replacement. Also return Refused if they would retire other members than those that
+    the page showed as retired.
     """
     planned = group.plan.replacement
     if planned is None:
@@ -269,9 +273,10 @@ def _as_same(answered: Answered, group: _Group) -> Decision:
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
-    """Return a decision that carries out a judge's proposal.
+    """Return a decision that carries out a judge's proposal, recorded as made by a person.
 
-    The decision also records the pairs that the proposal calls distinct.
+    It records as distinct the pairs of members that the proposal calls distinct. It also records
+    each member that the person left out as distinct from the members that were not left out.
     """
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
     survivors = [_with_values_of(group.members, survivor) for survivor in proposal.survivors]
@@ -285,10 +290,10 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 
 
 def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
-    """Return a copy of `survivor` that takes over time, tags and other values (see `inherit`).
+    """Update a proposed survivor with the present values of the members that it replaces.
 
-    It takes them from the members that it replaces, as they are now. `members`, oldest first, may
-    also have memories that it does not replace.
+    Return a copy of `survivor` with their time, tags and other values (see `inherit`). `members`:
+    all members of the group, oldest first; those that it does not replace are ignored.
     """
     own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
     text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
@@ -300,8 +305,9 @@ def _decision(
 ) -> Decision:
     """Return a decision about the group, recorded as made by a person.
 
-    The decision also records pairs as distinct: each member that was left out is distinct from
-    every other member and from every survivor.
+    `survivors`: the memories that stay, with the ids of the members that each replaces. Each member
+    that the person left out is recorded as distinct from every survivor, and from every member that
+    was not left out. `reason` is recorded, too.
     """
     names = dict.fromkeys(member.id for member in group.plan.members)
     names |= dict.fromkeys(survivor.memory.id for survivor in survivors)

@@ -161,9 +161,10 @@ _Columns = dict[str, Any]
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
     """Return a card for each recorded decision, in the order of `records`, which is oldest first.
 
-    A member is shown with the text that it had before the decision, or with its present text if the
-    decision did not change it. A survivor is a memory that stays. It is shown with its present
-    text, or with the text that it had before the next later one of `records` that changed it.
+    A member is shown with the text that it had before the decision. If the decision did not change
+    it, its present text is shown. A survivor, which is a memory that stays, is shown with the text
+    that it had after the decision. This text is taken from the next decision in `records` that
+    changed the memory. If there is none, the present text is shown.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -267,7 +268,8 @@ def _kept(
     """Return the memories that stay live after a decision, in the order of `survivors`.
 
     `survivors` are triples: a memory's id, its text, and the ids of the members that it replaces.
-    `reworded`: whether the decision changed the text of a member; that text then counts as new.
+    `members`: the members of the card, in its order. `reworded`: whether the decision changed the
+    text of a member; that text then counts as new.
     """
     position = {member.id: n for n, member in enumerate(members)}
     return tuple(

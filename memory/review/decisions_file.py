@@ -59,7 +59,10 @@ class AnsweredMember(Frozen):
 
 
 class Answered(Frozen):
-    """The answer about one group. The module's docstring describes the fields."""
+    """A person's answer about one group: the members, and what to do with them.
+
+    The docstring of this module describes each field.
+    """
 
     key: str
     members: tuple[AnsweredMember, ...]

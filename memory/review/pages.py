@@ -57,7 +57,10 @@ def source(name: str) -> str:
 
 
 def _source_hash(name: str) -> str:
-    """Return a file's hash in the form that a Content-Security-Policy uses to allow the file."""
+    """Return the hash of a script or stylesheet, such as `'sha256-...'`, to allow it in a page.
+
+    The form is that of a Content-Security-Policy. `name`: the name of a file of this package.
+    """
     digest = hashlib.sha256(source(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -124,8 +127,8 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
     """Return the JSON data of a memory that stays live after a decision.
 
-    `members` are the card's members. If the decision made a new text, the data have a `text`: its
-    differences from the newest member that it replaces.
+    `members` are the card's members. If the decision made a new text, the data have a key `text`:
+    the text in pieces, which show how it differs from the newest member that the memory replaces.
     """
     data: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
     if kept.is_new and kept.text and kept.members:
@@ -195,10 +198,11 @@ class Line(NamedTuple):
 
 
 def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
-    """Replay the history of a store; return the time of each decision, and four totals after it.
+    """Replay the decisions of a store; return the time of each, and four totals after it.
 
-    The totals are the number of live memories, of copies removed, of model calls and of tokens. For
-    an undone decision, only its model calls and tokens are counted.
+    `steps`: all recorded decisions, oldest first. The totals are the number of live memories, of
+    copies removed, of model calls and of tokens. For an undone decision, only its model calls and
+    tokens are counted.
     """
     known, live, copies = set[str](), set[str](), set[str]()
     found = []

@@ -87,7 +87,8 @@ def audit_report(
     """Return the report of what a clean-up would do.
 
     `planned` has the plan in numbers, and `cards` has its groups. `spread` is the distribution of
-    similarities over all pairs of memories of the same scope. `at` is the time of the report.
+    similarities over all pairs of memories of the same scope. `rules` has the thresholds that the
+    report shows. `at` is the time of the report.
     """
     questions = _count(planned.questions, "question")
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
@@ -129,8 +130,8 @@ def batch_report(
     """Return the report of what a clean-up did.
 
     `done` has the clean-up in numbers, and `cards` has its groups. `spread` is the distribution of
-    similarities before the clean-up, over all pairs of memories of the same scope. `at` is the time
-    of the report.
+    similarities before the clean-up, over all pairs of memories of the same scope. `rules` has the
+    thresholds that the report shows. `at` is the time of the report.
     """
     return Report(
         kind="batch",
@@ -159,10 +160,11 @@ def _done_figures(done: DeduplicationReport) -> Iterator[Figure]:
 
 
 def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure]:
-    """Yield figures for the number of tokens, if any were used, and for the costs, if known.
+    """Yield one figure for the number of tokens, and one for the cost in money.
 
-    `money` is the cost; None if no prices are configured. `about` is put before each number: "about
-    " if the numbers are estimates, otherwise "".
+    The first is left out if `usage` has no tokens. The second is left out if `money` is None
+    because no prices are configured, or if no model was called. `about` is put before each number:
+    "about " if the numbers are estimates, otherwise "".
     """
     tokens = usage.input_tokens + usage.output_tokens
     if tokens:
@@ -174,7 +176,8 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
     """Return the report of all recorded decisions, those by people and those by rules and models.
 
-    `cards` has a card for each decision, oldest first. `at` is the time of the report.
+    `cards` has a card for each decision, oldest first. `rules` has the thresholds that the report
+    shows. `at` is the time of the report.
     """
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)

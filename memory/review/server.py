@@ -109,8 +109,8 @@ class BrowserSession:
     async def check(self, request: Request) -> Response | None:
         """Return None if a request is allowed, else the response to send instead.
 
-        If the address has an unused token, the response is a redirect that sets the cookie.
-        Otherwise it is a refusal.
+        If the requested URL has a token that was not used yet, the response is a redirect that sets
+        the cookie. Otherwise it is a refusal.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host.lower()):
@@ -131,10 +131,10 @@ class BrowserSession:
         return None
 
     def _is_own(self, host: str) -> bool:
-        """Return whether a Host header names this server.
+        """Return whether `host`, the value of a request's Host header, names this server.
 
-        If a page of another site uses a foreign name that resolves to this machine, the header has
-        that name, and the request is refused.
+        A malicious site can let its own name resolve to this machine, so that its pages reach this
+        server. The Host header then has the name of that site, and the request is refused.
         """
         name, _, port = host.rpartition(":")
         if self._by_number and port == str(self._port):
@@ -267,9 +267,10 @@ class ReviewServer:
     ) -> Response:
         """Return the page of a group, in its present state, after an answer to it was refused.
 
-        `why` is exactly one keyword argument, whose value is the reason: `objection` if the person
-        may insist on the text, else `refusal`. `form`: the refused answer. The text that the person
-        wrote is filled in, so that it is not lost.
+        `key` names the group, and `left_out` the members that the person left out. `form`: the
+        refused answer; the text that the person wrote is filled in, so that it is not lost. `why`
+        is exactly one keyword argument, whose value is the reason: `objection` if the person may
+        insist on the text, else `refusal`.
         """
         shown = await self._review.show(key, left_out)
         if shown is None:
@@ -366,9 +367,9 @@ class ReviewServer:
 
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
-    """Return whether a group's similarity is from `low` to `high`.
+    """Return whether a group's similarity, rounded to two digits, is from `low` to `high`.
 
-    Both limits are text that a person typed. An empty limit is no limit. Return True if a limit is
+    Both limits are text that a person typed; an empty limit is no limit. Return True if a limit is
     not a number.
     """
     try:

@@ -209,7 +209,7 @@ class Review:
         return keys[following % len(keys)] if keys else None
 
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
-        """Return a group in its present state; None if it is gone.
+        """Return a group in its present state; None if it was answered or can no longer be merged.
 
         `key` is the key of the group's card, and `left_out` has the ids of the members that the
         person left out. If the group has changed, its new card has another key. If the rules cannot
@@ -245,7 +245,7 @@ class Review:
         )
 
     async def propose(self, key: str, left_out: frozenset[str], by: str) -> None:
-        """Ask the judge called `by` about a group's members that are not left out.
+        """Ask the judge called `by` about the group `key`, without the members `left_out`.
 
         The proposal is kept in `proposals.latest`. If the group is gone or there is no such judge,
         nothing is asked. If no member is left out and the group is not private, later groups are
