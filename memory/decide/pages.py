@@ -51,6 +51,7 @@ class PageRules:
     """Limits of pages.
 
     A page is a list of at most `size` memories of one scope that a model reads in one question.
+    `private`: whether pages are made of private memories, too.
     """
 
     size: int = MOST_ON_PAGE

@@ -137,7 +137,10 @@ class MemoryExtractor:
         return replace(result, known=known)
 
     async def waiting(self) -> list[Waiting]:
-        """Return the conversations that have turns to extract, longest waiting first."""
+        """Return the conversations that have turns to extract, longest waiting first.
+
+        Turns whose extraction failed three times do not count.
+        """
         return await in_thread(self._read, lambda reader: reader.turns.conversations(_ATTEMPTS))
 
     async def count_waiting(self) -> int:
@@ -399,7 +402,10 @@ class BackgroundExtraction:
             logger.warning("on_extracted failed: %s", type(exc).__name__)
 
     def _failed(self, exc: Exception) -> None:
-        """Note an error of the model or the ledger, and pause all extraction."""
+        """Note an error of the model or the ledger, and pause all extraction for some time.
+
+        The pause grows with each failure in a row. It is at least as long as the model asks for.
+        """
         asked_s = exc.retry_after_s if isinstance(exc, ModelUnavailable) else None
         pause_s = max(asked_s or 0.0, min(2.0**self._failures, _LONGEST_PAUSE_S))
         if not self._failures and not isinstance(exc, ModelError):  # those are logged

@@ -302,7 +302,7 @@ class TurnReader:
     def _kept(self, said: SourceTurns, candidate: Candidate, shown: Shown) -> KeptCandidate:
         """Convert a candidate to the form in which it is stored.
 
-        A candidate names the stored memories that it may replace by their positions in `shown`. The
+        A candidate has the positions, in `shown`, of the stored memories that it may replace. The
         stored form has the ids of these memories instead, at most five. Memories of another user or
         scope are left out. If the model did not say from which turns the candidate comes, another
         person may have spoken them, so the stored form names no memory. `said`: the turns from

@@ -328,7 +328,7 @@ def _decision(
 
 @dataclass(frozen=True)
 class Proposal:
-    """The decision about a group that a judge called `by` proposes.
+    """A decision about a group, proposed by the judge called `by`.
 
     It is applied only if a person agrees.
     """

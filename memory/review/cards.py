@@ -222,9 +222,9 @@ def _recorded_card(
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return the columns that each changed memory had before the decision, by the memory's id.
+    """Return, by id, the ledger's columns of each changed memory, as they were before a decision.
 
-    The value is None for a memory that was forgotten after the decision.
+    `record`: the decision. The value is None for a memory that was forgotten after the decision.
     """
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows

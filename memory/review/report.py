@@ -176,8 +176,8 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
     """Return the report of all recorded decisions, those by people and those by rules and models.
 
-    `cards` has a card for each decision, oldest first. `rules` has the thresholds that the report
-    shows. `at` is the time of the report.
+    `cards` has a card for each decision, oldest first. `rules` has the thresholds, which are stored
+    in the report. `at` is the time of the report.
     """
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
