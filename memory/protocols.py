@@ -69,11 +69,11 @@ class LanguageModel(Protocol):
         """
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Compare each proposed text with the memories that it would replace.
+        """Compare the text of each proposed merge with the memories that it would replace.
 
-        Return, for each merge and in the same order, which statements the text leaves out and which
-        it adds. `merges` has at most 16 items. Their memories belong to one scope, or to the
-        speakers of turns that are extracted together.
+        Return, for each merge and in the given order, the statements that the text leaves out and
+        those that it adds. `merges` has at most 16 items. All their memories belong to one scope,
+        or to the speakers of turns that are extracted together.
 
         Raises: ModelError, which names the reason.
         """
@@ -92,8 +92,8 @@ class LanguageModel(Protocol):
         facts.
 
         A returned fact may repeat, update or extend memories in `remembered` that are about the
-        same user. Then it has their positions in `remembered`, and may have one text that states
-        the fact and all these memories.
+        same user. Then the fact has the positions, from 0, of these memories. It may also have one
+        text that states the fact and all these memories.
 
         Raises: ModelError, which names the reason.
         """
@@ -138,8 +138,9 @@ class VectorIndex(Protocol):
     def id(self) -> str:
         """Return an identifier of the index; "" if the index does not exist yet.
 
-        The store records under this identifier how far the index has followed the ledger. Once
-        it exists, only `clear` may change it, and only to an identifier that was never used before.
+        The store records under this identifier how far the index has followed the ledger. Once the
+        index exists, only `clear` may change the identifier, and only to one that was never used
+        before.
         """
 
     @property
@@ -159,7 +160,8 @@ class VectorIndex(Protocol):
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
         """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first.
 
-        Return no pairs if the index is empty, even if it does not know the dimension yet.
+        Return no pairs if the index is empty. This includes an index that never had a vector, and
+        so does not know the dimension.
         """
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:

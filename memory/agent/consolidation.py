@@ -25,8 +25,8 @@ class ConsolidationStats:
     """What a consolidation run did, and the near-copies that it proposes to merge.
 
     `replay_events`: the number of pairs of memories that the run linked, or whose link it
-    strengthened. `coactivation_updates`: always the same number. `link_updates`: how many of these
-    pairs had no link before. `refreshed_memories`: how many memories these pairs contain.
+    strengthened. `coactivation_updates`: equal to `replay_events`. `link_updates`: how many of the
+    pairs had no link before. `refreshed_memories`: the number of different memories in the pairs.
     `merge_candidates`: pairs of near-copies, closest first.
     """
 
@@ -73,7 +73,8 @@ class ConsolidationEngine:
 
         Two memories are near-copies if their distance (`1 - similarity`) is below
         `merge_threshold`, or below the engine's `merge_distance` if `merge_threshold` is None. The
-        result lists the `max_merge_candidates` closest pairs.
+        result lists the `max_merge_candidates` closest pairs; one memory of a pair may be older
+        than the recent memories.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _DEFAULT_WINDOW if window is None else window
@@ -102,9 +103,9 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Return pairs (older, newer) of memories of one user and privacy that follow each other.
+    """Pair each memory with the next older one of the same user and privacy.
 
-    The pairs with the newest memories come first.
+    Return the pairs as (older, newer), sorted by the time of `newer`, newest first.
     """
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:

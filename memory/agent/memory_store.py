@@ -46,9 +46,10 @@ T = TypeVar("T")
 
 
 class EpisodeView(NamedTuple):
-    """An episode as it is now. Its `memory_ids` contain only live memories.
+    """An episode, and how many of its memories were forgotten (`gone`).
 
-    `gone` is the number of memories that the episode has lost because they were forgotten.
+    The episode's `memory_ids` name only live memories. A memory that was merged into another memory
+    is replaced by that other memory.
     """
 
     episode: Episode
@@ -70,7 +71,8 @@ def _threaded(
 class MemoryStore:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
-    Each function in `observers` is called with each newly saved memory.
+    `observers`: functions that are called with each newly saved memory. They are not called if a
+    save was blocked because the memory repeats a stored one.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
-        """Save a memory unless it repeats a stored one, and link it with near memories.
+        """Save a memory as `save` does, but with the limits as parameters and a tuple as result.
 
         A stored memory of the same scope blocks the save if its distance (`1 - similarity`) is
         below `dedup_threshold`. A stored memory that states another value, such as 1200 instead of
@@ -125,7 +127,8 @@ class MemoryStore:
 
         A stored memory of the same scope blocks the save if it is nearer than `distances.guard`.
         Then nothing is written, and the result names that memory. A stored memory that states
-        another value, such as 1200 instead of 1300, does not block.
+        another value, such as 1200 instead of 1300, does not block. `distances.link` and
+        `distances.max_links` limit which memories the new one is linked with.
 
         `replaces`: the id of a memory to correct. That memory is retired, and the save is never
         blocked. The new memory takes the links and tags of the corrected memory, and the higher
@@ -212,10 +215,11 @@ class MemoryStore:
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return one sentence for each open question, which asks whether memories say the same.
+        """Return a sentence for each pending question, such as "Are mem_1 and mem_2 the same?".
 
-        If the agent serves all users and chat turns wait for extraction, one more sentence says how
-        many.
+        A question is left out unless all its memories are live and this agent may use them. If the
+        agent serves all users and chat turns wait for extraction, one more sentence gives their
+        number.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -250,7 +254,7 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory and its links permanently; return the memory as it was.
+        """Erase a memory permanently as `forget` does, but return only the memory as it was.
 
         The memories that it had replaced are erased too. Return None if the agent has no memory
         with this id.
@@ -262,10 +266,10 @@ class MemoryStore:
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """Erase a memory and the memories that it had replaced permanently; return all of them.
+        """Erase a memory, its links, and the memories that it had replaced permanently.
 
-        Return None if the agent has no memory with this id. The result's `erased` is False if a
-        search index or a database log may still hold the text.
+        Return all erased memories; return None if the agent has no memory with this id. The
+        result's `erased` is False if a search index or a database log may still hold the text.
 
         Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
         """
@@ -337,10 +341,11 @@ class MemoryStore:
     def replay(
         self, pairs: Sequence[tuple[str, str]], delta: float = 0.1
     ) -> dict[tuple[str, str], bool]:
-        """Link the memories of each pair of ids, and add `delta` to the confidence of the link.
+        """Link the two memories of each pair of ids; add `delta` to the confidence of each link.
 
-        Return, for each pair, whether the link is new. Pairs with a memory that is no longer live
-        are skipped and are not in the result.
+        If two memories are linked already, only the confidence of their link changes. It never
+        exceeds 1. Return, for each pair, whether the link is new. Pairs with a memory that is no
+        longer live are skipped and are not in the result.
 
         Also remove forgotten memories from all episodes, and delete the summaries of these
         episodes, because a summary may repeat what was forgotten. Everything happens in one

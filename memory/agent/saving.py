@@ -58,6 +58,8 @@ class Saved:
     """The outcome of a save.
 
     `memory`: the saved memory; None if the save was blocked because a stored memory says the same.
+    `replaced`: the memory that the new one corrects, or None. `differs_from`: a near memory that
+    did not block the save because it states another value, or None.
     """
 
     memory: Memory | None
@@ -87,7 +89,8 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
     """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
 
     The save is blocked if a stored memory is nearer than `distances.guard`. A stored memory that
-    states another value, such as 1200 instead of 1300, does not block.
+    states another value, such as 1200 instead of 1300, does not block. `distances.link` and
+    `distances.max_links` limit which memories the new one is linked with.
 
     Raises: InputError if other writers store similar memories at every attempt, IndexFault,
     LedgerError.
@@ -129,7 +132,8 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
     """Save a memory that corrects `old`, link it with near memories, and retire `old`.
 
-    A near-copy does not block this save. `distances` says which memories are linked.
+    A near-copy does not block this save. `distances.link` and `distances.max_links` limit which
+    memories the new one is linked with. The new memory also takes the links and tags of `old`.
 
     Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
     new memory is already stored; IndexFault, LedgerError.
@@ -195,10 +199,11 @@ def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str 
 def _prepared(
     store: MemoryStore, memory: Memory, k: int, distances: Distances
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
-    """Embed a new memory; find the stored memories that may block it or be linked with it.
+    """Embed a new memory, and find the `k` stored memories that are nearest to it.
 
-    Return the new memory with its vector, and at most `k` such memories. Return AlreadyStored
-    instead if the store already has the new memory.
+    Return the new memory with its vector, and the memories found. Memories beyond both
+    `distances.guard` and `distances.link` may be missing: they can neither block the save nor be
+    linked with the new memory. Return AlreadyStored instead if the store already has the memory.
 
     Raises: IndexFault if the search failed, LedgerError.
     """
@@ -214,9 +219,10 @@ def _prepared(
 
 
 def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    """Return the matches that a new memory is linked with, nearest first.
+    """Return the memories that a new memory is linked with, nearest first.
 
-    These are the first `distances.max_links` matches with `1 - cosine` below `distances.link`.
+    `matches`: the stored memories found near the new one, nearest first. The result has the first
+    `distances.max_links` of them whose distance (`1 - cosine`) is below `distances.link`.
     """
     cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
     near = [

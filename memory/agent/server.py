@@ -143,7 +143,9 @@ class AgentServer:
     ) -> wire.CallToolResult:
         """Run a tool call and return its result, or a result that describes the error.
 
-        A call goes on even if the client cancels it, so that no work is left half done.
+        `context`: has the HTTP request, from which the user is read; over stdio it has no request.
+        `params`: the tool's name and arguments. A call goes on even if the client cancels it, so
+        that no work is left half done.
         """
         user = context.request.scope.get(_USER) if context.request is not None else None
         task = asyncio.create_task(self._answer(user, params))
@@ -163,7 +165,7 @@ class AgentServer:
         )
 
     async def opened(self) -> Opened:
-        """Wait for the store to open; return its tools and the function that closes it.
+        """Wait for the store to open; return the functions that make its tools and that close it.
 
         Raises: the error with which opening the store failed.
         """
@@ -198,10 +200,11 @@ def run_and_exit(server: AgentServer) -> None:
 
 
 async def _close_store(opening: asyncio.Task[Opened]) -> int:
-    """Close the store and return the exit status: 1 if the store could not be opened, else 0.
+    """Wait for the store to open, close it, and return the exit status of the process.
 
     `opening`: the task that waits for the store to open. If opening failed, print the reason on
-    stderr. If the store is still not open after `_PATIENCE_S` seconds, do nothing.
+    stderr and return 1. Otherwise return 0: also if closing fails, and if the store is still not
+    open after `_PATIENCE_S` seconds.
     """
     await asyncio.wait([opening], timeout=_PATIENCE_S)
     if not opening.done():
@@ -265,7 +268,10 @@ class Tokens:
         return set(self.users_by_digest.values())
 
     def user_of(self, authorization: str) -> str | None:
-        """Return the user of the token in an `Authorization` header; None for an unknown token."""
+        """Return the user of the token in an `Authorization` header.
+
+        Return None if the token is unknown, or if the header is not of the form `Bearer TOKEN`.
+        """
         scheme, _, token = authorization.strip().partition(" ")
         if scheme.lower() != "bearer":
             return None
@@ -298,10 +304,10 @@ def read_tokens(path: Path) -> Tokens:
 def token_gate(
     app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]
 ) -> runtime.Gate:
-    """Wrap `app` in a gate that lets only requests with a known token pass.
+    """Wrap `app` in a gate that passes a request on only if it has a known token.
 
-    The gate stores the token's user in the request's ASGI scope. If `tokens` is None, all requests
-    pass.
+    The gate stores the token's user in the request's ASGI scope. It answers requests without a
+    known token with status 401. If `tokens` is None, all requests pass, and no user is stored.
 
     The gate itself answers requests for `/health`, which need no token. It calls `read_ledger` and
     answers with status 200, or with 503 if that call raises LedgerError.
@@ -328,7 +334,10 @@ def token_gate(
 
 
 async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:
-    """Serve `app` on a listening socket until SIGTERM or Ctrl-C; then finish the running calls."""
+    """Serve `app` on a listening socket until SIGTERM or Ctrl-C; then finish the running calls.
+
+    `server`: the server of the tools. `app`: the ASGI application that passes requests to it.
+    """
     with stop_event() as stop:
         await runtime.serve_until(stop, app, listening)
         await server.finish()

@@ -240,12 +240,12 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Call `work` to write a memory's entries to the workspace; return warnings for the answer.
+        """Call `work` with the workspace, to write the entries of `memory`; return warnings.
 
-        If the memory is no longer live afterwards, erase the entries. So no entry of a forgotten
-        memory remains, even if another process forgets the memory meanwhile. That process forgets
-        in the store first, then erases entries: either it finds the entries written here, or this
-        method finds the memory gone.
+        Do nothing if there is no workspace. If the memory is no longer live afterwards, erase its
+        entries. So no entry of a forgotten memory remains, even if another process forgets it
+        during this call. That process first forgets in the store, then erases entries: either it
+        finds the entries written here, or this method finds that the memory is gone.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
@@ -328,8 +328,9 @@ def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
 
 
 def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
-    """Explain in one sentence what is wrong with a tool's arguments.
+    """Return a sentence that says what is wrong with the arguments of a tool call.
 
+    `problem`: the rejected argument and the reason. `arguments`: the class of the tool's arguments.
     The wrong value is not repeated, because it may be long.
     """
     if problem.kind == "missing":

@@ -67,8 +67,9 @@ class _MonologueNote(NamedTuple):
 class WorkspaceMemorySync:
     """Keeps the Markdown files of a workspace folder in step with the store.
 
-    Each public memory is an entry of one line. Private memories are never written. Several
-    processes may share a folder: a file lock orders their writes.
+    Each public memory has an entry of one line in the log of its day; important memories also have
+    one in `MEMORY.md`. Private memories are never written. Several processes may share a folder: a
+    file lock orders their writes.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -95,9 +96,10 @@ class WorkspaceMemorySync:
     # --- writing ---
 
     def sync_memory(self, memory: Memory) -> None:
-        """Write the entries of a new memory; if it is a monologue, also write the monologue file.
+        """Write a new memory to the files: its entries and, for a monologue, the monologue file.
 
-        Nothing is written for a private memory.
+        A monologue is a memory of the category `introspection`. Nothing is written for a private
+        memory.
 
         Raises: OSError.
         """
@@ -111,9 +113,11 @@ class WorkspaceMemorySync:
                 _write(self._latest_monologue, text)
 
     def refresh(self, memory: Memory) -> None:
-        """Remove the old entries of a memory and write new ones with its present text.
+        """Replace a memory's entries in the logs and in `MEMORY.md` by new ones.
 
-        Create the folder if it is missing. For a private memory, only remove entries.
+        The new entries have the memory's present text. Missing entries are added. The entries of a
+        private memory are only removed. The monologue file is not changed. Create the folder if it
+        is missing.
 
         Raises: OSError.
         """
@@ -132,7 +136,9 @@ class WorkspaceMemorySync:
                 _append(self._curated_memory, "# Memory", dated)
 
     def remove_memory(self, memory_id: str) -> bool:
-        """Remove all entries of a memory; return whether any file was changed.
+        """Remove a memory's entries from the logs and from `MEMORY.md`.
+
+        The monologue file is not changed. Return whether any file was changed.
 
         Raises: OSError.
         """
@@ -142,8 +148,8 @@ class WorkspaceMemorySync:
     def erase(self, forgotten: Forgotten) -> list[str]:
         """Erase a forgotten memory, and the memories it was made from, from all files.
 
-        Text that people wrote stays. Return messages that name the files with such text about an
-        erased memory.
+        Text that people wrote stays. Return messages that name the files in which such text may
+        still be about an erased memory; return [] if there are none.
 
         Raises: OSError.
         """
@@ -152,10 +158,11 @@ class WorkspaceMemorySync:
         return self.erase_ids(written) if written else []
 
     def erase_ids(self, gone: Collection[str]) -> list[str]:
-        """Erase the memories with these ids from all files.
+        """Erase the memories with the ids `gone` from all files.
 
         Lines that people wrote stay, and so does text that people added to an entry. Return
-        messages that name the files with such text about an erased memory.
+        messages that name the files in which such text may still be about an erased memory; return
+        [] if there are none.
 
         Raises: OSError.
         """
@@ -224,10 +231,11 @@ class WorkspaceMemorySync:
         _write(self._monologue_note, json.dumps(notes))
 
     def _erase_monologue(self, gone: Collection[str]) -> list[str]:
-        """Erase the text of the monologue file if it came from one of the memories `gone`.
+        """Erase the monologue from its file if it is a memory with one of the ids `gone`.
 
-        Text that a person added after the monologue stays. Return a list with a message if the file
-        still has text; else return [].
+        Text that a person added after the monologue stays. If a person edited the monologue itself,
+        it is no longer recognised, and everything stays. In these two cases return a list with one
+        message, otherwise [].
         """
         notes = self._monologue_notes()
         if not any(note.id in gone for note in notes):
@@ -248,11 +256,11 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """Write or remove the entries of memories after decisions about them were undone.
+        """Bring the entries of memories up to date after decisions about them were undone.
 
-        `recorded`: the undone decisions. If none of a decision's memories has an entry, the
-        decision is skipped. `get`: called with a memory's id; returns the memory if it is live now,
-        else None. Live memories get entries with their present text; other entries are removed.
+        Live memories get entries with their present text; the entries of other memories are
+        removed. `recorded`: the undone decisions. A decision is skipped if none of its memories has
+        an entry. `get`: called with a memory's id; returns the memory if it is live, else None.
 
         Raises: OSError.
         """
@@ -283,12 +291,12 @@ class WorkspaceMemorySync:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock of the workspace, so that no two processes write at the same time.
+        """Hold the lock of the workspace while the block runs, so that no other process writes.
 
-        Also delete the unfinished files of killed processes, as they may contain a forgotten
+        First delete the unfinished files of killed processes, as they may contain a forgotten
         memory.
 
-        Raises: OSError if the lock is not free in time.
+        Raises: OSError if another process keeps the lock for `_PATIENCE_S` seconds.
         """
         self._memory_dir.mkdir(exist_ok=True)
         lock = filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S)
@@ -308,9 +316,9 @@ def forget_everywhere(
 ) -> tuple[Gone, str]:
     """Erase memories from the store by calling `forget`, and then from the workspace.
 
-    Return the result of `forget`, and a message: what is left in the workspace, or why the
-    workspace could not be written. The message is "" if there is nothing to report. `workspace`:
-    None if there is no workspace.
+    `forget` returns what it erased. Return this, and a message: what is left in the workspace, or
+    why the workspace could not be written. The message is "" if there is nothing to report, or no
+    workspace (`workspace` is None).
 
     If the process is killed between the two steps, the next call of this function finds the
     forgotten ids in the ledger and erases their entries.
@@ -337,9 +345,10 @@ def forget_everywhere(
 def follow_undo(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
 ) -> str:
-    """Update the workspace after decisions were undone.
+    """Update the workspace after the decisions `undone` were undone.
 
-    Return "" if the update succeeded, else the reason why it failed.
+    Return "" if the update succeeded, or if there is no workspace (`workspace` is None). If the
+    files cannot be written, return the reason.
     """
     if workspace is None:
         return ""

@@ -100,7 +100,8 @@ async def audit(
     The source is copied to a temporary folder first. `config`: a configuration or the path of its
     file; `settings` override single values of it. `groups`: the greatest number of groups in the
     report (default: all). `user`: report only groups of this user. `model`: your own model
-    (default: the configured model). `on_progress` is called with the number of texts compared and
+    (default: the configured model). The model is not asked; the report estimates what asking it
+    would cost. `on_progress` is called, in another thread, with the number of texts compared and
     the number of all texts.
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
@@ -148,7 +149,8 @@ async def audit_store(
     """Plan a clean-up of an open store; change nothing.
 
     `chosen`: selects the groups that the report lists. `model`: your own model (default: the
-    configured model). `on_progress` is called with the number of texts compared and the number of
+    configured model). The model is not asked; the report estimates what asking it would cost.
+    `on_progress` is called, in another thread, with the number of texts compared and the number of
     all texts.
     """
     async with aclosing(build_model(config, model)) as language:
@@ -165,12 +167,15 @@ async def import_memories(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> ImportReport:
-    """Import memories into the configured store, through the deduplicator or, if `raw`, unchanged.
+    """Import memories into the configured store.
 
-    Memories that were imported before are not added twice. `config`: a configuration or the path of
-    its file; `settings` override single values of it. `max_calls`: the greatest number of model
-    calls (default: as configured). `model`: your own model (default: the configured model).
-    `on_progress` is called with the number of memories imported and the number of all memories.
+    The deduplicator decides about each memory. If `raw` is true, memories are stored unchanged
+    instead, and no model is asked. Memories that were imported before are not added twice.
+
+    `config`: a configuration or the path of its file; `settings` override single values of it.
+    `max_calls`: the greatest number of model calls (default: as configured). `model`: your own
+    model (default: the configured model). `on_progress` is called with the number of memories
+    imported and the number of all memories.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -190,10 +195,10 @@ async def import_brought(
     model: LanguageModel | None = None,
     on_progress: Progress | None = None,
 ) -> ImportReport:
-    """Import memories that were read from a source into the configured store.
+    """Import memories that were read from a source (`brought`) into the configured store.
 
-    The parameters are those of `import_memories`. The decisions of the deduplicator are recorded
-    under the identifier of a new run.
+    The other parameters are those of `import_memories`. The decisions of the deduplicator are
+    recorded under the identifier of a new run.
     """
     store = await in_thread(open_store, config)
     try:
@@ -276,7 +281,8 @@ class WriteBackReport:
 class PlannedWriteBack:
     """The planned changes of another program's collection; `write` makes them.
 
-    If an earlier write-back to the collection was killed, `write` finishes it too.
+    `theirs`: the collection. `notes`: messages for the user, such as which rows were not read. If
+    an earlier write-back to the collection was killed, `write` finishes it too.
     """
 
     theirs: ExternalStore
@@ -295,8 +301,8 @@ class PlannedWriteBack:
         """Save the affected rows in an undo file, change the collection, and return what was done.
 
         `undo_file`: path of a new file (default: `COLLECTION.undo-N.jsonl` in the working
-        directory). `on_progress` is called with the number of rows written and the number of all
-        rows to write.
+        directory). It is not written if the plan has no changes. `on_progress` is called with the
+        number of rows written and the number of all rows to write.
 
         Raises: InputError. If the undo file cannot be written, the collection is not changed.
         """
@@ -343,9 +349,9 @@ def compare(
 
     Nothing is changed yet.
 
-    `target`: the collection. `across`: keys such as `run_id`; a row may replace rows that differ
-    from it in these keys. `embedder`: a factory of the embedder for merged texts, as
-    `package.module:factory` (default: the configured embedder).
+    `target`: the collection. `across`: metadata keys, such as `run_id`, that may have different
+    values in a row and in the row that replaces it (default: none). `embedder`: a factory of the
+    embedder for merged texts, as `package.module:factory` (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.
     """
@@ -389,18 +395,19 @@ def write_back(
     on_progress: Progress | None = None,
     **settings: Any,
 ) -> WriteBackReport:
-    """Write the cleaned memories back to the store they came from, if `approve` accepts the plan.
+    """Write the cleaned memories back to the collection `target`, from which they were imported.
 
-    `approve` is called with the plan before anything is written. If it returns False, nothing is
-    written. Rows that another row replaces are deleted, and rows with a merged text are updated.
-    Rows that have changed since the import are left alone.
+    Rows that another row replaces are deleted, and rows with a merged text are updated. Rows that
+    have changed since the import are left alone. `approve` is called with the plan before anything
+    is written, but not if the plan has no changes. If it returns False, nothing is written.
 
     `config`: a configuration or the path of its file; `settings` override single values of it.
     `undo_file`: path of a new file for the old state of the changed rows (default:
-    `COLLECTION.undo-N.jsonl` in the working directory). `across`: keys such as `run_id`; a row may
-    replace rows that differ from it in these keys. `embedder`: a factory of the embedder for merged
-    texts, as `package.module:factory` (default: the configured embedder). `on_progress` is called
-    with the number of rows written and the number of all rows to write.
+    `COLLECTION.undo-N.jsonl` in the working directory). `across`: metadata keys, such as `run_id`,
+    that may have different values in a row and in the row that replaces it (default: none).
+    `embedder`: a factory of the embedder for merged texts, as `package.module:factory` (default:
+    the configured embedder). `on_progress` is called with the number of rows written and the number
+    of all rows to write.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -418,8 +425,9 @@ def undo_write_back(
 ) -> TakenBack:
     """Restore the rows saved in an undo file, except rows that have changed since the write-back.
 
-    `moved_to`: the new folder or address of the store, if the store has moved. `on_progress` is
-    called with the number of rows handled and the number of all rows.
+    Return how many rows were restored, and which were left alone. `moved_to`: the new folder or
+    address of the store, if the store has moved. `on_progress` is called with the number of rows
+    handled and the number of all rows.
 
     Raises: InputError if the undo file or the store cannot be used.
     """
@@ -435,9 +443,10 @@ def undo_write_back(
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Check the keys of the option `--across`, such as `run_id`, and return them unchanged.
+    """Check the keys given with the option `--across`, and return them unchanged.
 
-    A row may replace rows that differ from it in these keys.
+    They are metadata keys, such as `run_id`. A row normally replaces another row only if both have
+    the same values of such keys; the values of the given keys may differ.
 
     Raises: WrongArgument if a key is not one of `interchange.ACROSS`.
     """
@@ -454,10 +463,11 @@ def free_undo_file(collection: str) -> Path:
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """Return a list with the `embed` method of one embedder.
+    """Return the embedding functions to try after the collection's own: one, or none.
 
     `given`: a factory of the embedder, as `package.module:factory`; None means the configured
-    embedder. If that one cannot be made, for example because its API key is missing, return [].
+    embedder. Return [] if the configured embedder cannot be made, for example because its API key
+    is missing.
 
     Raises: ConfigError if the factory `given` fails.
     """

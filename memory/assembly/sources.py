@@ -71,9 +71,9 @@ class Source:
 
     @property
     def collections(self) -> dict[Kind, str | None]:
-        """Return the folder or address by kind of store; None for kinds that are not given.
+        """Return, by kind of store, the folder or address that was given; None if none was given.
 
-        The result has all kinds of stores with named collections, except mem0.
+        The result has an item for each kind of store with named collections, except mem0.
         """
         return {
             "chroma": self.chroma,
@@ -137,9 +137,10 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate memories from errors; return both, each in the given order.
+    """Return the memories in `items` and, as `left_out`, the errors in `items`.
 
-    Links between the memories are changed from the other program's ids to the ids of this program.
+    Both keep the given order. Links between the memories are changed from the other program's ids
+    to the ids of this program.
     """
     memories: list[Memory] = []
     problems: list[InputError] = []

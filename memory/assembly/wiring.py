@@ -157,8 +157,9 @@ def build_chat_memory(
 ) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called in the extraction thread with the result of each extraction. `release`:
-    called without arguments and awaited when the memory is closed.
+    `on_extracted`: called in the extraction thread with the result of each extraction, unless the
+    result has nothing but costs. `release`: called without arguments and awaited when the memory is
+    closed. Both may be None.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)

@@ -180,7 +180,10 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def say_left_out(brought: Brought) -> None:
-    """Print the notes about a source, and an error for each of its memories that was left out."""
+    """Print the notes about a source on stderr, and an error for each memory that was left out.
+
+    `brought`: what was read from the source.
+    """
     for note in brought.notes:
         err().print(note)
     for problem in brought.left_out:

@@ -155,11 +155,11 @@ def calibrate(
 def _collect_answers(
     pairs: Sequence[upkeep.AlikePair], config: Config, questions: int, *, person: bool
 ) -> dict[str, upkeep.Answer]:
-    """Ask the model, or the user if `person` is true, about pairs of memories; return all answers.
+    """Ask about pairs of memories until `questions` pairs have an answer; return all answers.
 
-    The result has the answers of this model (or of people) by the pair's key, and includes the
-    answers of earlier runs. Pairs with such an answer are not asked about again. `questions`: stop
-    when this number of pairs have an answer.
+    The model is asked or, if `person` is true, the user at the terminal. The result has the answers
+    by the pair's key. It includes the answers that the same model, or any person, gave in earlier
+    runs. Pairs with such an answer are not asked about again.
 
     Raises: InputError if the only model is the offline one, which cannot answer.
     """
@@ -197,9 +197,10 @@ def _suggest(
 ) -> None:
     """Print the answers for each band of cosines, and settings for config.yaml that fit them.
 
-    `answers`: the answers by the pair's key. `memories`: the number of live memories. `wanted`: the
-    share, from 0.5 to 1, of replacements without a model that must be right. Pairs with kana or Han
-    have a separate table, because they have a separate threshold.
+    `answers`: the answers about `pairs`, by the pair's key. `memories`: the number of live
+    memories, to calculate the questions for 1,000 memories. `wanted`: of the replacements made
+    without asking a model, the share that must be right, from 0.5 to 1. Pairs with kana or Han have
+    a separate table, because they have a separate threshold.
     """
     cjk = [pair for pair in pairs if pair.has_cjk]
     others = [pair for pair in pairs if not pair.has_cjk]
@@ -222,8 +223,8 @@ def _show_bands(
     """Print a table with a row for each band of cosines, the most similar band first.
 
     A row counts the pairs whose cosine is in the band. Bands without pairs are left out. `title`: a
-    line above the table; "" means no line. `answers`: the answers by the pair's key. `memories`:
-    the number of live memories.
+    line above the table; "" means no line. `answers`: the answers about `pairs`, by the pair's key.
+    `memories`: the number of live memories, to calculate the questions for 1,000 memories.
     """
     bands = upkeep.tally(pairs, answers)
     rows = []

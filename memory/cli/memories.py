@@ -72,10 +72,10 @@ def search(
 
 
 def users_hint(store: MemoryStore, user: str) -> str:
-    """Return a hint for a user name without memories: it lists users who have memories.
+    """Return the end of a message that no memory is about `user`; it names the users to try.
 
-    The hint is the end of a message. It lists users with similar names or, if there are none, the
-    first few users. Return "" if `user` has memories, or if there are no users at all.
+    These are users with similar names or, if there are none, the first few users. Return "" if
+    `user` has memories, or if there are no users at all.
     """
     user = clean(user)
     users = [name for name in store.counts().users if name is not None]

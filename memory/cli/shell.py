@@ -233,7 +233,7 @@ def _lines_of_progress(label: str, every_s: float) -> Iterator[ProgressCallback]
     """Print a line of progress every `every_s` seconds while the block runs.
 
     Yield the progress callback. A thread prints the lines, so that they also appear during a long
-    step that does not call the callback.
+    step that does not call the callback. `label`: the name of the work, which begins each line.
     """
     over = threading.Event()
     started = begun = time.monotonic()

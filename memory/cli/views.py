@@ -60,7 +60,10 @@ def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
 
 
 def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
-    """Return (label, value) for each row of a dry run's table; value "" if a row does not apply."""
+    """Return the rows of the table about a dry run, as pairs (label, value).
+
+    If a row does not apply to this report, its value is "", and the caller must leave it out.
+    """
     free = f", of which {report.found - report.questions:,} need no model"
     hidden = report.found - len(report.groups)
     below = report.just_below
@@ -84,7 +87,10 @@ def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
 
 
 def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
-    """Return (label, value) for each row of a batch's table; value "" if a row does not apply."""
+    """Return the rows of the table about a finished batch, as pairs (label, value).
+
+    If a row does not apply to this report, its value is "", and the caller must leave it out.
+    """
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
     left = f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
     unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
@@ -149,16 +155,19 @@ def cost(model: str, usage: models.Usage, money: float | None) -> str:
 
 
 def say_cost(planned: models.DeduplicationReport) -> None:
-    """Print the estimated cost of a deduplication's first round of model calls, if it has any."""
+    """Print what the first round of model calls of a deduplication will probably cost.
+
+    `planned`: the report on the planned first round. Print nothing if it needs no model calls.
+    """
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")
 
 
 def end_if_nothing_was_answered(report: models.DeduplicationReport) -> None:
-    """End the command with status 1 if no call of the model succeeded, and print the reason.
+    """If the model was called and every call failed, print the reason and end the command.
 
-    Raises: typer.Exit.
+    Raises: typer.Exit, with status 1, in this case.
     """
     if report.failure:
         err().print(f"error: no call of {report.model} succeeded: {report.failure}")

@@ -74,8 +74,8 @@ def _write_changes(
 
     `dump`: a file with the other store's present rows; only these rows are changed. `file`: path of
     the new file for the changes. `undo_file`: path of a new file for undoing the changes; None
-    means an unused name. `across`: keys such as `run_id`; a row may replace rows that differ from
-    it in these keys.
+    means an unused name. `across`: metadata keys, such as `run_id`, that may have different values
+    in a row and in the row that replaces it.
 
     Raises: WrongArgument if `dump` or `file` is missing; InputError if a file exists already.
     """
@@ -126,10 +126,11 @@ def _show_plan(plan: interchange.WriteBackPlan) -> None:
 
 
 def _say_staying(staying: Sequence[interchange.Staying]) -> None:
-    """Print how many rows stay although another row could replace them, and why.
+    """Print how many rows stay in the other store because they differ in keys such as `agent_id`.
 
-    The reason is that the two rows differ in keys such as `agent_id`. Print these keys, and the
-    options `--across` that let a row replace the others all the same.
+    `staying`: rows that another row would otherwise replace. Print also the keys in which the two
+    rows differ, and the options `--across` that let one row replace the other all the same. Print
+    nothing if `staying` is empty.
     """
     if not staying:
         return
@@ -236,12 +237,12 @@ def _write(
     undo_file: Path | None,
     yes: bool,
 ) -> None:
-    """Show the changes, ask for confirmation, and write them to the other store `target`.
+    """Show the planned changes of the other store `target`, ask for confirmation, and make them.
 
-    `across`: keys such as `run_id`; a row may replace rows that differ from it in these keys.
-    `embedder`: a factory of the embedder for merged texts, as `package.module:factory`; None means
-    the configured embedder. `undo_file`: path of a new file for undoing the changes; None means an
-    unused name. `yes`: if true, do not ask.
+    `across`: metadata keys, such as `run_id`, that may have different values in a row and in the
+    row that replaces it. `embedder`: a factory of the embedder for merged texts, as
+    `package.module:factory`; None means the configured embedder. `undo_file`: path of a new file
+    for undoing the changes; None means an unused name. `yes`: if true, do not ask.
 
     Raises: typer.Exit if the person declines, or if a row was left alone because another program
     had changed it.

@@ -206,9 +206,11 @@ class MemoryConfig(Frozen):
         return self.embedding.scale is None and own != (NEAR_COPY, LOWER)
 
     def scale_for(self, fingerprint: str) -> Scale:
-        """Return the curve that turns a cosine of an embedder into a similarity.
+        """Return the curve that turns the cosine of an embedder's vectors into a similarity.
 
-        `fingerprint`: a text that identifies the embedder.
+        It is the curve set in `embedding.scale` or, if none is set, the embedder's own curve. If no
+        curve is set but a threshold was changed, the similarity is the plain cosine. `fingerprint`:
+        a text that identifies the embedder.
         """
         if self.embedding.scale == "plain" or self.thresholds_without_scale:
             return PLAIN
