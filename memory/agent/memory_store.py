@@ -190,7 +190,7 @@ class MemoryStore:
         An index cannot filter by time, so the search asks it for more and more memories until
         enough of them are in this range.
 
-        Raises: InputError if `user` is not the user whom this agent serves.
+        Raises: InputError if this agent serves one user, and `user` is a different user.
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))

@@ -120,8 +120,8 @@ class Brought:
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of another program's store or of a file.
 
-    If a user has memories from several agents, and the configuration allows merging them, a note in
-    the result says how to prevent this.
+    If a user has memories from several agents, and `config` allows merging these memories, a note
+    in the result says how to prevent this.
 
     Raises: InputError if the source cannot be read.
     """

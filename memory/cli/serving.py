@@ -133,9 +133,10 @@ def _check_http(
 ) -> None:
     """Check that the options for HTTP let each client see only the memories of its user.
 
-    Without tokens, only this machine may reach the server. With tokens, the configuration must
-    name no user and no workspace, and must not let memories of different users be compared.
-    `names`: the host names by which clients address the server.
+    Without tokens, only this machine may reach the server's `address`. With tokens, the
+    configuration must name no user and no workspace, and must not let memories of different users
+    be compared. `names`: the host names by which clients address the server; at least one if the
+    server listens on all interfaces and has tokens.
 
     Raises: WrongArgument if the options do not fit; InputError if memories of different users may
     be compared.

@@ -244,9 +244,9 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml of a different program may have been meant for this program.
 
-    It may have been if a section's name resembles the name of one of this program's sections. If
-    `memory:` is the only such section, one of its keys must also resemble one of this program's
-    keys.
+    `values`: the content of the file. Return true if the name of a section resembles the name of a
+    section of this program. If `memory:` is the only such section, one of its keys must also
+    resemble a key that this program has there.
     """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
