@@ -167,9 +167,10 @@ class Reply(Frozen):
 class ExtractionResult:
     """The result of extracting memories from turns of conversations.
 
-    `extracted` is the number of turns that were read. `pending` is the number of turns and
-    questions that still wait for the model; the questions are about memories made from these turns.
-    `known` is the number of the caller's turns that had been stored before.
+    `outcomes` has the result of storing each extracted memory. `extracted` is the number of turns
+    that were read. `pending` is the number of turns and questions that still wait for the model;
+    the questions are about memories made from these turns. `known` is the number of the caller's
+    turns that had been stored before.
     """
 
     outcomes: tuple[Outcome, ...] = ()

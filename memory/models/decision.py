@@ -42,7 +42,8 @@ class Rules:
 
     `upper` and `lower` are similarities from 0 to 1. From `upper` on, one memory may replace
     another without a model; from `lower` on, a model is asked. Each threshold includes its own
-    value.
+    value. `on_merge_failure` says what happens if the model fails: "replace" retires each near-copy
+    whose text another memory states completely, "keep_both" keeps all memories.
     """
 
     upper: float = 0.95
@@ -163,7 +164,7 @@ class Decision:
 class Question:
     """A question for a language model: which of these memories state the same fact?
 
-    `members` are the memories, oldest first.
+    `members` are the memories, oldest first. `reason` says why a model must decide.
     """
 
     members: tuple[Memory, ...]
@@ -294,7 +295,8 @@ class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
     `members` are ordered oldest first. `similarities` holds triples (position of a member, position
-    of another member, their similarity).
+    of another member, their similarity). `differences` are short descriptions of how members differ
+    from the newest member.
     """
 
     user: str | None

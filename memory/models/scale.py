@@ -73,10 +73,10 @@ class Scale(Frozen):
         return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
 
     def cosine(self, similarity: float, text: str | None = None) -> float:
-        """Return the lowest cosine at which two texts have at least this similarity.
+        """Return the lowest cosine at which `text` and some other text are at least this similar.
 
-        If `text` is given, it is one of the two texts, and the other one is any text. If `text` is
-        None, both are any texts. The result is rounded to 6 decimals.
+        The result may be higher if `text` has kana or Han. If `text` is None, return the lowest
+        such cosine of any two texts. The result is rounded to 6 decimals.
         """
         return _lowest_cosine(self, similarity, text is not None and has_cjk(text))
 
@@ -130,6 +130,6 @@ have a cosine above 0.70.
 
 
 def scale_of(fingerprint: str) -> Scale:
-    """Return the scale of the embedder with this fingerprint; PLAIN if it has none of its own."""
+    """Return the scale of the embedder with this fingerprint; PLAIN for an unknown embedder."""
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)

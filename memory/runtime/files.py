@@ -26,7 +26,7 @@ _OWN = 0o600
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to. If the block succeeds, that file replaces `path`.
+    """Yield a temporary path; the block must write a file there, which then replaces `path`.
 
     If the block fails, the old file stays. After the block, the new file is safely on disk. If the
     process is killed, its unfinished file stays until the next call for the same `path`. Only one
@@ -177,9 +177,9 @@ def read_bounded(path: Path, most: int) -> bytes:
 def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
     """Rename a file or folder, and return its new path.
 
-    The new name is `NAME.KIND-1`, or the same with the next free number. NAME is the old name, and
-    KIND is `kind`. Companion files are renamed in the same way if they exist. `beside` has the
-    endings of their names, such as `-wal`.
+    With `kind` "damaged", `a.db` becomes `a.db.damaged-1`, or gets the next free number. `beside`
+    has the endings of companion files, such as `-wal`: if it exists, `a.db-wal` becomes
+    `a.db.damaged-1-wal`.
 
     Raises: OSError.
     """

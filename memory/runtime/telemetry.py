@@ -54,7 +54,8 @@ def unwatch(store: Watched) -> None:
 def _observer(part: int) -> Callable[[CallbackOptions], Iterable[Observation]]:
     """Return a callback that reports a sum over the backlogs of all watched stores.
 
-    `part` is a position in the result of `Watched.backlog`: 0 for decisions, 1 for turns.
+    `part` is a position in the result of `Watched.backlog`: 0 for decisions, 1 for turns. The
+    callback reports nothing if no watched store can be read.
     """
 
     def observe(_options: CallbackOptions) -> Iterable[Observation]:

@@ -64,8 +64,9 @@ async def side_by_side(
 ) -> None:
     """Await `call(item)` for every item, at most `at_once` at a time.
 
-    If a call fails, the other calls are cancelled, and its exception is raised. `on_progress` is
-    called after each item with the number of items done and the number of all items.
+    If a call fails, its exception is raised, and the other calls are cancelled. After each
+    successful call, `on_progress` is called with the number of items done and the number of all
+    items; None means that nothing is called.
     """
     left = iter(items)
     done = 0
@@ -141,7 +142,10 @@ class LoopThread:
         return await asyncio.wrap_future(self.start(work))
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Call a function in the thread as soon as possible; do nothing if its loop is closed."""
+        """Schedule a call in the loop's thread, and do not wait for it.
+
+        If the loop is closed, do nothing.
+        """
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 

@@ -54,9 +54,9 @@ class VectorsByUser:
         """
 
     def owner(self, scope: Scope) -> Scope:
-        """Return the owner for a scope: the scope whose vectors are loaded to search in it.
+        """Return the owner of a scope: a larger or equal scope, whose vectors are loaded together.
 
-        The owner contains `scope`. It is one of these:
+        To search in `scope`, the owner's vectors must be loaded. The owner is one of these:
 
         - the memories of one user, if `scope` names this user;
         - the memories that belong to no user, if the field `user` of `scope` is None and fewer than
@@ -130,9 +130,9 @@ class VectorsByUser:
         """Load an owner's vectors, and return them.
 
         Return None if the vectors exceed the limit. Also return None if another query needed a
-        further metadata key during the loading: the vectors were then loaded without this key.
-        `dim` is the dimension of the vectors. `revision` is the ledger's revision that `reader`
-        sees.
+        further metadata key during the loading: the vectors were then loaded without this key, and
+        the caller must load them again. `dim` is the dimension of the vectors. `revision` is the
+        ledger's revision that `reader` sees.
         """
         vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
         count = reader.followers.count(owner)
@@ -184,9 +184,10 @@ class VectorsByUser:
             raise
 
     def _make_room(self, expected: int) -> None:
-        """Drop the owners searched longest ago until `expected` more bytes fit into the limit.
+        """Drop loaded vectors until `expected` more bytes fit into the limit.
 
-        If `expected` is 0, the owner searched last is kept, even if its vectors exceed the limit.
+        The vectors of the owner searched longest ago are dropped first. If `expected` is 0, those
+        of the owner searched last are kept, even if they exceed the limit.
         """
         while self._used + expected > self._limit and len(self.loaded) > (not expected):
             self._used -= self.loaded.popitem(last=False)[1].nbytes

@@ -36,10 +36,11 @@ _AT_ONCE = 50_000
 
 
 class CandidatePairs(NamedTuple):
-    """All pairs at or above an upper threshold, and the nearest pairs below it.
+    """The result of `candidate_pairs`: the similar pairs of rows of a matrix.
 
-    No pair is in both `upper` and `nearest`; each is sorted by (i, j). `counts` has one number for
-    each threshold in `bands`, in the same order: how many pairs are at or above it.
+    `upper` has all pairs at or above the threshold `upper`, and `nearest` each row's nearest pairs
+    below it. Both are sorted by (i, j). `counts` has one number for each threshold in `bands`, in
+    the same order: how many pairs are at or above this threshold.
     """
 
     upper: Pairs
@@ -59,11 +60,12 @@ def candidate_pairs(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> CandidatePairs:
-    """Find the pairs of similar rows: all at or above `upper` and, below it, each row's nearest.
+    """Find the pairs of similar rows of `vectors`, shape (n, dim), by their cosines.
 
-    All thresholds are cosines, and the result is exact. The nearest pairs of a row are the `k`
+    These are all pairs at or above `upper` and, below it, the nearest pairs of each row: the `k`
     pairs with the highest cosines below `upper`, if these cosines are at or above `min_cosine`. Of
-    equally near rows, those with the lower position count as nearer.
+    equally near rows, those with the lower position count as nearer. All thresholds are cosines,
+    and the result is exact.
 
     `bands` are further thresholds. Pairs at or above each of them are counted, but not returned. In
     these counts, a pair counts as the product of its rows' `weights`, shape (n,), if they are
@@ -107,9 +109,9 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
 
 
 def _original_positions(pairs: Pairs, order: Ints) -> Pairs:
-    """Turn pairs of sorted rows into pairs of the original rows, sorted by (i, j).
+    """Replace positions in a sorted matrix by positions in the original one; sort by (i, j).
 
-    `order` holds, for each sorted row, the position of the original row.
+    Row `n` of the sorted matrix is row `order[n]` of the original matrix.
     """
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
@@ -132,7 +134,7 @@ class _Level:
         """Return the threshold of each pair of a tile; one number if it is the same for all.
 
         A tile is a square part of the matrix of all pairs. `row` and `column` are its first row and
-        column. An array has a shape that broadcasts with the result of `Products.tile`.
+        column. If the result is an array, its shape broadcasts with that of `Products.tile`.
         """
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
@@ -146,7 +148,8 @@ class _Level:
 class _Best:
     """The `k` nearest other rows of each row, among the pairs that were passed to `take` so far.
 
-    Of equally near rows, the row with the lower `position` counts as nearer.
+    `position` holds a number for each row. Of equally near rows, the row with the lower number
+    counts as nearer.
     """
 
     def __init__(self, position: Ints, k: int) -> None:
@@ -189,8 +192,9 @@ class _Search:
 
     The products are computed in tiles, which are square parts of their matrix. `levels` holds the
     thresholds, each with one value for each row: first the lowest cosine, then the upper threshold,
-    then the bands (thresholds for which pairs are only counted). `run` returns the pairs from the
-    upper threshold on, and puts the nearest pairs below it into `best`.
+    then the bands (thresholds for which pairs are only counted). `weights`, `blocks` and `across`
+    mean the same as for `candidate_pairs`. `run` returns the pairs from the upper threshold on, and
+    puts the nearest pairs below it into `best`.
     """
 
     def __init__(
@@ -246,10 +250,11 @@ class _Search:
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise the floors of a diagonal tile's rows to their k-th best product in this tile.
+        """Raise the floors of the rows of one tile, so that fewer pairs are compared exactly.
 
-        `row` is the tile's first row. A row's floor, in `_floors`, is the lowest product at which a
-        pair of this row must be compared exactly.
+        A row's floor, in `_floors`, is the lowest product at which a pair of this row must be
+        compared exactly. It is raised to the row's k-th best product in the tile. The tile is on
+        the diagonal of the matrix, and `row` is its first row.
         """
         if not 0 < self.best.k <= self._tile:
             return
@@ -295,10 +300,10 @@ class _Search:
         return counts
 
     def _compare(self, likely: Sequence[Positions]) -> None:
-        """Compute the exact cosines of these pairs, and keep those that may belong to the result.
+        """Compute the exact cosines of the pairs in `likely`, and keep the similar pairs.
 
-        A pair is given by its row and its column in the matrix of all pairs. Pairs at or above the
-        upper threshold are kept, and the nearest pairs below it.
+        Each item of `likely` has the rows and the columns of some pairs in the matrix of all pairs.
+        Pairs at or above the upper threshold are kept, and each row's nearest pairs below it.
         """
         i, j = (np.concatenate(rows) for rows in zip(*likely, strict=True))
         pairs = Pairs(i, j, scores_of(self._vectors, i, j))

@@ -36,14 +36,17 @@ _PAUSE_S = 0.02
 
 
 class GuardedIndex:
-    """Wraps an index, so that whatever it raises becomes an IndexFault.
+    """A wrapper around an index that turns each exception of the index into an IndexFault.
 
-    It has the attributes of the index. The wrapper lets the store go on without an index that was
-    written by somebody else.
+    It has the same attributes as the index. An index may be somebody else's code and raise
+    anything. The store catches IndexFault, and then goes on without the index.
     """
 
     def __init__(self, index: VectorIndex) -> None:
-        """Raises: IndexFault if an attribute of `VectorIndex` is missing."""
+        """Wrap `index`.
+
+        Raises: IndexFault if the index lacks an attribute of `VectorIndex`.
+        """
         missing = [name for name in _NEEDED if not hasattr(index, name)]
         if missing:
             raise IndexFault(f"the index has no {', '.join(missing)}")
@@ -97,8 +100,9 @@ class Follower:
         """Return, for each query, the ids of memories that may be nearest to it.
 
         The caller must compare these memories exactly. None in place of a list means that the index
-        cannot answer this query. If the index is far behind the ledger and `fill` is true, the
-        missing changes are copied into it in the background.
+        cannot answer this query: it is too far behind the ledger, or returned too few memories of
+        the query's scope. If `fill` is true and the index is far behind, a thread starts to copy
+        the missing changes into it.
 
         Raises: IndexFault, LedgerError.
         """
@@ -119,10 +123,11 @@ class Follower:
     def copy_all(
         self, on_progress: Callable[[int, int], None] | None = None, pause_s: float = 0.0
     ) -> None:
-        """Copy every change into the index in pages, with a pause of `pause_s` seconds after each.
+        """Copy all changes of the ledger that the index lacks into the index, page by page.
 
-        `on_progress` is called after each page with the number of changes copied so far, and the
-        number of all changes.
+        After each page, pause for `pause_s` seconds. `on_progress` is called after each page with
+        the number of changes copied so far, and the number of changes to copy in all; None means
+        that nothing is called. Stop early if `close` is called.
 
         Raises: IndexFault, LedgerError.
         """
@@ -155,8 +160,8 @@ class Follower:
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Clear the index, and refill it with the vectors in the ledger.
 
-        `on_progress` is called with the number of changes copied so far, and the number of all
-        changes.
+        `on_progress` is called after each page with the number of the ledger's changes copied so
+        far, and the number of changes to copy in all; None means that nothing is called.
 
         Raises: IndexFault, LedgerError.
         """
@@ -167,7 +172,8 @@ class Follower:
     def disagreement(self) -> str:
         """Return a text that says how the index differs from the ledger; "" if it does not differ.
 
-        Changes in the ledger that the index has not copied yet do not count.
+        The text counts vectors, for example "2 missing, 1 surplus". Changes in the ledger that the
+        index has not copied yet do not count.
 
         Raises: IndexFault, LedgerError.
         """
@@ -227,9 +233,10 @@ class Follower:
     def _nearest_in_both(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str] | None:
-        """Return ids of memories that may be nearest to a query; None if the index returns too few.
+        """Return ids of memories that may be nearest to a query, from the index and from `changes`.
 
-        `changes` are the changes that the index has not copied. `known` has the vectors of their
+        Return None if the index returns too few memories of the query's scope. `changes` are the
+        changes of the ledger that the index has not copied. `known` has the vectors of the changed
         memories by text key.
         """
         newer = {change.id for change in changes}

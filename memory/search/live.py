@@ -97,9 +97,11 @@ class LiveVectors:
             self._remove(self._ids[row])
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
-        """Apply changes that the ledger has committed.
+        """Add, replace or remove the rows of the memories in `changes`.
 
-        `vectors` holds the vectors of new and changed memories by text key.
+        `changes` are memories that were written to the ledger since the vectors were loaded.
+        `vectors` holds the vectors of those that are live, by text key. A row is removed if its
+        memory is no longer live, or no longer belongs to the owner.
 
         Raises: IndexFault if a vector has another dimension than those in the matrix.
         """
@@ -220,7 +222,7 @@ class LiveVectors:
         return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
-        """Add rows without their vectors.
+        """Add a row for each of these memories, without its vector.
 
         The caller must then write the vectors into the matrix.
         """

@@ -97,7 +97,10 @@ class WordScores(NamedTuple):
     """The number of all memories that were scored, including those that score 0."""
 
     def best(self, k: int) -> list[int]:
-        """Return the numbers of the `k` memories with the highest scores, in no fixed order."""
+        """Return the numbers of the `k` memories with the highest scores, in no fixed order.
+
+        Memories with no word of the question are never returned, so the result may be shorter.
+        """
         best = self.numbers
         if k < len(best):
             best = best[np.argpartition(-self.by_number[best - best[0]], k)[:k]]
@@ -213,10 +216,11 @@ def results(
 ) -> list[SearchResult]:
     """Return the `k` live memories of `best` that have the highest scores, best first.
 
-    A score is the sum of two standard scores: of the cosine among the scope's memories, and of BM25
-    among the user's memories. A standard score is the distance from the mean in standard
-    deviations, or 0 if all memories have the same value. Of equal scores, the higher cosine comes
-    first, then the memory that was stored last. A result's `similarity` is its plain cosine.
+    `probe` is the question and its vector; `words` has the BM25 scores for its words. A score is
+    the sum of two standard scores: of the cosine among the scope's memories, and of BM25 among the
+    user's memories. (A standard score is the distance from the mean in standard deviations.) Of
+    equal scores, the higher cosine comes first, then the memory that was stored last. A result's
+    `similarity` is its plain cosine.
     """
     rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)

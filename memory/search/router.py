@@ -110,7 +110,7 @@ class SearchRouter:
     def disagreement(self) -> str:
         """Return a text that says how the index differs from the ledger; "" if it does not differ.
 
-        The text is also empty if no index is needed.
+        The text is also empty if no index is in use, or if the vectors of each user fit into RAM.
 
         Raises: IndexFault, LedgerError.
         """
@@ -118,7 +118,7 @@ class SearchRouter:
         return "" if follower is None else follower.disagreement()
 
     def unneeded(self) -> list[str]:
-        """Return the folders of indexes that are not needed, because all vectors fit into RAM.
+        """Return the folders of indexes if none is needed: the vectors of each user fit into RAM.
 
         The list is empty if an index is needed.
 
@@ -132,8 +132,8 @@ class SearchRouter:
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
         """Drop the vectors in RAM; if there is an index, clear it and refill it from the ledger.
 
-        `on_progress` is called with the number of changes copied so far, and the number of all
-        changes.
+        `on_progress` is called with the number of the ledger's changes copied to the index so far,
+        and the number of changes to copy in all. It is never called if there is no index.
 
         Raises: IndexFault, LedgerError.
         """

@@ -28,9 +28,8 @@ from memory.text import text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the new memory that the decision is about. If all members of the decision were
-    stored already, `memory` is its newest member. If the decision retired that memory, `memory` is
-    its live successor.
+    `memory` is the member that was not stored before or, if all members were stored before, the
+    newest member. If the decision retired this member, `memory` is its live successor instead.
     """
 
     number: int
@@ -39,9 +38,10 @@ class Applied:
 
 @dataclass(frozen=True)
 class Conflict:
-    """The result of a decision that was not applied. `why` names the write that prevented it.
+    """The result of a decision that was not applied, because its condition did not hold.
 
-    The caller must prepare the memories and decide again.
+    `why` says what did not hold, for example "mem_0123456789ab changed". The caller must read the
+    memories from the ledger again, and make a new decision.
     """
 
     why: str
@@ -54,9 +54,9 @@ class Unconditional:
 
 @dataclass(frozen=True)
 class UnlessRepeated:
-    """The condition that no other live memory in the scope has the same text as the new memory.
+    """The condition that no live memory in the new memory's scope has the new memory's text.
 
-    Memories that the new one was compared with, `Decision.candidates`, do not count.
+    Memories in `Decision.candidates`, which the new memory was compared with, do not count.
     """
 
 
@@ -72,10 +72,10 @@ class WhileUnchanged:
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """The condition that no stored member has changed, and that no texts to be merged are distinct.
+    """The condition that no stored member has changed, and that the members may still be merged.
 
-    Texts are distinct if a judge in `bound_by`, or a person, found that they state different
-    things. `revision` is the ledger's revision at which the members were read.
+    Members must not be merged if a judge in `bound_by`, or a person, found that their texts state
+    different things. `revision` is the ledger's revision at which the members were read.
     """
 
     bound_by: tuple[Judge, ...] = JUDGES
@@ -83,11 +83,12 @@ class WhileMergeable(WhileUnchanged):
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """The condition that the members can still be merged, and no person has answered the question.
+    """The condition that the members may still be merged, and no person has decided the same.
 
     It has three parts. No stored member has changed. No judge in `bound_by`, and no person, has
-    found that two texts to be merged state different things. No person has already given the answer
-    that the decision gives. `revision` is the ledger's revision at which the members were read.
+    found that two texts to be merged state different things. No person has already kept all the
+    members apart, or left them for later, if the decision does only that. `revision` is the
+    ledger's revision at which the members were read.
     """
 
 
@@ -156,9 +157,9 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the texts that decisions create, such as merged texts.
+        """Embed the new texts that decisions give to memories, such as merged texts.
 
-        Return the created memories with their vectors, by memory id.
+        Return each memory that gets a new text, together with this text's vector, by memory id.
         """
         made = []
         for one in decided:
@@ -177,18 +178,16 @@ class Applier:
     ) -> list[Applied | Conflict]:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
-        Return an Applied or a Conflict for each decision that was tried, in order. These are the
-        first decisions of `decided`, at least one. A decision about a new memory assumes that the
-        decisions before it are applied, and that nothing else is written. So no further decision is
-        tried in these cases:
+        Return an Applied or a Conflict for each decision that was tried, in order. The result may
+        be shorter than `decided`, because this method stops in two cases:
 
-        - a decision about a new memory had a Conflict;
-        - something may have been written after a new memory was prepared, because its condition is
-          not a WhileNearest of the ledger's latest revision. The decision about this memory is
-          tried only if it is the first one.
+        - A decision about a new memory had a Conflict. The decisions after it may depend on it.
+        - Something may have been written since a new memory was compared with the stored ones: the
+          decision's condition is not a WhileNearest of the ledger's latest revision. The decision
+          about this memory is tried only if it is the first one.
 
-        `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
-        is the name of the batch or import that the decisions are recorded under.
+        `made` is what `vectors_of_made` returned for these decisions. `run` is the name of the
+        batch or import that the decisions are recorded under.
         """
         answers: list[Conflict | None] = []
         revision, written = writer.revision(), writer.transaction.has_written
@@ -215,8 +214,8 @@ class Applier:
     ) -> list[Applied]:
         """Apply decisions in order, without checking their conditions; return an Applied for each.
 
-        None of their new memories may be stored already. `made` holds the memories that the
-        decisions create, with their vectors, by memory id. `run` is the name of the batch or import
+        The new memories of the decisions must not be stored already. `made` is what
+        `vectors_of_made` returned for these decisions. `run` is the name of the batch or import
         that the decisions are recorded under.
         """
         parts = [decided] if len(decided) == 1 else _independent_parts(writer, decided)
@@ -235,7 +234,7 @@ class Applier:
     # --- what must hold ---
 
     def _conflicts(self, writer: Writer, one: Decided, latest: bool) -> Iterator[str]:
-        """Check the parts of a decision's condition: yield why a part fails, or "" if it holds.
+        """Yield, for each part of the condition of `one`, why the part fails, or "" if it holds.
 
         `latest` is true if nothing was written after the decision was prepared.
         """
@@ -280,11 +279,11 @@ class Applier:
         return ""
 
     def _answered(self, writer: Writer, decision: Decision) -> str:
-        """Return a message if a person has already given this decision's answer, or contradicts it.
+        """Return why a person's earlier answer makes this decision useless or wrong; "" if not.
 
-        An answer can be that all members are distinct, or that the question is left for later. A
-        person contradicts a decision that joins two members which this person called distinct.
-        Return "" if none of this is the case.
+        The decision is useless if it only leaves its members for later, or only keeps all of them
+        apart, and a person did the same before. It is wrong if it merges two members that a person
+        called distinct.
         """
         if decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
@@ -309,11 +308,12 @@ class Applier:
         ]
 
     def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
-        """Return a message that names a similar memory which was stored meanwhile; "" if none.
+        """Return a message that names a similar memory written meanwhile; "" if there is none.
 
-        "Meanwhile" means after the ledger's revision `condition.revision`. "Similar" means that it
-        has the new memory's text, or a similarity to it of at least `condition.min_similarity`.
-        Memories that the new one was compared with do not count.
+        Only live memories count that were written after the revision `condition.revision`, and that
+        have the text of `one.arrival`, or a similarity to it of at least
+        `condition.min_similarity`. Memories in `Decision.candidates`, which `one.arrival` was
+        compared with, do not count.
         """
         if one.arrival is None:
             return ""
@@ -334,9 +334,10 @@ class Applier:
         return f"{nearest.memory.id} came"
 
     def _repeated(self, writer: Writer, one: Decided) -> str:
-        """Return a message that names a live memory with the new memory's text; "" if none.
+        """Return a message that names a live memory with the text of `one.arrival`; "" if none.
 
-        Memories that the new one was compared with do not count.
+        Only memories in the scope of `one.arrival` count. Memories in `Decision.candidates`, which
+        it was compared with, do not count.
         """
         if one.arrival is None:
             return ""
@@ -355,10 +356,10 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[int]:
-        """Write decisions that do not affect each other; return their numbers in the ledger.
+        """Write decisions that do not change each other's memories; return their ledger numbers.
 
-        `made` holds the memories that the decisions create, with their vectors, by memory id. `run`
-        is the name of the batch or import that the decisions are recorded under.
+        `made` is what `vectors_of_made` returned for these decisions. `run` is the name of the
+        batch or import that the decisions are recorded under.
         """
         survivors = [(one, survivor) for one in decided for survivor in one.decision.survivors]
         if new := [memory for one in decided for memory in _stored_by(one)]:
@@ -392,10 +393,10 @@ class Applier:
         return numbers
 
     def _mark_distinct(self, writer: Writer, decided: Sequence[Decided], images: list[str]) -> None:
-        """Record the pairs of texts that decisions call distinct.
+        """Record the pairs of texts that decisions call distinct, and change `images` in place.
 
-        `images` holds, for each decision, the state that undo restores, as JSON. If a person made
-        the decision, the earlier verdicts on its pairs are added to this state.
+        `images` holds, for each decision, the state that undo restores, as JSON. For a decision of
+        a person, this method adds the earlier verdicts on the same pairs to that state.
         """
         pairs_of: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for n, one in enumerate(decided):
@@ -411,7 +412,10 @@ class Applier:
             writer.distinct.mark_all(pairs, judge)
 
     def _distinct_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
-        """Return the scope, both text keys and the reason for each distinct pair of a decision."""
+        """Return (scope, text key, text key, reason) for each pair that a decision calls distinct.
+
+        The reason is that of the decision.
+        """
         by_id = {member.id: member for member in decision.members}
         by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
         keys = {name: text_key(memory.content) for name, memory in by_id.items()}
@@ -435,7 +439,9 @@ class Applier:
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Split decisions, in order, into parts whose decisions do not change each other's memories.
+    """Split the decisions `todo`, in order, into lists that can be written one after the other.
+
+    In a list, no decision changes a memory of another decision, so they can be written together.
 
     A decision that only stores a memory changes no other memory, even if the new memory has links.
     """
@@ -461,8 +467,8 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
 def _stored_by(one: Decided) -> Iterator[Memory]:
     """Yield the memories that a decision adds to the ledger.
 
-    These are the new memory, merged memories, and retired memories with the former texts of
-    memories whose text changes.
+    These are the new memory, if there is one, and each survivor that is not a member. If a
+    survivor's text changes, a retired memory with the former text is added too.
     """
     if one.arrival is not None:
         yield one.arrival.memory
@@ -476,8 +482,8 @@ def _stored_by(one: Decided) -> Iterator[Memory]:
 def _changed(writer: Writer, one: Decided) -> str:
     """Return a message that names a stored member that has changed; "" if none has.
 
-    A member has changed if it is not live any more, or differs from the decision's copy of it. Its
-    links do not count.
+    A member has changed if it is no longer live, or if its text or a value differs from those of
+    the member in `one.decision`. Links do not count.
     """
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
@@ -495,9 +501,10 @@ def _unlinked(memory: Memory) -> Memory:
 
 
 def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
-    """Update the surviving members, and retire the memories that survivors replace.
+    """Write the new texts and values of members that survive; retire what survivors replace.
 
-    `survivors` holds each survivor with its decision.
+    `survivors` holds pairs: a decision, and one of the survivors of this decision. Survivors that
+    are not members must be stored already.
     """
     kept = [survivor.memory for one, survivor in survivors if survivor.memory.id in one.names]
     writer.memories.rewrite(kept)

@@ -12,13 +12,13 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class RetryPolicy(Enum):
-    """The rule for asking a model again about pairs of texts that it failed to judge or has judged.
+    """The rule that says about which pairs of texts a model is asked again.
 
-    - WHEN_DUE: the model is asked again about failed pairs after a pause. The pause grows with each
-      failure, until the model has failed too often.
+    - WHEN_DUE: about pairs that the model failed to judge, after a pause that grows with each
+      failure. After too many failures, the model is not asked again.
     - NOW: the same as WHEN_DUE, but without the pause.
-    - AGAIN: the model is asked again about all pairs, even if it has failed too often or has called
-      the texts distinct. Only the verdicts of a person still count.
+    - AGAIN: about all pairs, even if the model failed too often or called the texts distinct. Only
+      pairs that a person called distinct are left out.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -30,7 +30,7 @@ class RetryPolicy(Enum):
 class Asker:
     """The model that is asked about pairs of texts, and the rule for asking it again.
 
-    `model` is the name of the model.
+    `model` is the name of the model, and `retry` is the rule.
     """
 
     model: str
@@ -58,9 +58,10 @@ class Asker:
         return reader.distinct.all(self.bound_by) | kept_apart(reader, fields)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
-        """Return the pairs of texts that the model failed to judge and must not judge yet at `now`.
+        """Return the pairs of texts that the model must not be asked about at the time `now`.
 
-        `retry` decides whether a pause after a failure counts. With AGAIN, the result is empty.
+        These are the pairs at which the model failed too often and, if `retry` is WHEN_DUE, those
+        whose pause after a failure is not over. If `retry` is AGAIN, the result is empty.
         """
         if self.retry is RetryPolicy.AGAIN:
             return set()
@@ -69,12 +70,12 @@ class Asker:
 
 
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-    """Return the pairs of texts that a person called distinct, with the scopes of the verdicts.
+    """Return the pairs of texts that a person called distinct, each with the verdict's scope.
 
-    `fields` are the fields that scopes consist of now. If scopes had other fields when a verdict
-    was given, its pair is also returned with present scopes. These are the scopes of the live
-    memories that have one of the two texts. A present scope is left out if it has another value
-    than the earlier scope in a field that both have.
+    `fields` are the fields that scopes consist of now. If scopes had other fields when a person
+    gave the verdict, the pair is also returned with present scopes: those of live memories that
+    have one of the two texts. A present scope does not count if it has another value than the
+    verdict's scope in a field that both have.
     """
     names = {*fields, "is_private"}
     pairs = reader.distinct.all(("person",))

@@ -46,10 +46,11 @@ class AdaptiveBatchSize:
 
     @contextlib.contextmanager
     def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
-        """Open a transaction that writes `count` rows, and adapt the size to how long it takes.
+        """Open a transaction, and yield its writer; afterwards, adapt `size` to the time it took.
 
-        Garbage collection is disabled until the transaction ends, because a collection can take a
-        tenth of a second while other writers wait.
+        `count` is the number of rows that the caller writes in the transaction. Garbage
+        collection is disabled until the transaction ends, because a collection can take a tenth of
+        a second while other writers wait.
 
         Raises: LedgerError.
         """

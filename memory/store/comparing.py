@@ -55,10 +55,11 @@ def find_named(
 def _found(
     store: MemoryStore, reader: Reader, said: Extracted, new: Embedded, taken: set[str]
 ) -> Named | str:
-    """Return a new memory with the stored ones it names, or the reason why they cannot be merged.
+    """Look up the stored memories that the extraction `said` names, to merge them with `new`.
 
-    `said` names the stored memories, and `new` holds the new memory and its vector. `taken` holds
-    the ids of stored memories that other new memories will replace.
+    Return the new memory and these stored memories as a Named; if they cannot be merged, return the
+    reason as text. `taken` holds the ids of the stored memories that are to be merged with other
+    new memories.
     """
     rows = reader.memories.rows([one.id for one in said.named])
     for one in said.named:
@@ -107,11 +108,10 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Return whether a new memory is similar to all retired memories that a stored one replaced.
+    """Return whether `new` is similar to all retired memories that the memory `memory_id` replaced.
 
-    `memory_id` is the id of the stored memory. Two memories are similar from `min_similarity` on.
-    Retired memories without a vector do not count. Return True if the new memory has no vector, or
-    if there is nothing to compare.
+    A similarity of at least `min_similarity` counts as similar. Retired memories without a vector
+    do not count. Return True if `new` has no vector, or if there are no such retired memories.
     """
     if new.vector is None:
         return True
@@ -124,10 +124,10 @@ def is_like_all_of(
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the cosine of a query with each of several stored texts, by the name of the text.
+    """Compare a query with stored texts; return the cosine of the query with each text, by name.
 
-    `text_keys` maps names, which the caller chooses, to the keys of the texts. Names whose text has
-    no vector are left out. The result is empty if the query is empty.
+    `text_keys` maps names to text keys. The caller may choose any names. A name is left out of the
+    result if its text has no vector. The result is empty if the query is empty.
 
     Raises: EmbeddingError.
     """

@@ -48,9 +48,9 @@ class EmbeddingCache:
         return stored is not None
 
     def query(self, *wordings: str) -> Vector:
-        """Return the unit vector of a question, of which several wordings may be given.
+        """Return one unit vector for several wordings of the same question.
 
-        It is the mean of the vectors of all wordings, scaled to length 1. It is not stored.
+        The result is the mean of the vectors of all wordings, scaled to length 1. It is not stored.
 
         Raises: EmbeddingError.
         """

@@ -52,13 +52,16 @@ class Forgotten:
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
-    """Erase a memory and all retired memories that it replaced; return the memory, and the others.
+    """Erase a memory and all retired memories that it replaced.
+
+    Return the memory, and a tuple of the retired memories, as they were before.
 
     Only the ids of these memories stay. Their texts, metadata, vectors, links and verdicts are
     erased, but a vector or a verdict stays if another memory has the same text. Items (values
     stored under a key) that became these memories are deleted. The words of these memories are
     removed from waiting turns and from recorded decisions. All search indexes are marked as stale,
-    because an index may have copied an earlier state of the memories. `at` is the time to record.
+    because an index may have copied an earlier state of the memories. `at` is recorded as the time
+    of the erasure.
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
     LedgerError.
@@ -116,9 +119,9 @@ def forget_user(
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
     Each transaction erases `at_once` memories and the memories that they replaced. If the process
-    crashes between two transactions, call this function again to erase the rest. The search index
-    `index` is cleaned at the end. `at` is the time to record. The result says how many of the
-    memories were live, and whether all copies are erased too.
+    crashes between two transactions, call this function again to erase the rest. At the end, the
+    forgotten memories are removed from the search index `index`. `at` is recorded as the time of
+    the erasure.
 
     Raises: LedgerError.
     """
@@ -141,7 +144,7 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
     """Erase up to `most` memories of a user, and the retired memories that they replaced.
 
     Return how many of the erased memories were live. If the user has no memories left, erase the
-    user's turns and episodes instead, and return None. `at` is the time to record.
+    user's turns and episodes instead, and return None. `at` is recorded as the time of the erasure.
     """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
@@ -165,9 +168,9 @@ def _forget_said_by(writer: Writer, user: str) -> None:
 
 
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
-    """Erase memories, live or retired, and what the ledger recorded about them.
+    """Erase the memories in `rows`, live or retired, and what the ledger recorded about them.
 
-    `at` is the time to record for the erasure.
+    `at` is recorded as the time of the erasure.
     """
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
@@ -189,10 +192,11 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
-    """Erase the reasons that models gave for decisions, because they may quote forgotten memories.
+    """Erase the reasons that models gave for the decisions `scrubbed`, wherever they are stored.
 
-    `scrubbed` are the decisions about forgotten memories, as they were before the erasure. Their
-    reasons are also erased from verdicts and from other decisions about the same texts.
+    `scrubbed` are the decisions about forgotten memories, as they were before the erasure. A reason
+    may quote a forgotten memory. The same reason is also erased from verdicts on the texts of these
+    decisions, and from other decisions about these texts.
     """
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}

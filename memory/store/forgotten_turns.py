@@ -21,9 +21,10 @@ _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.I
 class ComparisonCache:
     """Compares texts with forgotten memories, and remembers the results.
 
-    A comparison takes long. So the turns are compared before the transaction that erases the
-    memories. In the transaction, only turns that arrived in between must still be compared. Do not
-    keep this object after the erasure, because it holds forgotten texts.
+    `left_of` and `states_any` are the functions `_without` and `_states_any`, with a cache. Because
+    a comparison takes long, turns are compared before the transaction that erases the memories. In
+    the transaction, only turns that arrived in between must still be compared. Do not keep this
+    object after the erasure, because it holds forgotten texts.
     """
 
     def __init__(self) -> None:
@@ -48,8 +49,9 @@ class _Change:
 def forget_turns_of(writer: Writer, user: str) -> None:
     """Erase the turns of a user that wait for extraction, and the bot's answers to this user.
 
-    Candidates (facts that a model found) about the user in other people's waiting turns are erased
-    too. All extracted turns lose their texts, and extractions that are under way start again.
+    Candidates (facts that a model found) in other people's waiting turns are erased if they are
+    about this user, or if a turn of this user states them. The extracted turns of all users lose
+    their texts, and all extractions that are under way start again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()
@@ -179,9 +181,10 @@ class TurnsToForget:
         return None
 
     def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
-        """Return the turn's (conversation, name), now and before an upgrade.
+        """Return the pairs (conversation, name) under which a memory may refer to the turn.
 
-        The second pair is missing if no upgrade moved the turn to another conversation.
+        The first pair is the present one. If an upgrade moved the turn to another conversation, the
+        second pair is the one from before the upgrade.
         """
         turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
         if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
@@ -206,9 +209,10 @@ def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
 
 
 def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[str]:
-    """Return the ids of memories that are not live, and that waiting candidates would replace.
+    """Return the ids of memories that candidates would replace, but that are no longer live.
 
-    The merged texts of these candidates may contain the words of a forgotten memory.
+    The candidates are those of the turns in `waiting`. Their merged texts may contain words of a
+    forgotten memory.
     """
     candidates = [one for turn in waiting for one in turn.candidates or () if one is not None]
     named = {memory.id for candidate in candidates for memory in candidate.named}
@@ -217,7 +221,10 @@ def _named_but_not_live(reader: Reader, waiting: Iterable[PendingTurn]) -> set[s
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
-    """Return the candidate; without `named` and `merged` if `named` has an id in `gone`."""
+    """Return the candidate; if it names a memory with an id in `gone`, empty two of its fields.
+
+    These fields are `named`, the stored memories to replace, and `merged`, the merged text.
+    """
     if gone.isdisjoint(one.id for one in candidate.named):
         return candidate
     return candidate.model_copy(update={"named": (), "merged": ""})
@@ -226,8 +233,8 @@ def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
 def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> str:
     """Return the text of a turn without the sentences that state any of `contents`.
 
-    `contents` are texts of forgotten memories of the turn's speaker. If only the whole text states
-    one of them, return "".
+    `speaker` said the text at the time `at`, and `contents` are texts of forgotten memories of this
+    person. If no single sentence states one of them, but the whole text does, return "".
     """
     if not contents:
         return text
@@ -243,7 +250,7 @@ def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> 
 
 
 def _forms(said: str, speaker: str, at: datetime) -> list[str]:
-    """Return several wordings of `said`: the text and its clauses, also in the third person.
+    """Return wordings of `said`: the text, its clauses, and all of these in the third person.
 
     `speaker` is the person who said the text, and `at` the time when it was said.
     """

@@ -97,7 +97,10 @@ class Unsearched:
 
 @dataclass(frozen=True)
 class NewMemory:
-    """A memory that is not stored yet, with an id that is free, its vector and its neighbours."""
+    """A memory that is not stored yet, with an unused id, its vector and its neighbours.
+
+    `neighbours` are the most similar stored memories; an Unsearched if the search failed.
+    """
 
     new: Embedded
     neighbours: Neighbours | Unsearched
@@ -503,9 +506,10 @@ class MemoryStore:
             return results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        """Return, for each memory, the memory with a free id, or AlreadyStored if it is stored.
+        """Return, for each memory, an AlreadyStored if it was stored before, otherwise the memory.
 
-        If a memory was stored and then forgotten, its AlreadyStored holds the memory as given.
+        If another memory has the same id, the returned memory gets a new id. If a memory was stored
+        and then forgotten, its AlreadyStored holds the memory as given.
         """
         received: list[AlreadyStored | Memory] = []
         found = reader.memories.earlier_arrivals(memories)
@@ -525,7 +529,8 @@ class MemoryStore:
     ) -> list[_Look]:
         """Return what the ledger holds about the text of each memory, in the given order.
 
-        This includes the texts that were called distinct by judges in `bound_by`.
+        This includes the keys of texts that a judge in `bound_by` called distinct from the memory's
+        text.
 
         Raises: EmbedderMismatch.
         """
@@ -550,9 +555,9 @@ class MemoryStore:
     ) -> list[Neighbours]:
         """Return, for each new memory, its `k` most similar stored memories, most similar first.
 
-        `looks` and `new` describe the same memories, which are not stored, in the same order.
-        Stored memories with a similarity below `min_similarity` are left out. No transaction is
-        open during the search.
+        `looks` and `new` describe the same new memories, in the same order. A stored memory is left
+        out if its similarity is below `min_similarity`, or if its text is in the `distinct` of the
+        new memory's look. No transaction is open during the search.
         """
         queries: dict[int, Query] = {}
         for position, (look, one) in enumerate(zip(looks, new, strict=True)):
@@ -593,9 +598,10 @@ def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
-    """Return a Survivor: the memory with another text, and its former text as a retired memory.
+    """Return a Survivor that changes the text of `memory` to `content`.
 
-    `version_id` becomes the id of the retired memory.
+    The survivor keeps the memory's id. A retired memory with the id `version_id` gets the former
+    text.
 
     Raises: InputError if the new text is empty or too long.
     """

@@ -160,8 +160,8 @@ def _is_undoable(record: DecisionRecord) -> bool:
 def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
     """Return whether later decisions left fewer than two of a decision's texts live.
 
-    `open_numbers` are the numbers of decisions that will be undone too. If they contain all these
-    later decisions, return False.
+    Return False if all these later decisions are going to be undone: `open_numbers` are the numbers
+    of the decisions that are. Also return False if the decision itself cannot be undone.
     """
     if not _is_undoable(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False
@@ -182,7 +182,10 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """Record that these decisions are no longer pending, because the model was asked about them."""
+    """Record that these decisions are no longer pending, because the model was asked about them.
+
+    `questions` are decisions that `reopen_pending` returned.
+    """
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)

@@ -135,7 +135,9 @@ class EmbeddedChroma(_ChromaIndex):
     shared = False
 
     def __init__(self, folder: Path) -> None:
-        """Lock the folder, and delete an index in it that was not closed properly.
+        """Lock the folder; if its index was not closed properly, delete the folder.
+
+        A folder that is not an index of memory-dedup is renamed.
 
         Raises: IndexFault if another process has the folder open, or it cannot be locked.
         """
