@@ -60,10 +60,11 @@ _CLAUSE = re.compile(
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Return the extra words because of which `longer` does not state what `shorter` states.
 
-    Returns () if there are none. An item is an extra word and its neighbours, as one string.
     `longer` must have every word of `shorter`. `extra`: the words that only `longer` has, as the
-    text spells them. All of `extra` is returned if its words cannot be checked one by one: in a
-    question, in an unknown language, or in a text with a word such as "all" or "if".
+    text spells them. Returns () if all of them only add to the statement. Otherwise each item is an
+    extra word with its neighbours, such as "cat toy". All of `extra` is returned instead if its
+    words cannot be checked one by one: in a question, in Japanese, in an unknown language, or in a
+    text with a word such as "all" or "if".
     """
     if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -134,10 +135,11 @@ _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.I
 
 
 def _forbids_additions(longer: Side, shorter: Side) -> bool:
-    """Return whether any extra word, whatever it is, changes the statement of `longer`.
+    """Return whether every extra word in `longer`, whatever it is, changes the statement.
 
-    Examples are a text with "all", "if", "maybe" or a negation, and a statement about a whole kind.
-    A narrowing word ("all", "only") has no effect on a clause that is added at the end.
+    `shorter`: the text without the extra words. Examples are a `longer` with "all", "if", "maybe"
+    or a negation, and a statement about a whole kind ("is extinct"). But an English text with "all"
+    or a negation may have an extra clause at its end ("Leo did not move, as Mia told us").
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     if (
@@ -166,11 +168,11 @@ def _forbids_additions(longer: Side, shorter: Side) -> bool:
 
 
 def _is_about_other_things(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is about fewer things than `shorter`, or about another owner's thing.
+    """Return whether `longer` is about fewer things than `shorter`, or another person's things.
 
     "Small dogs bark" does not state that dogs bark, because it is about fewer dogs. "Small dogs are
-    running" does state that dogs are running, because it reports an event. "Her brother's dog" is
-    not "her dog".
+    running" does state that dogs are running, because it reports an event. "Her brother's dog"
+    belongs to another owner than "her dog".
     """
     short_text = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
@@ -242,9 +244,10 @@ def _joins_inseparable_parts(longer: str, shorter: str) -> bool:
 
 
 def _separators(text: str, closed_lists: Callable[[str], list[str]]) -> int:
-    """Return how many separators (",", "and", "&") the closed lists of a text have in total.
+    """Count the separators (",", "and", "&") in all closed lists of a text.
 
-    `closed_lists`: called with the text; returns the parts of it that are closed lists.
+    A closed list names all its items, as in "the members are A and B". `closed_lists`: called with
+    the text; returns the parts of it that have a closed list.
     """
     return sum(len(_JOINER(found)) for found in closed_lists(text))
 
@@ -289,9 +292,9 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
     """Return whether `longer` is `shorter` plus a clause at its end.
 
-    Example: "Leo moved, as Mia told us" is "Leo moved" plus a clause. If several clauses of
-    `longer` could be the added one, at most four are tried. These are the ones without which the
-    text is closest in length to `shorter`.
+    Example: "Leo moved, as Mia told us" is "Leo moved" plus a clause. `longer` is cut where a
+    clause begins, and the part before the cut must state the same as `shorter`. At most four cuts
+    are tried, those that leave about as many characters as `shorter` has.
     """
     other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
@@ -304,9 +307,11 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Return the sentences that only `longer` has, and those that only `shorter` has.
+    """Return the sentences that only `longer` has, and the sentences that only `shorter` has.
 
-    Each of the two results is one string, without phrases such as "a few" and "last week".
+    Each of the two results is one string, with a space between sentences. Phrases such as "a few"
+    and "last week" are first removed from both texts, because the "few" and the "last" in them do
+    not narrow a statement.
     """
     whole, part = (sentences(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
@@ -331,19 +336,23 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 
 def _ends_in_extra_clause(side: Side) -> bool:
-    """Return whether the extra words end the text, and the first of them begins a clause."""
+    """Return whether all extra words of a text are at its end and begin with a new clause.
+
+    `side`: the text; its extra words are those that the other text lacks.
+    """
     words, added = side.parse.words, side.added
     first = added.index(True) if True in added else 0
     return first > 0 and all(added[first:]) and words[first].clause != words[first - 1].clause
 
 
 def _changes(words: Sequence[Word], position: int, added: Sequence[bool], first: int) -> bool:
-    """Return whether the extra word at `position` changes a neighbouring word.
+    """Return whether the extra word at `position` changes the meaning of a neighbouring word.
 
     An extra noun after a noun names a different thing (a cat toy). An extra word next to a number
     changes the amount, and an extra name next to a name makes it another person. An extra word
-    before the subject may change the subject. `added`: for each word, whether it is extra. `first`:
-    the position of the first word that is not extra.
+    before the subject may change the subject. `words`: the stated words of the longer text.
+    `added`: for each of them, whether it is extra. `first`: the position of the first that is not
+    extra.
     """
     word = words[position]
     before = words[position - 1] if position and not added[position - 1] else None

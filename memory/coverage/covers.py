@@ -91,8 +91,9 @@ def compare(a: str, b: str) -> Comparison:
 def _compare_documents(a: str, b: str) -> Comparison:
     """Compare two texts of which at least one is a document, with more than `LONGEST` characters.
 
-    Neither text covers the other unless both are equal. At most three words of each text are
-    returned, each cut to 40 characters.
+    If both are equal, nothing differs. Otherwise neither covers the other. `only_a` has the first
+    three words of `a` that `b` lacks, each cut to 40 characters, and a note about the length of the
+    texts; `only_b` has the same for `b`.
     """
     first, second = identity(a), identity(b)
     if first == second:
@@ -115,13 +116,12 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """Finish the comparison of two texts, after `compare` has compared their stated words.
+    """Finish the comparison of two texts of which at most one states words that the other lacks.
 
-    Stated words have a meaning of their own, such as nouns, numbers and negations. The caller must
-    make sure that only one text has additional stated words, or neither. This function compares
-    pronouns and fillers such as "very", and checks whether additional words change the statement.
-    `conflict`: the conflicts found by the caller. `only_a`, `only_b`: the stated words that only
-    `left`, or only `right`, has, as the texts spell them.
+    `compare` has already compared the stated words: nouns, numbers, negations and other words with
+    a meaning of their own. This function compares pronouns and fillers such as "very", and checks
+    whether the additional words of one text change its statement. `conflict`: the conflicts found
+    by `compare`. `only_a`, `only_b`: the stated words that only `left`, or only `right`, has.
     """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
@@ -153,10 +153,11 @@ def covers(a: str, b: str) -> bool:
 
 
 def _surfaces(words: Sequence[Word], extra: Counter[str]) -> tuple[str, ...]:
-    """Return the words of a text that the other text lacks, in the text's spelling.
+    """Return the words of a text that it states more often than the other text, as it spells them.
 
-    `extra`: the words that the text states more often than the other text. Negations are left out,
-    because they are reported as a conflict.
+    `words`: all words of the text, in order. `extra`: how many times more this text states a word,
+    by `Word.stated`. All occurrences of these words are returned, except for negations, which are
+    reported as a conflict.
     """
     return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
 
@@ -168,7 +169,8 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
 def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
     """Return the words that change a whole statement and are in only one of two texts.
 
-    Examples: not, had, might, and "?" for a question. Returns () if there are none.
+    The words are keys, such as "had" or "might"; "not" is returned if the numbers of negations
+    differ, and "?" if only one text is a question. Returns () if there is no such word.
     """
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
@@ -179,8 +181,9 @@ def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
     """Return the items that only `left` has, and the items that only `right` has.
 
-    The items are pronouns or fillers. If the two sequences have the same items in different orders,
-    all items of both are returned.
+    The items are pronouns or fillers. If one sequence has an item more often than the other, the
+    surplus is returned. If one sequence has all items of the other, but in a different order, all
+    items of both are returned.
     """
     if left == right:
         return (), ()
@@ -279,8 +282,8 @@ _Aligned = tuple[bool, slice, slice]
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
     """Align the words of two texts, and yield the runs that are equal and those that differ.
 
-    The runs are in reading order and contain all words. White space at the end of a word is
-    ignored.
+    Each item is a tuple: whether the run is equal, its slice in `old`, and its slice in `new`. The
+    runs are in reading order and contain all words. White space at the end of a word is ignored.
     """
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
     start = _common(a, b)
@@ -309,8 +312,8 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 class _Unit(NamedTuple):
     """A word without the punctuation around it.
 
-    `form`: the word as it is compared. `start`, `end`: the position of its first character in the
-    text, and the position after its last character.
+    `form`: the word as it is compared with other words, usually in lower case. `start`, `end`: the
+    position of its first character in the text, and the position after its last character.
     """
 
     form: str
@@ -329,8 +332,8 @@ _LONGEST = 200  # characters of one difference that are shown
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
-    A pair has "" on one side if words were only added or only removed. Longer runs of words are
-    shortened. Returns () if both texts state the same. If a text has more than `LONGEST`
+    A pair has "" on one side if words were only added or only removed. Each side is shortened to
+    200 characters. Returns () if both texts state the same. If a text has more than `LONGEST`
     characters, each text is read only from the first difference on, for `LONGEST` characters.
     """
     found = compare(old, new)
@@ -362,10 +365,10 @@ def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
 
 
 def differs(old: str, new: str) -> str:
-    """Return the differences of two texts as one line to show to a person.
+    """Return the differences of two texts as one line to show to a person; "" if there are none.
 
-    The words are quoted from the texts, those of the old text first: `"October 15" / "October 16";
-    one adds "at noon"`.
+    The words are quoted from the texts, those of `old` first: `"October 15" / "October 16"; one
+    adds "at noon"`.
     """
     pairs = differing(old, new)
     changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]

@@ -153,9 +153,10 @@ def _verb(morpheme: Morpheme, tokens: list[Token], *, follows_noun: bool) -> Non
 
 
 def _mood(form: str, word: str, tokens: list[Token]) -> None:
-    """Append a token to `tokens` if the verb form is volitional, imperative or conditional.
+    """Append a token to `tokens` that marks a verb as volitional, imperative or conditional.
 
-    `form`: the dictionary's name of the verb form. `word`: the word in the text.
+    `form`: the dictionary's name of the verb form. For any other form, nothing is appended. `word`:
+    the verb as the text spells it.
     """
     if form.startswith(("意志推量形", "命令形", "仮定形")):
         tokens.append(Token(form[:2], Kind.TURNING, word))
@@ -227,10 +228,11 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
 
 
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
-    """Return, for each phrase of `longer`, the phrase of `shorter` that it also states.
+    """Find, for each phrase of `longer`, the phrase of `shorter` that it repeats or extends.
 
-    An item is None for a phrase that is only in `longer`. If `longer` lacks a phrase of `shorter`,
-    returns None instead of a list.
+    Return these phrases of `shorter` in the order of `longer`; an item is None if a phrase of
+    `longer` repeats none. If a phrase of `shorter` is not repeated in `longer`, return None instead
+    of a list.
     """
     left = list(shorter)
     matches: list[Phrase | None] = []
@@ -245,11 +247,11 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
-    """Return whether the extra words of one phrase of the longer statement keep its meaning.
+    """Return whether one phrase of the longer statement leaves the shorter statement true.
 
-    `phrases`: all phrases of the longer statement. `position`: that of the phrase to check.
-    `matched`: for each phrase except the predicate, the phrase of the shorter statement that it
-    also states; None for a phrase that only the longer statement has.
+    `phrases`: all phrases of the longer statement. `position`: the position of the phrase to check,
+    which is not the predicate. `matched`: for each phrase except the predicate, the phrase of the
+    shorter statement that it repeats or extends; None if there is none.
     """
     phrase, same, behind = phrases[position], matched[position], phrases[position + 1]
     if same is not None:
@@ -314,10 +316,11 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _has_nearer_owner(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether an owner that only `words` has directly follows an owner that both have.
+    """Return whether `words` has an additional owner directly after an owner that `others` has too.
 
-    Example: レオの兄の犬 (Leo's brother's dog) is not レオの犬 (Leo's dog). Both parameters are
-    pairs of a word and the particle after it.
+    Example: レオの兄の犬 (Leo's brother's dog) has the additional owner 兄, so it is not the same
+    as レオの犬 (Leo's dog). Both parameters are the words of a phrase: pairs of a word and the
+    particle after it.
     """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
@@ -326,7 +329,7 @@ def _has_nearer_owner(words: Sequence[tuple[str, str]], others: Sequence[tuple[s
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
     """Return whether `words` contains all words of `shorter` in order, with the same last word.
 
-    Both parameters are pairs of a word and the particle after it.
+    Both parameters are the words of a phrase: pairs of a word and the particle after it.
     """
     rest = iter(words)
     return words[-1] == shorter[-1] and all(word in rest for word in shorter)

@@ -33,10 +33,11 @@ _ORDER = "word order"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two texts of a comparison.
+    """One of the two texts that are compared, and the words that the other text lacks.
 
-    `extra`: the words that this text states more often than the other text, and how many times
-    more.
+    `parse`: what the text states. `extra`: how many times more often this text states a word than
+    the other text, by `Word.stated`. It has no words that the other text states as often or more
+    often.
     """
 
     text: str
@@ -60,8 +61,9 @@ class Side:
 def moved(left: Side, right: Side) -> tuple[str, ...]:
     """Return how the words that two texts share differ in order, in number or in preposition.
 
-    Returns ("word order",) if the order differs in a way that may change the meaning. Otherwise
-    returns pairs of phrases such as "cat / cats" or "from Mia / to Mia", or () if nothing differs.
+    Number means singular or plural. Returns ("word order",) if the order differs in a way that may
+    change the meaning. Otherwise each item is a string with two phrases, such as "cat / cats" or
+    "from Mia / to Mia". Returns () if nothing differs.
     """
     first, second = _common(left), _common(right)
     if _equal(first, second):
@@ -78,9 +80,9 @@ def moved(left: Side, right: Side) -> tuple[str, ...]:
 def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
     """Return whether two texts mean the same although their words are in a different order.
 
-    These may move: the two partners of a mutual relation ("Mia is married to Tom"), an adverb, a
-    phrase, or a subject. `first`, `second`: the words that both texts share, in the order of `left`
-    and of `right`.
+    The texts state the same words. They mean the same if the partners of a mutual relation ("Mia is
+    married to Tom") or two words joined by "and" are swapped, or if an adverb, a phrase or a
+    subject is in another position. `first`, `second`: the words of `left` and of `right`, in order.
     """
     if _is_mutual(first, second) or _is_identity(first, second) or _is_identity(second, first):
         return True
@@ -120,10 +122,10 @@ is_ranked = re.compile(
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """Return the words of a text that the other text has too, and drop its other words.
+    """Return the words of a text that the other text has too, with their prepositions adjusted.
 
-    The next word takes over the preposition of a dropped word: "on a small stage" becomes "on
-    stage". There are two exceptions:
+    If a word is dropped, the next word gets its preposition: "on a small stage" becomes "on stage".
+    There are two exceptions:
     - The preposition of a time is dropped with it: "In May Mia left" becomes "Mia left".
     - If "door" is dropped from "door of the house", "house" gets the preposition `_PART_OF`,
       because the door is not the house. Measures are no parts: a cup of tea is tea.
@@ -197,10 +199,11 @@ The key "in" is also that of "on" and "at". The key "" stands for a word without
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return pairs of phrases that differ in number, or, if there are none, in preposition.
+    """Return how the words of two texts differ in number (singular or plural) or in preposition.
 
-    Examples: "cat / cats" differ in number, "from Mia / to Mia" in preposition. Both parameters
-    must state the same things in the same order.
+    `left` and `right` must have the same words in the same order. Each item is a string with two
+    phrases, that of `left` first: "cat / cats" or "from Mia / to Mia". Prepositions are compared
+    only if no word differs in number. Returns () if nothing differs.
     """
     pairs = list(zip(left, right, strict=True))
     several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
@@ -237,10 +240,11 @@ _Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
-    """Return the phrases of a Japanese text by (clause number, particle), each list in text order.
+    """Group the phrases of a Japanese text by the clause and the particle that ends the phrase.
 
-    Clauses are counted from 0. The particle is "" for the last phrase of a clause, the predicate. A
-    clause ends at punctuation if the word before it has no particle.
+    Return lists of phrases, in text order, by (number of the clause from 0, particle). The particle
+    is "" for the last phrase of a clause, the predicate. A clause ends at punctuation if the word
+    before it has no particle.
     """
     found: defaultdict[tuple[int, str], list[_Phrase]] = defaultdict(list)
     phrase: _Phrase = ()
@@ -262,7 +266,7 @@ def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether two sentences state one mutual relation with its partners swapped.
+    """Return whether two sentences state the same mutual relation, with its partners swapped.
 
     Example: "Mia is married to Tom" and "Tom is married to Mia".
     """
@@ -355,12 +359,12 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether a negative sentence changes its meaning if its first phrase moves to the end.
+    """Return whether a negation applies to the first phrase of a sentence once it is at the end.
 
-    `words`: the sentence; `front`: its first phrase. The meaning changes for a cause, a purpose or
-    a companion, because the negation then applies to the phrase. "Because of the rain she did not
-    leave" says why she stayed. "She did not leave because of the rain" may say that she left for a
-    different reason. Returns False for a place or a time, and for a sentence without a negation.
+    `words`: the sentence; `front`: its first phrase. "Because of the rain she did not leave" says
+    why she stayed. "She did not leave because of the rain" may say that she left for a different
+    reason. Returns True for a cause, a purpose or a companion. Returns False for a place or a time,
+    and for a sentence without a negation.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
@@ -412,9 +416,10 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
 
 
 def _adverb_moved(first: Word, last: Word) -> bool:
-    """Return whether exactly one of two swapped words is an adverb in -ly, as in "quickly running".
+    """Return whether exactly one of two words that were swapped is an adverb in -ly.
 
-    Returns False if one of the words is a negation.
+    Example: "quickly running" and "running quickly". `first`, `last`: the two words. Returns False
+    if one of them is a negation.
     """
     return NOT not in (first.key, last.key) and is_manner(first) != is_manner(last)
 
@@ -440,7 +445,8 @@ def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
     """Return the position at which `left` can be cut so that its two parts, swapped, are `right`.
 
-    Returns 0 if there is no such position.
+    Example: 1 if `left` has the words a, b, c and `right` has b, c, a. Returns 0 if there is no
+    such position.
     """
     first, second = _lettered(left, right)
     cut = (first + first).find(second, 1) if len(first) == len(second) else 0
@@ -448,9 +454,10 @@ def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
-    """Return both sequences as strings in which equal words have the same character.
+    """Write each of two sequences of words as a string, with one character for each word.
 
-    Words are equal if they state the same. Strings can be compared faster than sequences of words.
+    Words with the same `stated` get the same character in both strings. Strings can be compared
+    faster than sequences of words.
     """
     letters: dict[str, str] = {}
     for word in (*left, *right):

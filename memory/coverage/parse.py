@@ -129,10 +129,10 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
 
 
 def _by_tables(token: Token, grammar: Grammar) -> Token:
-    """Return the token with the key and the kind that `grammar` lists for its word.
+    """Return the token with the key and the kind that the word lists of its language have for it.
 
-    The key is the form by which words are compared. If the grammar does not list the word, the
-    token is returned unchanged.
+    `grammar`: the word lists, for example of negations and prepositions. The key is the form by
+    which words are compared. If no list has the word, the token is returned unchanged.
     """
     word = token.surface.lower()
     if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
@@ -151,9 +151,10 @@ _SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return the fillers that have a meaning, such as "very", in order.
+    """Return the fillers that have a meaning, such as "very", each with the word that it follows.
 
-    Each is paired with the key of the stated word before it, or "" if there is none.
+    Each item is a pair of keys: that of the filler, and that of the last stated word before it (""
+    if there is none). The items are in the order of the text.
     """
     shades: list[tuple[str, str]] = []
     before, denied = "", False

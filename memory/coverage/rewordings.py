@@ -26,10 +26,11 @@ from memory.text import (
 
 
 def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
-    """Return the tokens of an English text with every known wording rewritten to its standard form.
+    """Rewrite every known wording in the tokens of an English text to its standard form.
 
-    `keys`: the set of all keys of `tokens`; this function may add keys to it. `owns`: whether the
-    text has an apostrophe, as in "Mia's office".
+    Return the rewritten tokens; `tokens` itself may be changed too. `keys`: the set of `Token.key`
+    of all tokens; "have" may be added to it. `owns`: whether the text has an apostrophe, so that it
+    may have a possessive such as "Mia's".
     """
     if owns:
         tokens = [part for token in tokens for part in _with_have(token)]
@@ -42,16 +43,16 @@ def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
 
 
 def _with_have(token: Token) -> list[Token]:
-    """Return the token; after a possessive such as "Mia's", return a token "have" too."""
+    """Return [token]; if it is a possessive such as "Mia's", add a token "have" after it."""
     if token.kind is not Kind.CONTENT or token.surface[-2:] not in ("'s", "’s", "s'", "s’"):
         return [token]
     return [token, Token("have", Kind.CONTENT, token.surface[-2:])]
 
 
 def _end(tokens: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
-    """Return the position after a run of tokens for all of which `fits` is true.
+    """Return the position of the first token, from `start` on, for which `fits` is false.
 
-    The run begins at `start`. If it is empty, `start` is returned.
+    Returns `len(tokens)` if there is none.
     """
     return next((n for n in range(start, len(tokens)) if not fits(tokens[n])), len(tokens))
 
@@ -87,7 +88,11 @@ A new key of "" leaves the key unchanged; a new kind of "" leaves the kind uncha
 
 
 def _pairs_read_as_one(tokens: list[Token]) -> list[Token]:
-    """Rewrite each pair of tokens with one meaning, such as "next to", as `_PAIRS` says."""
+    """Change the keys and kinds of two neighbouring tokens that are one expression: "next to".
+
+    Both tokens stay in the list. `_PAIRS` has their new values: "next" gets the key of "near", and
+    "to" becomes a filler, so that "next to" and "near" are equal in a comparison.
+    """
     for n in range(len(tokens) - 1):
         changes = _PAIRS.get((tokens[n].key, tokens[n + 1].key), ())
         for position, (key, kind) in enumerate(changes, start=n):
@@ -125,7 +130,11 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _idioms_with_no(tokens: list[Token]) -> list[Token]:
-    """Rewrite idioms with "no": "by no means" becomes a negation, and "in no time" a plain time."""
+    """Replace each idiom with "no" by one token, which is a negation only if the idiom denies.
+
+    "By no means" becomes a negation. "In no time" becomes a content word, because it denies
+    nothing.
+    """
     for position in range(len(tokens) - 3, -1, -1):
         before, no, noun = tokens[position : position + 3]
         if no.kind is not Kind.NOT or no.surface.lower() != "no":
@@ -168,7 +177,10 @@ def _little(tokens: list[Token]) -> list[Token]:
 
 
 def _in_active_voice(tokens: list[Token]) -> list[Token]:
-    """Rewrite "The ball is thrown by Mia" as "Mia throws the ball", in the tense of "be"."""
+    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball", in the tense of "was".
+
+    The result begins with the token `PASSIVE`. A text without "by" after the verb is not rewritten.
+    """
     for be in (n for n, token in enumerate(tokens) if token.key in _FORMS_OF_BE):
         verb = _end(tokens, be + 1, lambda after: after.kind is Kind.FILLER)
         if verb < len(tokens) and tokens[verb].participle:
@@ -221,7 +233,10 @@ _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 
 def _end_of_owner(tokens: Sequence[Token], start: int) -> int:
-    """Return the position after the owner (a name, or "Mia's sister") that begins at `start`."""
+    """Return the position after the owner that begins at `start`: "Mia", or "Mia's sister".
+
+    Returns `start` if no owner begins there.
+    """
     end = _end(tokens, start, is_name)
     if start < end < len(tokens) and tokens[end].key == "have":
         return _end(tokens, end + 1, _is_content)
@@ -335,7 +350,8 @@ def _start_of_noun(tokens: Sequence[Token], head: int) -> int:
 def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:
     """Return the position after the adjectives that begin at `start`.
 
-    Returns `start` if there are no adjectives.
+    Returns `start` if there are no adjectives, or if they are followed by a word other than a form
+    of "be" in the same clause.
     """
     end = start
     while end < len(tokens) and (

@@ -85,7 +85,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _ignores_a_source(text: str, sources: Sequence[str]) -> bool:
-    """Return whether at least one source shares no word with the text.
+    """Return whether at least one of the sources shares no word with the merged text `text`.
 
     A model may write such a text if it obeys an instruction in a memory instead of merging.
     """
@@ -110,9 +110,10 @@ _PLAIN_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400
 
 
 def _listing(words: Sequence[str]) -> str:
-    """Join at most `_MOST_SHOWN` words with commas, for the reason of a refusal.
+    """Join words with commas, for the reason of a refusal; shorten long words and long lists.
 
-    The reason is given to a model, and a model that is given hundreds of words corrects none.
+    At most `_MOST_SHOWN` words are listed, and then the number of the others: ", and 12 more". A
+    model reads the reason, and a model that is given hundreds of words corrects none.
     """
     more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
     return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
@@ -149,7 +150,11 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _states(text: str, source: str) -> bool:
-    """Return whether a merged text covers a source, as a whole or sentence by sentence."""
+    """Return whether a merged text states everything that one of its sources states.
+
+    This is so if the text covers the source as a whole. It is also so if the text covers or repeats
+    every sentence of the source, and the source has at most `_MOST_SENTENCES` sentences.
+    """
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))
@@ -160,10 +165,11 @@ def _states(text: str, source: str) -> bool:
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    """Return the numbers, months and weekdays of `older` that have different values in `newer`.
+    """Return the numbers, months and weekdays of `older` for which `newer` has a different value.
 
-    Returns [] if `newer` states everything that `older` states. Returns None if `newer` lacks
-    anything besides these values, or if one of the texts has more than `LONGEST` characters.
+    They are quoted from `older`. Returns [] if `newer` states everything that `older` states.
+    Returns None if `newer` lacks anything else of `older`, or if one of the texts has more than
+    `LONGEST` characters.
     """
     if _has_document([older, newer]):
         return None
