@@ -124,7 +124,8 @@ def plain_spelling(text: str) -> str:
 def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
     """Yield the main clauses of a sentence, without greetings and closing remarks.
 
-    `listeners`: names of the people addressed, which are removed too. A question, or a sentence
+    `listeners`: names of the people addressed, which are removed too. A clause with fewer than
+    three words, or with more than `LONGEST` characters, is left out. A question, or a sentence
     longer than `_LONGEST_SENTENCE`, yields nothing.
     """
     plain = plain_spelling(sentence)
@@ -196,10 +197,10 @@ def _with_subject(clause: str) -> str:
 
 
 def _without_pointing(match: re.Match[str]) -> str:
-    """Return the matched words without a pointing word such as "this".
+    """Replace the pointing word of a match: "made this blue bowl" becomes "made a blue bowl".
 
-    "This" becomes "a"; "these" and "those" are removed. Example: "made this blue bowl" becomes
-    "made a blue bowl".
+    `match`: a match of `_THIS`. "This" and "that" become "a" or "an". "These" and "those" are
+    removed.
     """
     noun = match["noun"]
     if match["this"] in ("these", "those"):
@@ -344,10 +345,10 @@ def _declares(clause: str) -> bool:
 
 
 def _continues(last: str, clause: str) -> bool:
-    """Return whether a clause can become part of `last`, the statement directly before it.
+    """Return whether a clause can be appended to `last`, the statement directly before it.
 
-    It can if the clause cannot be understood without `last`, can be understood with it, and is
-    worth keeping.
+    The clause must be one that is understood only after `last`, such as "It has a garden". It must
+    be worth keeping, and both together must have at most `LONGEST` characters.
     """
     both = f"{last}. {clause}"
     if (

@@ -122,11 +122,11 @@ def _judged(question: Question) -> Verdict:
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """Group the newest member in `left` with older ones; return the group and its merged text.
+    """Group the newest of the remaining members with older ones; return the group and its text.
 
-    The group holds positions in `question.members`, in ascending order. `left`: the positions of
-    the members not yet grouped, oldest first. If no older member can be merged with the newest,
-    the group has one member.
+    `left`: the positions of the remaining members in `question.members`, oldest first. The group
+    has such positions, in ascending order; the text states what all of its members state. If no
+    older member can be merged with the newest, the group is the newest alone, with its own text.
     """
     members = question.members
     group: tuple[int, ...] = (left[-1],)
@@ -156,9 +156,11 @@ def covering(newer: str, older: str) -> str | None:
 
 
 def combine(newer: str, older: str) -> str | None:
-    """Return one text that states everything that both texts state, or None.
+    """Return a text that states everything that both texts state; None if they cannot be combined.
 
-    Returns None if the texts may conflict, have too many sentences, or differ too much in length.
+    If one text states everything that the other states, it is returned. Otherwise the result is
+    `newer`, followed by the sentences of `older` that `newer` lacks. Texts are not combined if they
+    may conflict, have too many sentences, or differ too much in length.
     """
     if (whole := covering(newer, older)) is not None:
         return whole
@@ -175,7 +177,7 @@ def combine(newer: str, older: str) -> str | None:
 
 
 def _may_conflict(a: str, b: str) -> bool:
-    """Return whether two sentences may contradict each other.
+    """Return whether two sentences may contradict each other: "I live in Rome", "I live in Porto".
 
     True if they share at least half of the stated words of the sentence with fewer, and neither
     states everything that the other states. Stated words are those with a meaning of their own.
@@ -225,7 +227,10 @@ _REMEMBER_JA = re.compile(
 
 
 class Statement(NamedTuple):
-    """A statement in the third person, which names its subject."""
+    """A statement of a speaker, in the third person and with its subject by name.
+
+    `is_opinion`: whether it states a liking or a belief, such as "Mia loves tea".
+    """
 
     text: str
     is_opinion: bool
@@ -265,7 +270,10 @@ def retold(text: str, speaker: str, at: datetime) -> str:
 
 
 def asked_to_remember(text: str) -> list[str]:
-    """Return the facts that a text asks to remember, in requests such as "Remember that I ..."."""
+    """Return the facts that a text asks to remember; [] if there are none.
+
+    For example, "Remember that I am vegan." asks to remember "I am vegan".
+    """
     matches = (_request(sentence) for sentence in sentences(text))
     return [match["what"].strip() for match in matches if match]
 

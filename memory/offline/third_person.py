@@ -110,18 +110,20 @@ def ends_in_company(text: str) -> bool:
 
 
 def _company_first(match: re.Match[str]) -> str:
-    """Return "Mia and my sister" for a match of "my sister and I", where Mia is the speaker.
+    """Put the speaker first: "my sister and I" becomes "Mia and my sister", if Mia is the speaker.
 
-    The placeholder `_COMPANY` stands in place of "Mia and".
+    `match`: a match of `_TOGETHER`. In the result, the placeholder `_COMPANY` stands for "Mia and".
     """
     who = match["who"] or match["other"]
     return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
 
 
 class _Retelling:
-    """Rewrites one text from left to right.
+    """Rewrites one text in the third person, from left to right; `run` returns the result.
 
-    `parts` is the result for the text up to position `end`.
+    `end`: the position in the text up to which it is rewritten. `parts`: the result so far.
+    `named`: whether a word for the speaker was replaced before. `plural`: whether "we" or "us" was
+    replaced before.
     """
 
     def __init__(self, text: str, name: str, company: str) -> None:
@@ -174,9 +176,10 @@ class _Retelling:
         return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
-        """Return the words after "I" with their verbs in the third person.
+        """Return the words after the "I" that ends at `self.end`, with verbs in the third person.
 
-        The words end at the next subject or full stop.
+        The words end before the next word in the first person ("my", "we"), full stop or semicolon.
+        `self.end` is moved there. If no verb follows the "I", return "" and move nothing.
         """
         match = _TO_VERB.match(self.text, self.end)
         if match is None:
@@ -189,7 +192,11 @@ class _Retelling:
 
 
 def _later_verb(match: re.Match[str]) -> str:
-    """Return a later verb of the same subject in the third person: "and goes" for "and go"."""
+    """Put a later verb of the same subject into the third person: "and go" becomes "and goes".
+
+    `match`: a match of `_NEXT_VERB`. Its words are returned unchanged if the verb is not in
+    `_COMMON_VERBS`, or if the text before it has a word such as "to" or "can".
+    """
     before = match.string[: match.start()]
     if match["verb"] not in _COMMON_VERBS or _OTHER_VERB_FORM.search(before):
         return match[0]
@@ -257,7 +264,11 @@ _RELATIVE = re.compile(
 
 
 def with_dates(text: str, at: datetime) -> str:
-    """Replace relative days, such as "yesterday", by dates; `at`: when the text was said."""
+    """Replace relative days by dates: "yesterday" becomes "on 7 May 2026".
+
+    `at`: when the text was said. If more than one date is possible, as for "next Friday", the words
+    stay, and "(said on 8 May 2026)" is added.
+    """
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text)
     return dated[:1].upper() + dated[1:] if text[:1].isupper() else dated
 
