@@ -114,23 +114,31 @@ class CallBudget:
             self._made_at_s.pop()
 
     def part(self, calls: int) -> CallBudget:
-        """Reserve up to `calls` calls, and return them as a separate budget.
+        """Reserve `calls` calls, or all that are left if fewer; return them as a separate budget.
 
-        The `close` method of the returned budget gives unused calls back to this one.
+        If the returned budget is used up, it takes further calls from this one. Its method `close`
+        gives its unused calls back to this one.
         """
         reserved = min(calls, self.left)
         self.settle(0, reserved)
         return CallBudget(reserved, self)
 
     def close(self) -> None:
-        """Return the unused calls to the budget from which this one was reserved."""
+        """Return the unused calls to the budget from which this one was reserved.
+
+        Only a budget that `part` returned may be closed. If the model has answered a question of
+        this budget, the larger budget's `answered` becomes True too.
+        """
         assert self._whole is not None
         self._whole.settle(self.most, len(self._made_at_s))
         self._whole.answered |= self.answered
 
 
 class Asking:
-    """Asks a model questions for one piece of work, with limits on seconds and calls."""
+    """Asks a model questions for one piece of work, with limits on seconds and calls.
+
+    `calls`: how many calls may be made. `budget`: how many seconds may be spent on waiting.
+    """
 
     def __init__(self, calls: CallBudget, budget: Budget) -> None:
         self.usage = Usage()
@@ -249,10 +257,11 @@ def _cost_of_pair(question: Question) -> _Cost:
 
 
 def _costs_of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the cost of reading pages, which are questions about many memories.
+    """Yield the expected costs of reading pages, which are questions about many memories.
 
-    If `is_read`, also yield the cost of checking the merged texts in a second reading, and the cost
-    of asking again about refused texts.
+    Each cost is a tuple: calls, characters sent, characters answered. If `is_read`, also yield the
+    cost of checking the merged texts in a second reading, and the cost of asking again about
+    refused texts.
     """
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()

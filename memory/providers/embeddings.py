@@ -120,10 +120,10 @@ class MiniLMEmbedder:
 
 
 def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
-    """Return the rows of `raw`, shape (n, dim), scaled to length 1; row i belongs to text i.
+    """Scale the rows of `raw`, shape (n, dim), to length 1; return them as a new array.
 
-    Also change `raw`: a row that is zero or not finite becomes a random vector derived from its
-    text.
+    `texts`: the text of each row, in order. A row that is zero or not finite is first replaced, in
+    `raw` too, by a random vector derived from its text.
     """
     lengths = np.linalg.norm(raw, axis=1)
     for n in map(int, np.flatnonzero(~np.isfinite(lengths) | (lengths < 1e-6))):

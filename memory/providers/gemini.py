@@ -136,7 +136,7 @@ class GeminiEmbedder(RemoteEmbedder):
 def _client(
     api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
 ) -> genai.Client:
-    """Return a client of Gemini's SDK.
+    """Return a client of Gemini's SDK, with the address and the time-out that `config` sets.
 
     `connections`: the HTTP client for asynchronous calls. Without it, the SDK uses aiohttp, which
     waits and retries on its own.

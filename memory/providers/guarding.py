@@ -134,7 +134,8 @@ class GuardedModel:
     ) -> Answer:
         """Call the wrapped model's method `ask` with the given arguments and return its answer.
 
-        `kind`: the type of the answer.
+        `kind`: the type that the answer must have. If it has another type, ModelAnswerError is
+        raised.
 
         Raises: ModelNotAsked if the breaker is open; ModelError.
         """
@@ -193,7 +194,8 @@ class GuardedModel:
 
         If the breaker is closed, return False.
 
-        Raises: ModelNotAsked if the question must not be asked.
+        Raises: ModelNotAsked if the breaker is open and the pause lasts, or a trial question is
+        running.
         """
         if not self._pause_s:
             return False
@@ -247,9 +249,10 @@ def _in_words(seconds: float) -> str:
 
 
 class OwnEmbedder:
-    """Wraps an embedder of your own, so that its failures become errors of this package.
+    """Wraps an embedder from outside this package, so that it raises only errors of this package.
 
-    If the embedder raises an exception, an EmbeddingError that names the embedder is raised.
+    If the embedder raises a different exception, an EmbeddingError that names the embedder is
+    raised instead.
     """
 
     def __init__(self, embedder: Embedder) -> None:

@@ -99,7 +99,7 @@ class OpenAIServer:
         """Return the SDK's options for each request to this server. They forbid redirects.
 
         If there is no key, no authorization header is sent. Headers that the SDK takes from the
-        environment, such as the account, are sent to OpenAI's own server only.
+        environment, such as the name of the organization, are sent to OpenAI's own server only.
         """
         left_out = [] if self.key else ["Authorization"]
         if not self.is_openai:
@@ -307,7 +307,11 @@ def _mapped(exc: Exception, called: Called) -> ModelError:
 
 
 def _message(exc: openai.APIStatusError) -> str:
-    """Return the server's error message, from the field of the response that holds it."""
+    """Return the error message that a server sent.
+
+    The response is the message itself, or has it in the fields "message", "detail" and "param",
+    which are joined. If it has none of these, the message of the exception is returned.
+    """
     body = exc.body
     if isinstance(body, Mapping):
         body = body.get("error", body)

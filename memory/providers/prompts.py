@@ -167,7 +167,7 @@ JSON schema:"""
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return the instructions `system`, followed by the JSON schema of the answer.
+    """Return the instructions `system`, followed by `schema`, the JSON schema of the answer.
 
     This is for servers that do not make answers match a schema.
     """
@@ -175,9 +175,9 @@ def in_json(system: str, schema: dict[str, object]) -> str:
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return a question, as JSON, with the reason why the last answer could not be used.
+    """Add to a question the reason why the last answer to it could not be used; return it as JSON.
 
-    `question`: the question as it was sent before, also as JSON.
+    `question`: the question as it was sent before, also as JSON. `problem`: the reason.
     """
     return _json(json.loads(question) | {_DISCARDED: problem})
 
@@ -222,9 +222,10 @@ def page_question(question: Question) -> str:
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """Return values by the day on which their memories were recorded, as YYYY-MM-DD.
+    """Group values by the day on which their memories were recorded, written as YYYY-MM-DD.
 
-    `memories`: pairs, oldest first, of a memory and the value that a question shows for it.
+    `memories`: pairs, oldest first, of a memory and the value that a question shows for it. Return
+    the list of values for each day, oldest day first.
     """
     days: dict[str, list[object]] = {}
     for member, shown in memories:
@@ -357,11 +358,11 @@ class FoundAll(_Strict):
 
 
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
-    """Parse a judge's answer: groups of memories that state the same fact, as positions from 0.
+    """Parse a judge's answer to `question`: groups of members that state the same fact.
 
-    `text`: the answer. If it is plain text instead of JSON, it is taken as the merged text of all
-    memories. Plain text is not accepted if the question is a page, which shows many memories.
-    `usage`: the cost of the answer.
+    The verdict names members by their positions, from 0. `text`: the answer. If it is plain text
+    instead of JSON, it is taken as the merged text of all members. Plain text is not accepted if
+    the question is a page, which shows many memories. `usage`: the cost of the answer.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -449,7 +450,9 @@ def _without_thoughts(text: str) -> str:
 
 
 def _parsed(text: str, schema: type[Answer]) -> Answer:
-    """Parse an answer by its schema; ignore words and a code fence around the JSON.
+    """Parse the JSON in an answer, and return it as an object of the class `schema`.
+
+    Words and a code fence around the JSON are ignored.
 
     Raises: ModelAnswerError if the answer does not match the schema.
     """
@@ -465,7 +468,10 @@ def _malformed(exc: ValidationError) -> ModelAnswerError:
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema with every property required, as OpenAI's strict mode demands."""
+    """Return the JSON schema of the class `schema`, changed so that every property is required.
+
+    OpenAI's strict mode demands this. Default values are left out.
+    """
     whole: dict[str, Any] = _all_required(schema.model_json_schema())
     return whole
 

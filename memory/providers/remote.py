@@ -98,8 +98,8 @@ def _may_pass(exc: BaseException) -> bool:
 class Called:
     """The server and model that are called. Its methods return the error for each kind of failure.
 
-    `setting`: name of the setting that chooses the model. `key`: name of the environment variable
-    that holds the API key. Error messages contain both names.
+    `server`, `model`: their names. `setting`: name of the setting that chooses the model. `key`:
+    name of the environment variable that holds the API key. The names are used in error messages.
     """
 
     server: str
@@ -190,7 +190,8 @@ class RawAnswer:
 class RemoteModel(ABC):
     """A language model on a server, for judging, extraction and conversation.
 
-    Its methods raise ModelError. A subclass implements the protocol of a server.
+    Its methods raise ModelError. A subclass sends the requests of a protocol: it implements
+    `ask_once` and `aclose`.
     """
 
     page_size = 48
@@ -316,7 +317,10 @@ class RemoteModel(ABC):
 
 
 class RemoteEmbedder(ABC):
-    """An embedder on a server. A request has at most 100 texts."""
+    """An embedder on a server. A request has at most 100 texts.
+
+    A subclass sends the requests of a protocol: it implements `embed_once` and `close`.
+    """
 
     def __init__(self, called: Called, config: LLMConfig, fingerprint: str, dim: int) -> None:
         self.called = called
@@ -329,7 +333,7 @@ class RemoteEmbedder(ABC):
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
         """Send one request, without retries; return one vector per text, in order.
 
-        The vectors may have any length.
+        The vectors need not be scaled to length 1; the caller scales them.
 
         Raises: ModelError.
         """
