@@ -51,9 +51,9 @@ _MOST_BYTES = 64_000_000  # of a file of answers: some 300,000
 class CalibrationLog:
     """A file of answers about pairs of memories, so that the questions can continue another day.
 
-    Each line is a JSON object with the keys of both texts, the answer, and the name of the model or
-    person who gave the answer. `by` is the name of one model or person. This object reads and adds
-    only the answers of `by`, and ignores all others in the file.
+    `by`: the name of one model or person. Only the answers of `by` are read and added; the file may
+    also have answers of others. Each line is a JSON object: the pair's key, the answer, and the
+    name of the model or person who gave the answer.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -118,10 +118,10 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
-    """Yield the pairs of memories that a recorded decision compared, and the decision's answers.
+    """Yield the pairs of members that a recorded decision merged or called distinct.
 
-    Each result has the two memories of a pair and the answer. Pairs of equal texts, and pairs about
-    which the decision says nothing, are left out.
+    Each item has the two memories of a pair, and the answer about them that the decision implies.
+    Pairs of equal texts are left out.
     """
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}
@@ -134,10 +134,10 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
-    """Return how a decision merged the memories with the ids `a` and `b`.
+    """Return the answer that a decision implies about the memories with the ids `a` and `b`.
 
-    SAME: a memory that existed before the decision stayed for both. MERGE: a new memory replaced
-    both. None: the decision did not merge the two.
+    SAME: the decision merged them into a memory that existed before. MERGE: it replaced both by a
+    new memory. None: it did not merge the two.
     """
     for survivor, retired in record.survivors:
         if {a, b} <= {survivor, *retired}:
@@ -146,9 +146,9 @@ def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
 
 
 def _memory(row: Mapping[str, Any]) -> Memory:
-    """Return a memory with the fields that calibration needs.
+    """Return a memory as it was before a decision, with only the fields that calibration needs.
 
-    `row` has all fields of the memory as they were before a decision.
+    `row`: all fields of the memory, as the record of the decision has them.
     """
     fields = {name: row[name] for name in ("id", "content", "user", "timestamp")}
     return Memory.model_validate_json(json.dumps(fields))
@@ -270,8 +270,9 @@ def ask_person(
     """Show pairs to a person and log the answers; return the number of answers given in this call.
 
     The most informative pairs come first. `questions`: stop when this number of `pairs` has been
-    shown or has an answer in the log. `say`: called with each text to show. `hear`: called to get
-    the person's next line of input, in lower case; it returns None at the end of the input.
+    shown or has an answer in the log. The person may skip a pair, or stop earlier. `say`: called
+    with each text to show. `hear`: called to get the person's next line of input, in lower case; it
+    returns None at the end of the input.
     """
     given, total = 0, still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, questions))

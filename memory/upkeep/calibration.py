@@ -219,7 +219,9 @@ def _ranked(
 ) -> list[AlikePair]:
     """Return the pairs that may be asked about, in the order in which to ask about them.
 
-    Pairs that have an answer, and those whose keys are in `passed_over`, are left out.
+    A few pairs of every band of cosine come first, then the pairs nearest to the anchor. `answers`:
+    the answers so far, by pair key. Pairs that have an answer, and those whose keys are in
+    `passed_over`, are left out.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
@@ -233,12 +235,11 @@ def _ranked(
 
 
 def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
-    """Return the pairs of `left` that are to be asked about before all other pairs.
+    """Return the pairs to ask about first, so that every band has three pairs asked about.
 
-    `left` has the pairs without an answer, and `asked` the pairs with one. Each band of cosine
-    should have three pairs that are asked about, counting those in `asked`. The missing pairs are
-    taken from `left`, in its order. But from a cosine of 0.95 on, pairs in which one text states
-    everything that the other text states are taken first.
+    `left`: the pairs without an answer. `asked`: the pairs with one, which count towards the three.
+    The missing pairs of a band are taken from `left`, in its order. But in the bands from 0.95 on,
+    pairs in which one text states everything that the other text states are taken first.
     """
     first: list[AlikePair] = []
     for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
@@ -253,7 +254,8 @@ def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
     """Sort the pairs into bands of cosine, and count the answers about the pairs of each band.
 
-    Return the bands, the lowest first. `answers` has the answers by pair key.
+    Return the bands, the lowest first. `answers` has the answers by pair key. Pairs below the
+    lowest band are left out.
     """
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
@@ -282,12 +284,12 @@ def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counte
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return the cost and the gain, for each band, of asking a model about the pairs from it on.
+    """Return, for each band, the cost and the gain of asking a model about its pairs and all above.
 
-    These are the pairs of this band and of all higher bands. The cost is the number of questions
-    for every 1,000 memories of the store; covered pairs need no question. The gain is the expected
-    number of pairs with the answer SAME or MERGE. It is None if one of these bands has pairs but no
-    answers. `bands`: all bands, the lowest first. `memories`: the number of live memories.
+    `bands`: all bands, the lowest first. `memories`: the number of live memories. Each result is
+    for a band and all higher bands together. The cost is the number of questions for every 1,000
+    memories of the store; covered pairs need no question. The gain is the expected number of pairs
+    with the answer SAME or MERGE; None if one of these bands has pairs but no answers.
     """
     costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):

@@ -123,10 +123,10 @@ def reembed(
 
 
 def _rows(reader: Reader) -> Iterator[Finding]:
-    """Check the ledger's rows of memories, and yield a finding for each problem.
+    """Check the ledger's rows of memories, and yield a finding for each kind of fault.
 
-    The checks are about the successors of retired memories, the links, the revisions and the keys
-    of the texts.
+    The faults are: retired memories without a successor, links to retired memories, rows newer than
+    the newest commit, and memories whose text was altered.
     """
     successors = reader.memories.successions()
     alone = [name for name in successors if not _ends_well(name, successors, reader)]
@@ -228,9 +228,10 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
 
 
 def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding if a scope has several live memories with the same text.
+    """Yield a finding that lists live memories with the same text as another memory of their scope.
 
-    Such memories are left out if a person has decided to keep them.
+    One memory of each text is not listed. Texts of which a person decided to keep several memories
+    are left out. If no memory is listed, yield nothing.
     """
     kept = reader.distinct.all()
     stated: dict[tuple[str, str], list[str]] = {}
@@ -268,7 +269,10 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
 
 
 def _listed(what: str, ids: list[str]) -> str:
-    """Return a phrase such as "`what`: 5 (ID, ID, ID, ...)", with up to three of the ids."""
+    """Return a phrase such as "texts: 5 (ID, ID, ID, ...)", with up to three of `ids`.
+
+    `what`: the words before the colon. The number is that of all ids.
+    """
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     return f"{what}: {len(ids):,} ({shown})"
 
@@ -377,7 +381,10 @@ def _check_empty(ledger: Ledger) -> None:
 
 
 def _copy(source: Ledger, target: Ledger) -> None:
-    """Copy all tables of `source` into the empty ledger `target`, except for `_NOT_COPIED`."""
+    """Copy all tables of `source` into the empty ledger `target`.
+
+    Only the metadata keys in `_NOT_COPIED` are left out.
+    """
     with source.reading() as reader, target.writing() as writer:
         for table, rows in reader.dump():
             writer.load(table, rows)
