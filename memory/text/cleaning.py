@@ -57,10 +57,10 @@ def clean(text: str) -> str:
 def normalise(text: str) -> str:
     """Return the form of a text from which its embedding is computed.
 
-    NFKC and casefold are applied, but codes such as aB3x keep their case. Each run of white space
-    becomes one space. Full stops and exclamation marks at the end are removed. A question mark at
-    the end stays, because a question is not a statement. A mark is put before superscript digits
-    and fractions, because NFKC alone would turn 10² into 102.
+    NFKC and casefold are applied, but codes such as aB3x keep their case. "10²" becomes "10^2",
+    because NFKC alone would turn it into 102. Each run of white space becomes one space. Full stops
+    and exclamation marks at the end are removed. A question mark stays, because a question is not a
+    statement.
     """
     text = _compatible(text)
     pieces = _CODE.split(text) if _DIGIT.search(text) else [text]  # every second one is a code
@@ -73,10 +73,10 @@ def normalise(text: str) -> str:
 def identity(text: str) -> str:
     """Return a normal form of a text: two texts count as the same text if their forms are equal.
 
-    NFKC is applied, with a mark that keeps 10² from becoming 102. Each run of white space becomes
-    one space. A full stop or exclamation mark at the end is removed, unless a "!" follows a code.
-    Plain words become lower case. Codes, words with a capital inside and words in capitals keep
-    their case, unless the whole text is in capitals.
+    NFKC is applied, except that "10²" becomes "10^2". Each run of white space becomes one space. A
+    full stop or exclamation mark at the end is removed, unless a "!" follows a code. Plain words
+    become lower case. Codes, words with a capital inside and words in capitals keep their case,
+    unless the whole text is in capitals.
     """
     text = _compatible(text)
     if text.isascii() and _PLAINLY_WRITTEN(text):
@@ -126,9 +126,9 @@ def _is_word_or_number(last: list[str]) -> bool:
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, without loss of meaning.
+    """Return the text in NFKC, but without loss of meaning: "10^2" for "10²", not "102".
 
-    A mark is put before characters whose meaning NFKC would change, as in 10².
+    "^" is put before raised characters, "_" before lowered ones, and a space before fractions.
     """
     if unicodedata.is_normalized("NFKC", text):
         return text
@@ -179,7 +179,10 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text on one line, cut after `most` characters; "..." is added if it was cut."""
+    """Return the text on one line, cut after `most` characters; "..." is added if it was cut.
+
+    White space before the "..." is removed. The "..." is not counted in `most`.
+    """
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 

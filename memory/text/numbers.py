@@ -46,7 +46,10 @@ _KEY = itemgetter(0)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
-    """Return the number that starts at `start` as tokens, and the position after it."""
+    """Read the number, date or time that starts at the position `start`.
+
+    Return its tokens, and the position after it. "two hundred and six" is read as one token "206".
+    """
     first = tokens[start]
     position = start + 1
     following, kind = tokens[position][:2] if position < len(tokens) else ("", "")
@@ -85,9 +88,10 @@ _MOST_DIGITS = 15
 
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
-    """Return whether the number may be a version, which must match exactly: 3.10 is not 3.1.
+    """Return whether the number at `start` may be a version. Versions must match exactly.
 
-    True if it has a decimal point and ends with 0, and no unit or currency makes it an amount.
+    For example, 3.10 is not 3.1. The result is True if the number has a decimal point and ends with
+    0, and no unit or currency makes it an amount.
     """
     key, after = tokens[start].key, tokens[start + 1 : start + 2]
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
@@ -98,8 +102,8 @@ def _is_version(tokens: Sequence[Token], start: int) -> bool:
 def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]:
     """Add up a number that is written in several words, such as "two hundred and six thousand".
 
-    `first`: the value of the word at `start`. Returns the number and the position after its last
-    word.
+    `first`: the value of the word at the position `start`. Return the number, and the position
+    after its last word.
     """
     total, part, position = 0.0, first, start + 1
     in_words = not tokens[start].surface[:1].isdigit()
@@ -120,11 +124,11 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
 
 
 def _continues(total: float, part: float, token: Token) -> bool:
-    """Return whether a number word belongs to the number before it, as in "twenty one".
+    """Return whether the word `token` continues the number before it.
 
-    "Twenty ten" is not one number. `total`: the sum of the complete thousands and millions of the
-    number before the word. `part`: the value of the number's words after these thousands and
-    millions.
+    "one" continues "twenty", but "ten" does not. The number before it is `total` + `part`: `total`
+    is the value of its thousands and millions, and `part` the value of the words after them. For
+    "two thousand three hundred", `total` is 2000 and `part` is 300.
     """
     value = _value(token) if token.kind is Kind.NUMBER else None
     if value is None or value < 1 or token.surface[:1].isdigit():
@@ -138,8 +142,9 @@ def _continues(total: float, part: float, token: Token) -> bool:
 def _moment(first: Token, following: str) -> list[Token]:
     """Return the tokens of a time of day or an ISO date in standard form.
 
-    Returns [] if `first` is neither a time nor a date. `following`: the key of the next token,
-    which may be "am" or "pm".
+    "17:00" becomes "at 5:00" and "pm"; "2024-05-03" becomes "may", "day 3" and "2024". Return [] if
+    `first` is neither a time nor a date. `following`: the key of the next token, which may be "am"
+    or "pm".
     """
     date = _ISO_DATE.match(first.key)
     if date and 1 <= int(date[2]) <= 12:
@@ -159,7 +164,10 @@ def _moment(first: Token, following: str) -> list[Token]:
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
-    """Put each month before its day, so that 3 May, the 3rd of May and May 3rd become equal."""
+    """Move each month before its day, and change the day's token to "day 3".
+
+    3 May, the 3rd of May and May 3rd then have equal tokens for the date. `tokens` is changed too.
+    """
     for position, token in enumerate(tokens):
         if token.key in MONTH_SET and token.kind is Kind.CONTENT:
             _name_day(tokens, position)

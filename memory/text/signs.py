@@ -37,9 +37,10 @@ _WORD = re.compile(r"[^\W\d_]+").findall
 
 
 def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Return the words that one text has in capitals and the other text only in lower case.
+    """Return the words that are in capitals in one text, and only in lower case in the other.
 
-    Example: "IT" and "it". Words of a text that is all in capitals are left out.
+    The result is ("IT",) for "Ask the IT team" and "Ask it". The words are returned in capitals. If
+    a text is all in capitals, its words do not count.
     """
     found = []
     for one, other in ((a, b), (b, a)):
@@ -58,11 +59,12 @@ _PREDICATE = re.compile(
 
 
 def is_other_list(a: str, b: str) -> bool:
-    """Return whether two texts have the same heading and a list after it.
+    """Return whether two texts are lists under the same heading.
 
-    Example: "Colours: red, blue" and "Colours: red". One item is enough in one of the texts. A text
-    with a verb such as "is" after the heading is not a list. The caller treats each list as
-    complete, so a longer list does not cover a shorter list.
+    Example: "Colours: red, blue" and "Colours: red". At least one of the two must have several
+    items; the items may differ or be equal. A text with a verb such as "is" after the heading is
+    not a list. The caller treats each list as complete, so a longer list does not cover a shorter
+    list.
     """
     left, right = _LABELLED(a), _LABELLED(b)
     if left is None or right is None or left[1].casefold() != right[1].casefold():
@@ -82,17 +84,17 @@ _FROM_HEX = str.maketrans("0123456789abcdef", _NIBBLES)
 
 
 def encoded(code: str) -> str:
-    """Return a word of ASCII letters that stands for a sign or a code.
+    """Convert a sign or a code into one word of ASCII letters: "A+" into "Zqxebcl".
 
-    The function `decoded` turns the word back into the sign or code.
+    The function `decoded` converts the word back.
     """
     return _MARK + code.encode().hex().translate(_FROM_HEX)
 
 
 def decoded(word: str) -> str:
-    """Return the sign or code for which an encoded word stands, or "" for an ordinary word.
+    """Convert a word that `encoded` returned back into the sign or code: "Zqxebcl" into "A+".
 
-    Encoded words are made by the function `encoded`.
+    Return "" for an ordinary word.
     """
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
@@ -101,9 +103,10 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with each sign or code encoded as one word of letters.
+    """Return the text with each sign or code replaced by one word of letters, made by `encoded`.
 
-    Numbers, dates and times that have several spellings get a standard spelling.
+    Numbers, dates and times that have several spellings get a standard spelling: "14.30 Uhr"
+    becomes "14:30". Plain words in a text that is all in capitals become lower case.
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
@@ -127,9 +130,9 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹]")
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, but with a mark in 10² and a space in 1½.
+    """Return the text in NFKC, but "10^2" for "10²" and "1 1/2" for "1½".
 
-    NFKC alone would make them 102 and 11/2.
+    NFKC alone would make them "102" and "11/2".
     """
     if text.isascii():
         return text
@@ -172,7 +175,8 @@ _GLUED = re.compile(
 def _one_form(text: str) -> str:
     """Write dates, times, telephone numbers and other numbers in a standard spelling.
 
-    This includes Roman numerals and decimal commas.
+    "14.30 Uhr" becomes "14:30", and "type II" becomes "type 2". In a language with a decimal comma,
+    "1,5" becomes "1.5".
     """
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
@@ -245,9 +249,10 @@ _SMALL = frozenset(
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """Return a quoted word without a change, or encoded as a name if it is a function word.
+    """Return what replaces a quoted word in the text. `found`: a match of `_QUOTED`.
 
-    For example, "It" in quotation marks is the name of a film.
+    A function word is encoded as a name, since "It" in quotation marks may be the title of a film.
+    Any other quoted word stays as it is.
     """
     word = found[1]
     name = encoded('"' + word.lower() + '"')
@@ -273,10 +278,11 @@ _PARTS = re.compile("['’-]")
 
 
 def _chunk(chunk: str, shouted: bool) -> str:
-    """Return a run of characters without spaces, encoded as one word if it is a code.
+    """Encode a run of characters without spaces as one word if it is a code, such as "C#".
 
-    Otherwise the run stays unchanged, except that markup around it and a "#" before a number are
-    removed. `shouted`: whether the whole text is in capitals; plain words then become lower case.
+    Any other run is returned unchanged, except that "**12**" loses its markup, and "#12" loses its
+    "#". Punctuation around the run stays. `shouted`: whether the whole text is in capitals; plain
+    words then become lower case.
     """
     bare = chunk.lstrip(_OPENING)
     core = bare.rstrip(_CLOSING)
@@ -295,9 +301,10 @@ def _chunk(chunk: str, shouted: bool) -> str:
 
 
 def _has_capital_inside(word: str) -> bool:
-    """Return whether a capital or a full stop makes a word a code, as in iPhone and Objective-C.
+    """Return whether a word is a code because of a capital or full stop inside it.
 
-    O'Brien, Wi-Fi, NASA and U.S. are not codes.
+    True for iPhone, Objective-C and node.js. False for O'Brien, Wi-Fi, NASA and U.S., and for two
+    words with a full stop between them, as in "end.Then".
     """
     if "." in word:
         return not (

@@ -118,9 +118,9 @@ _LONG = 40_000
 
 @lru_cache(maxsize=32_768)
 def _alphabetic(piece: str) -> Token:
-    """Return the token of one piece of text without Japanese or Chinese characters.
+    """Make a token from one piece of text: a word, a number, a sign or a punctuation mark.
 
-    The piece is a word, a number, a sign or a punctuation mark.
+    The piece must contain no Japanese or Chinese characters.
     """
     if piece[0].isalpha():
         return word_token(piece)
@@ -141,7 +141,11 @@ _STOP = Token("", Kind.STOP, "")
 
 
 def word_token(word: str) -> Token:
-    """Return the token of one word of a script with spaces."""
+    """Make a token from one word of a script that puts spaces between words.
+
+    The token's key is the dictionary form or a synonym: "run" for "Running". A word that `encoded`
+    made from a sign or a code is decoded.
+    """
     if word.isupper() and len(word) > 1 and "." not in word:
         short = len(word) <= _SHORT  # IT is not it
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
@@ -246,8 +250,8 @@ def _kana_spelling(text: str) -> str:
 def _han_run(run: str) -> Iterator[Token]:
     """Yield the tokens of a run of Han characters in a Japanese text.
 
-    Usually the run is one token. A number at its beginning is a separate token if a counter follows
-    the number.
+    Usually the run is one token. A number at its beginning is a separate token if a counter
+    (a character such as 人 or 年) follows: "三人家族" becomes "3" and "人家族".
     """
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
@@ -260,7 +264,8 @@ def _han_run(run: str) -> Iterator[Token]:
 def _han_characters(run: str) -> Iterator[Token]:
     """Yield the tokens of a run of Han characters in a Chinese text.
 
-    Usually each character is one token. A number is one token if a counter follows the number.
+    Usually each character is one token. A number of several characters is one token if a
+    counter (a character such as 人 or 年) follows: "十二人" becomes "12" and "人".
     """
     position = looked_at = 0
     while position < len(run):
@@ -327,10 +332,11 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """Return the tokens of a run of hiragana, in a fixed order; empty if it has no meaning.
+    """Return the tokens of a run of hiragana; empty if the run has no meaning of its own.
 
-    First comes a negation or a wish ("want to") if the run contains one, then a particle if the run
-    begins with one. The last token is the remaining word or ending.
+    The tokens come in this order, each only if the run has it: a negation, a wish ("want
+    to"), the particle at the beginning, the remaining word or ending. "にいきたい" becomes "たい"
+    for the wish, "に" and "いきたい".
     """
     plain = run
     for pattern, short in _POLITE:
@@ -353,9 +359,10 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
 
 
 def _role(particle: str) -> str:
-    """Return the role that a Japanese particle gives to the word before it.
+    """Return the role that a particle at the beginning of a kana run gives to the word before it.
 
-    The role is the particle itself, but が is returned as は, and へ as に.
+    The role is the first particle, with も if it ends with も: "に" for "には", "にも" for "にも".
+    "が" has the role "は", and "へ" the role "に". "までに" stays as it is.
     """
     if particle == "までに":
         return particle

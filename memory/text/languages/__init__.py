@@ -18,9 +18,9 @@ from memory.text.languages import german
 class Grammar(Protocol):
     """The words of one language, as lists; all words are in lower case.
 
-    If a word is in several lists, only the first of NEGATIONS, TURNING and GOVERNING counts. For a
-    word in none of these three, the lists in `memory/text/vocabulary.py` apply. That file also has
-    the numbers, months and weekdays of all languages.
+    A word is looked up in NEGATIONS, TURNING and GOVERNING, in this order; only the first list that
+    has it counts. If none has it, the lists in `memory/text/vocabulary.py` apply. That file also
+    has the numbers, months and weekdays of all languages.
     """
 
     FUNCTION_WORDS: frozenset[str]
