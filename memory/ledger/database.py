@@ -23,7 +23,10 @@ RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir 
 
 
 class Database(ABC):
-    """An open database. It is safe to share between threads."""
+    """The open database of a ledger: a SQLite file or a PostgreSQL database.
+
+    It is safe to share between threads.
+    """
 
     engine: Engine
     name: str
@@ -46,7 +49,10 @@ class Database(ABC):
         """
 
     def close(self) -> None:
-        """Close all connections. One that a thread still uses is closed when it is returned."""
+        """Close all connections.
+
+        A connection that a thread is still using is closed when the thread has finished with it.
+        """
         sa.event.listen(self.engine.pool, "checkin", lambda _, entry: entry.close())
         self.engine.dispose()
 
@@ -59,9 +65,11 @@ class Database(ABC):
 
     @abstractmethod
     def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
-        """Lock a named task for the block. Yield False if another process holds the lock.
+        """Try to lock a task for the block, without waiting. Yield whether the lock was taken.
 
-        The lock also ends when the process that holds it ends or is killed.
+        Yield False if the lock is held elsewhere; the block then runs without it. `task`: a name,
+        such as `index-1`; tasks with different names can be locked at the same time. The lock also
+        ends when the process that holds it ends or is killed.
 
         Raises: LedgerError.
         """
@@ -75,24 +83,26 @@ class Database(ABC):
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the path to which an ending such as `.before-8-1` is added to name a copy.
+        """Return the path from which the paths of this ledger's copies are made.
 
-        For SQLite, it is the path of the ledger's file. For PostgreSQL, it is `ledger.db` in
+        A copy's path is this path with an ending such as `.before-8-1`. For SQLite, the path is
+        that of the ledger's file, and `folder` is not used. For PostgreSQL, it is `ledger.db` in
         `folder`.
         """
 
     @abstractmethod
     def copy_into(self, target: Database, tables: Collection[str]) -> None:
-        """Copy the committed state of the named tables into an empty database.
+        """Copy the committed state of some tables into `target`, which must be empty.
 
-        If the ledger has an older schema, the copy has it too.
+        `tables`: the names of the tables. The copy has the same schema version as the ledger, also
+        if that is not the current version.
 
         Raises: LedgerError.
         """
 
     @abstractmethod
     def problems(self) -> list[str]:
-        """Return the faults that the database finds in its own files, as messages."""
+        """Check the database's files. Return one message for each fault; [] if there is none."""
 
     @abstractmethod
     def _fault(self, message: str) -> tuple[str, str]:

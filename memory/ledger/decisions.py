@@ -69,11 +69,11 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions about a pair of texts in `record`.
+        """Return the numbers of a person's later decisions that must be undone before `record`.
 
-        Both `record` and these decisions call the pair distinct: its two texts state different
-        things. Decisions that were undone are left out. The result is empty if no person made
-        `record`.
+        Both `record` and such a decision call the same pair of texts distinct. Undoing `record`
+        would erase the later verdict on the pair. Only a person's decisions count that were not
+        undone. The result is empty if no person made `record`.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -119,14 +119,20 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(kept))
 
     def left_for_later(self, members: Sequence[Memory]) -> bool:
-        """Return whether a person has postponed the question about exactly these memories."""
+        """Return whether a person has postponed the decision about exactly these memories.
+
+        Return False if the decision was made since. `members`: at least one memory.
+        """
         names = {member.id for member in members}
         put_off = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
         found = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
         return any(set(record.members) == names for record in found)
 
     def runs(self) -> list[Run]:
-        """Return every run (batch or import) that made a decision, with its decisions counted."""
+        """Return, for each run (batch or import) that made decisions, the numbers of its decisions.
+
+        The run with the oldest decision comes first.
+        """
         found: dict[str, list[DecisionRecord]] = {}
         for record in self._found(sa.select(t.decisions).where(t.decisions.c.run.is_not(None))):
             found.setdefault(str(record.run), []).append(record)
@@ -145,7 +151,10 @@ class Decisions(TableGroup):
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
     def first_states(self) -> dict[str, Memory]:
-        """Return, by id, each memory in its state before the first decision about it."""
+        """Return, by memory id, the oldest state of each memory that a decision saved for undo.
+
+        Memories of which no decision saved a state are left out.
+        """
         found: dict[str, Memory] = {}
         c = t.decisions.c
         for seq, before in self._connection.execute(sa.select(c.seq, c.before).order_by(c.seq)):
@@ -189,10 +198,10 @@ class DecisionsWriter(Decisions):
         self._connection.execute(closed.values(pending=False))
 
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Mark pending decisions as answered if a later decision is about all their memories.
+        """Mark each pending decision as answered if one later decision is about all of its members.
 
-        `answered`: the later decisions, each as a pair of its members' ids and its number. The
-        members of a decision are the memories that it is about.
+        The members of a decision are the memories that it is about. `answered`: the later
+        decisions, each as a pair: the ids of its members, and its number.
         """
         ids = {name for names, _ in answered for name in names}
         if not ids:
@@ -207,17 +216,18 @@ class DecisionsWriter(Decisions):
             self.close(closed)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
-        """Mark a decision as undone. `pending`: whether a later batch asks a model about it."""
+        """Mark a decision as undone. `pending`: whether it now waits for a model's answer."""
         undone = t.decisions.update().where(t.decisions.c.seq == number)
         self._connection.execute(undone.values(undone=True, pending=pending))
 
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
-        """Erase what decisions recorded about forgotten memories, except their ids.
+        """Erase what decisions recorded about the forgotten memories `ids`, except the ids.
 
-        `ids`: the forgotten memories. An undone decision may once have put their words into another
-        memory. What decisions recorded about that memory, until the undoing, is erased too. Return
-        the decisions that mention such a memory, as they were before the erasure. Decisions whose
-        content was erased earlier are left out.
+        Before it was undone, a decision may have put the words of a forgotten memory into another
+        memory, and later decisions may have saved that memory's text for undo. These saved texts
+        are erased too. Return the decisions that mention a forgotten memory, or that may have saved
+        its words, as they were before. Of the former, decisions from which everything was erased
+        earlier are left out.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -239,9 +249,10 @@ class DecisionsWriter(Decisions):
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
         """Return the decisions that may quote a text which `record` created before it was undone.
 
-        They were made between `record` and its undoing, and mention a survivor of `record`: a
-        memory that stayed or was made. Each is paired with the ids of all survivors of `record`.
-        The result is empty if `record` was not undone.
+        These decisions are later than `record`, but earlier than the next decision about the same
+        members. They mention a survivor of `record`, which is a memory that stayed or was made.
+        Return each decision with the ids of all survivors of `record`. The result is empty if
+        `record` was not undone, or has no survivors.
         """
         if not record.undone or not record.survivors:
             return []
@@ -255,10 +266,10 @@ class DecisionsWriter(Decisions):
         return [(decision, names) for decision in later if decision.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase reasons from the verdicts that decisions of a person keep for undo.
+        """Erase reasons of verdicts from the states that a person's decisions saved for undo.
 
-        A verdict calls two texts distinct. It loses its reason if the reason is in `reasons`, and
-        the key of at least one of the texts is in `keys`.
+        Such a verdict calls two texts distinct. Its reason is erased if the reason is in `reasons`,
+        and the key of at least one of the two texts is in `keys`.
         """
         by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
         for record in self._found(sa.select(t.decisions).where(by_person)):
@@ -277,8 +288,10 @@ def _scrubbed(
 ) -> dict[str, Any] | None:
     """Return the parameters for the statement `_SCRUB`, which erases memories from a decision.
 
-    `forgotten`: ids of the forgotten memories; `others`: ids of memories that once contained their
-    words. Return None if there is nothing to erase.
+    `forgotten`: ids of the forgotten memories. `others`: ids of memories that are not forgotten,
+    but whose saved texts may contain words of a forgotten memory. Both kinds lose the rows and
+    links that `record` saved for undo; all ids of members stay. Return None if there is nothing to
+    erase.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}
@@ -351,7 +364,10 @@ def _mentioning(
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision is about one of these memories or made it."""
+    """Return the SQL condition that a decision is about one of these memories or made one of them.
+
+    `ids`: the memories' ids, or the name of the statement's parameter that receives them.
+    """
     return _mentioning(ids, t.mentions.c.involved)
 
 

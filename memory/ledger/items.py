@@ -88,8 +88,8 @@ class ItemsWriter(Items):
     ) -> None:
         """Store a value under a namespace and a key; replace the earlier value there, if any.
 
-        `value`: JSON. `memory_id`: the memory that is made from the value's text, if any. `at`: the
-        time.
+        `value`: JSON. `memory_id`: the id of the memory that is made from the value's text, or None
+        if none is made. `at`: the time of storing.
         """
         new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
         statement = self._transaction.upsert(t.items).values(
@@ -122,7 +122,10 @@ def _as_item(row: sa.Row[Any]) -> StoredItem:
 
 
 def _id(namespace: Namespace, key: str) -> str:
-    """Return an item's id: a hash, short enough for any database's index."""
+    """Return the id of the item with this namespace and key: a hash of both, 64 characters long.
+
+    A hash is used because it is short enough for any database's index.
+    """
     return hashlib.sha256(json.dumps([_BETWEEN.join(namespace), key]).encode()).hexdigest()
 
 

@@ -36,9 +36,10 @@ class DistinctPairs(TableGroup):
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
         """Return the keys of the texts that a judge in `by` called distinct from the text `key`.
 
-        If a person keeps two memories with this text, the result contains `key` itself. Verdicts
-        count in the scope in which they were given. A person's verdict also counts in a scope that
-        is made from other fields, if the two scopes do not contradict each other.
+        The text is given by its key. The result contains `key` itself if a person keeps two
+        memories with this text. A verdict counts if it was given in `scope`. A person's verdict
+        that was given in a scope of other fields counts too, if the two scopes have equal values in
+        every field that both have.
         """
         return self.of_all([(scope, key)], by)[0]
 
@@ -147,10 +148,9 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
 def _counts_in(scope: Scope, where: str, judge: str) -> bool:
     """Return whether a verdict of `judge` counts in `scope`.
 
-    `where`: the key of the scope in which the verdict was given.
-
-    A verdict counts in its own scope. A person's verdict also counts in a scope that consists of
-    other fields, if the fields that both scopes have agree.
+    `where`: the key of the scope in which the verdict was given. The verdict counts if that is
+    `scope`. A person's verdict also counts if the two scopes have equal values in every field that
+    both have.
     """
     return where == scope.key or (judge == "person" and Scope.from_key(where).agrees_with(scope))
 
@@ -169,10 +169,11 @@ class Attempts(TableGroup):
     """Read access to the pairs of texts that a model failed to judge."""
 
     def waiting(self, model: str, now: datetime | None) -> set[TextPair]:
-        """Return the pairs that this model failed to judge and should not be asked about at `now`.
+        """Return the pairs about which this model should not be asked at the time `now`.
 
-        Either the pause after the last failure has not passed, or the model has failed too often.
-        If `now` is None, only the pairs are returned at which it failed too often.
+        The model has failed to judge them. Either the pause after its last failure is not over, or
+        it has failed so often that it is never asked about them again. If `now` is None, only the
+        pairs of the second kind are returned.
         """
         waits: sa.ColumnElement[bool] = _ATTEMPTS.next_at.is_(None)
         if now is not None:
@@ -227,9 +228,10 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Read access to the records of texts that a model has read, and need not be shown again.
+    """Read access to the records of which texts each model has read on a page.
 
-    A model reads texts on a page: a question that shows it many memories of one scope.
+    A page is a question that shows a model many memories of one scope. A text that a model has read
+    need not be shown to this model again.
     """
 
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
@@ -279,7 +281,7 @@ class ReadingsWriter(Readings):
             self._connection.execute(update, rows)
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
-        """Return those of `texts` that a live or retired memory in the text's scope still has."""
+        """Return those of `texts` that a live or retired memory in the text's own scope has."""
         c = t.memories.c
         columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()

@@ -179,7 +179,10 @@ class Ledger:
         return known
 
     def exclusive(self, task: str) -> AbstractContextManager[bool]:
-        """Lock a named task for the block. Yield False if another process holds the lock.
+        """Try to lock a task for the block, without waiting. Yield whether the lock was taken.
+
+        Yield False if the lock is held elsewhere; the block then runs without it. `task`: a name,
+        such as `index-1`; tasks with different names can be locked at the same time.
 
         Raises: LedgerError.
         """
@@ -203,7 +206,7 @@ class Ledger:
         return sorted(existing.union(self._database.set_aside_files()))
 
     def problems(self) -> list[str]:
-        """Return the faults that the database finds in its own files, as messages."""
+        """Check the database's files. Return one message for each fault; [] if there is none."""
         return self._database.problems()
 
     def close(self) -> None:

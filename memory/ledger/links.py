@@ -48,7 +48,7 @@ class Links(TableGroup):
 
 
 class LinksWriter(Links):
-    """Write access to links; the memories at both ends get a new revision."""
+    """Write access to links. Writing a link gives the memories at both ends a new revision."""
 
     def put(self, links: Sequence[tuple[str, MemoryLink]], *, replace_old: bool = True) -> None:
         """Store links. Each replaces any other link between the same two memories.
@@ -66,7 +66,7 @@ class LinksWriter(Links):
             self._connection.execute(statement, [self._row(*link) for link in links])
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Delete all links of these memories."""
+        """Delete all links that have one of these memories at either end."""
         for link in self.touching(ids):
             self._transaction.touched |= {link.low_id, link.high_id}
         self._connection.execute(t.links.delete().where(_TOUCHING), {"ids": ids})
@@ -92,7 +92,10 @@ class LinksWriter(Links):
 def of_live_memories(
     ids: Sequence[str], connection: Connection
 ) -> dict[str, tuple[MemoryLink, ...]]:
-    """Return, by memory id, the links of each of these live memories to other live memories."""
+    """Return, by memory id, the links of each of these memories to other live memories.
+
+    Memories that are not live, or have no such link, are left out.
+    """
     ends: dict[str, list[MemoryLink]] = {}
     wanted = set(ids)
     for link in sorted(_LIVE.rows(connection, ids=ids)):
@@ -129,12 +132,12 @@ def inherited(
     successions: Sequence[tuple[str, str]],
     states: dict[str, State],
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the new links that successors inherit when memories are retired one after the other.
+    """Return the links that successors inherit from memories that are retired one after the other.
 
     `links`: rows of all links of the retired memories and of their successors. `successions`: pairs
-    (retired memory's id, successor's id), in the order of retirement. `states`: the state of each
-    of these memories by id; this function updates it. Return pairs of a memory's id and the link
-    that it carries. No new link replaces an existing link.
+    (retired memory's id, successor's id), in the order of retirement. `states`: by id, the state of
+    each memory at either end of these links; this function updates it. Return pairs of a memory's
+    id and the new link that it carries. Two memories that are already linked get no new link.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:

@@ -394,11 +394,11 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 
 
 def _identities(memory: Memory) -> tuple[str, str]:
-    """Return the two identity hashes that a memory can have in the ledger.
+    """Return the two identity hashes under which a memory may already be in the ledger.
 
-    The first is the hash if the memory is stored under its own id. The second is the hash if it is
-    stored under a new id, because another memory has taken its id. The original id is then its
-    external id. If it has an external id already, both hashes are equal.
+    The first is the memory's own hash. The second is its hash if it was stored under a new id,
+    because another memory had taken its id. In this case, the memory's original id was stored as
+    its external id. A memory that already has an external id keeps it, and both hashes are equal.
     """
     own = t.identity_hash(memory)
     return own, own if memory.external_id else t.identity_hash(memory, memory.id)
@@ -426,10 +426,11 @@ def _column_values(scope: Scope) -> dict[str, Any]:
 
 
 def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield, for each parameter such as `scope_user`, the SQL condition that its column equals it.
+    """Yield, for each parameter name, the SQL condition that the column has the parameter's value.
 
-    The conditions are written so that SQLite uses no index for these columns. It would otherwise
-    prefer the index of users to better ones, because it assumes that each user has few rows.
+    For `scope_user`, the column is `user`. The conditions are written so that SQLite uses no index
+    for these columns. It would otherwise prefer the index of users to better ones, because it
+    assumes that each user has few rows.
     """
     for name in parameters:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
@@ -439,8 +440,9 @@ def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _held(scope: Scope, rows: list[Row]) -> list[Row]:
-    """Return the rows that are in the scope, after checking only their metadata.
+    """Return those of `rows` that are in the scope.
 
-    The query that found the rows has already compared their columns with the scope.
+    Only fields of the metadata are checked. The query that found the rows must already have
+    compared their columns with the scope.
     """
     return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows

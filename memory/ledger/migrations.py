@@ -143,9 +143,10 @@ def _execute(connection: Connection, statements: Sequence[str]) -> None:
 
 
 def _to_2(connection: Connection) -> None:
-    """Rename `arrival` to `identity_hash`; add attempts, leases, and columns of three tables.
+    """Rename the column `arrival` to `identity_hash`; add the tables `attempts` and `leases`.
 
-    A running process of version 1 fails, because it still uses the column `arrival`.
+    Also add columns to `decisions`, `distinct_pairs` and `turns`. A running process of version 1
+    fails from now on, because it still uses the column `arrival`.
     """
     _execute(connection, _TO_2)
     _rename_in_images(connection, "arrival", "identity_hash")
@@ -206,9 +207,9 @@ _TO_3 = (
 def _to_4(connection: Connection) -> None:
     """Give episodes an owner and a table of their memories, and index the decisions of a person.
 
-    The owner is the user of the episode's memories, if they all have the same user. If one of them
-    was forgotten, the summary may still tell about it. The summary is then erased, and the episode
-    gets no owner.
+    The owner is the user of the episode's memories, if they all have the same user. If one of the
+    memories was forgotten, the summary may still contain what it said. In this case, the summary is
+    erased, and the episode gets no owner.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
@@ -248,7 +249,10 @@ _TO_4 = (
 
 
 def _users_and_keys(connection: Connection, ids: list[str]) -> Iterator[tuple[str | None, str]]:
-    """Yield the user and the text key of these memories; a forgotten memory's key is empty."""
+    """Yield the user and the text key of each memory in `ids`, in any order.
+
+    A forgotten memory's key is empty. Unknown ids are left out.
+    """
     memories = sa.table("memories", *(sa.column(name) for name in ("id", "user", "text_key")))
     for start in range(0, len(ids), _PAGE):
         named = memories.c.id.in_(ids[start : start + _PAGE])

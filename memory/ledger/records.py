@@ -17,8 +17,9 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 class KnownPair(NamedTuple):
     """A pair of texts in a scope, and the verdict that they are distinct (state different things).
 
-    `by` is the judge who gave the verdict: person, model or offline. `reason` and `by` are None if
-    there is no verdict.
+    `scope` is the key of the scope; `low_key` and `high_key` are the keys of the texts, in sorted
+    order. `by` is the judge who gave the verdict: person, model or offline. `reason` and `by` are
+    None if there is no verdict.
     """
 
     scope: str
@@ -32,7 +33,7 @@ class KnownPair(NamedTuple):
         return self.scope, self.low_key, self.high_key
 
     def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Return whether the reason is in `reasons`, and the key of at least one text in `keys`."""
+        """Return whether `reasons` contains the reason, and `keys` the key of at least one text."""
         return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
 
 
@@ -61,9 +62,10 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
 class Row:
     """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    `successor_id` names the memory that replaced this one, if it is retired. `text_key` is the same
-    for equal texts. `identity_hash` recognises a memory that arrives a second time. `revision` is
-    the number of the transaction that wrote the row last.
+    `successor_id`: the memory that replaced this one, if it is retired. `text_key`: a key made from
+    the text alone; "" if the memory was forgotten. `identity_hash`: a hash of external id, user,
+    privacy, time and text, by which the same memory is recognised if it arrives a second time.
+    `revision`: the number of the transaction that wrote the row last.
     """
 
     memory: Memory
@@ -164,9 +166,10 @@ class DecisionRecord:
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """The pairs that a person's decision called distinct, with the verdicts they had before it.
+        """The pairs of texts that a person called distinct by this decision.
 
-        Empty if no person made the decision.
+        Each pair comes with the verdict on it from before the decision, which undo restores. Empty
+        if no person made the decision.
         """
         return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
 
@@ -181,9 +184,9 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that have replaced another memory or were replaced.
+        """Ids of the members that `survivors` names, as survivor or as replaced memory.
 
-        If there are no such members, the ids of all members.
+        If `survivors` names no member, the ids of all members.
         """
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
@@ -198,7 +201,8 @@ class Step(NamedTuple):
     """A decision without the state that undo restores, for counting memories and costs over time.
 
     `members`: ids of the memories that it was about. `survivors`: pairs of the id of a memory that
-    stayed or was made, and the ids of those that it replaces. `usage`: calls and tokens it cost.
+    stayed or was made, and the ids of the memories that it replaces. `usage`: the model calls and
+    tokens that the decision cost.
     """
 
     at: datetime
@@ -225,7 +229,12 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """The numbers of decisions of one batch or import: by action, pending, and undone."""
+    """A batch or import, with the numbers of its decisions.
+
+    `decisions`: all its decisions, counted by action. `pending`: how many of them wait for a
+    model's answer. `undone`: how many of them were undone. `began_at`: the time of the first
+    decision.
+    """
 
     name: str
     began_at: datetime
@@ -248,10 +257,10 @@ class IndexState:
 class PendingTurn:
     """A turn that waits for extraction.
 
-    If the turn is sent a second time, its `name` and text identify it. `attempts` counts failed
-    extractions. `candidates` are the facts that a model found in the turn; None if no model was
-    asked yet. A fact that was forgotten is replaced by None, so that the others keep their
-    positions.
+    `name` is the turn's id, or its position or time if it has no id; with the text, it identifies a
+    turn that is sent a second time. `attempts` counts failed extractions. `candidates` are the
+    facts that a model found in the turn; None if no model was asked yet. A fact that was forgotten
+    is replaced by None, so that the other facts keep their positions.
     """
 
     seq: int

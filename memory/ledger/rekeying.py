@@ -182,7 +182,10 @@ class _Rekeyed:
                 self._change(row.seq, pending=True)
 
     def _differ_now(self, a: str, b: str) -> bool:
-        """Return whether two memories had the same text key before this step, but not now."""
+        """Return whether two memories had the same old text key, but have different new keys.
+
+        `a` and `b` are the ids of the memories.
+        """
         return self._was.get(a, "") == self._was.get(b) and self._is[a] != self._is[b]
 
     def _change(self, seq: int, **values: object) -> None:

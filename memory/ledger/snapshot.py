@@ -74,10 +74,11 @@ def take_snapshot(
 ) -> Snapshot:
     """Take a snapshot of all live memories, from which a batch can plan.
 
-    The model will not be asked about two kinds of pairs: `distinct`, which judges called distinct,
-    and `waiting`, which it failed to judge recently. `lineage`: which texts count as a memory's
-    ancestors. `before`: an earlier snapshot; if it is given, only rows written after it are read.
-    `kept_apart`: pairs that a person keeps as two memories. `read`: texts that the model has read.
+    The batch will ask its model about no pair in `distinct` (judges called the two texts distinct)
+    or `waiting` (the model failed to judge them recently). `lineage`: which texts count as a
+    memory's ancestors. `before`: an earlier snapshot; if it is given, only rows written after it
+    are read. `kept_apart`: pairs that a person keeps as two memories. `read`: texts that the model
+    has read.
     """
     rows, ancestors = _live_rows(reader, before)
     if lineage is Lineage.WHOLE:
@@ -140,9 +141,10 @@ def _live_rows(
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Return, by memory id, the keys of all texts that each of these live memories has replaced.
+    """Return, by memory id, the text keys of all retired memories that the memory has replaced.
 
-    Memories that have replaced none are left out.
+    A memory that was replaced in several steps counts for the live memory at the end. `rows`: all
+    live memories. Memories that have replaced no other memory are left out.
     """
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)

@@ -124,6 +124,9 @@ class SqliteDatabase(Database):
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
         """Check that no process wrote to the file while it was read without locks.
 
+        `cause`: the damage that reading seemed to find, if any; a change of the file would explain
+        it.
+
         Raises: LedgerError, with `cause` as its cause, if the file has changed.
         """
         if self._view.unwritten not in (None, _state_of(self._path)):

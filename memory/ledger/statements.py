@@ -30,12 +30,12 @@ class Prepared:
     """
 
     def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update) -> None:
-        """Take the statement. Rows of an INSERT must give a value to every column but `seq`."""
+        """Take the statement. Rows of an INSERT must have a value for every column except `seq`."""
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
 
     def rows(self, connection: Connection, **values: Any) -> list[Any]:
-        """Execute a query with these parameters, and return its rows as named tuples."""
+        """Execute a query and return its rows as named tuples. `values`: its parameters by name."""
         cursor = self.run(connection, [values])
         compiled = self._compiled[connection.dialect.name]
         if compiled.row is None:
@@ -51,10 +51,11 @@ class Prepared:
     def pages(
         self, connection: Connection, size: int, **values: Any
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Execute a query with these parameters, and yield its rows in lists of at most `size`.
+        """Execute a query and yield its rows in lists of at most `size`.
 
-        Values are as the driver returns them, without SQLAlchemy's conversions. On PostgreSQL, rows
-        that were not read yet stay on the server.
+        `values`: the query's parameters, by name. The values in the rows are as the driver returns
+        them, without SQLAlchemy's conversions. On PostgreSQL, rows that were not read yet stay on
+        the server.
         """
         with contextlib.closing(self.run(connection, [values], streamed=True)) as cursor:
             while page := cursor.fetchmany(size):
@@ -67,9 +68,10 @@ class Prepared:
         *,
         streamed: bool = False,
     ) -> Any:
-        """Execute the statement once for each mapping of parameters; return the driver's cursor.
+        """Execute the statement once for each item of `rows`, and return the driver's cursor.
 
-        `streamed`: on PostgreSQL, keep the result on the server.
+        Each item maps the names of the statement's parameters to values. `streamed`: on PostgreSQL,
+        keep the result on the server.
 
         Raises: KeyError if a parameter is missing.
         """
@@ -249,7 +251,8 @@ class Transaction:
     def take_revision(self) -> None:
         """Give all memories in `touched` this transaction's revision, and record it as the latest.
 
-        Call it as the last step before the commit. It does nothing if no row needs a revision.
+        Call it as the last step before the commit. It does nothing if the transaction has written
+        no row that stores a revision.
         """
         if not self.has_written:
             return

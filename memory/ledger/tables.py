@@ -292,9 +292,10 @@ def to_columns(memory: Memory) -> dict[str, Any]:
 
 
 def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
-    """Return the SQL conditions that a memory in a scope meets; all of them must hold.
+    """Return the SQL conditions on the table `memories` that all memories in a scope meet.
 
-    Fields of the metadata are not covered: the caller must check them with `Scope.has`.
+    A row must meet every condition. Fields of the metadata are not covered: the caller must check
+    them with `Scope.has`.
     """
     return [memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
 

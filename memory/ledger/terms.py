@@ -84,8 +84,8 @@ class RankedRow(NamedTuple):
 class Postings(NamedTuple):
     """Which live memories, of one or more users, contain the terms (words) of a query.
 
-    Each of n entries says that a memory contains a term. The arrays have shape (n,), with one value
-    for each entry.
+    There are n entries; each says that one memory contains one term. Each array has shape (n,) and
+    holds one value for each entry.
     """
 
     memories: int
@@ -106,7 +106,7 @@ class Postings(NamedTuple):
 
 
 class Terms(TableGroup):
-    """Read access to the index of terms (words), and to the memories that ranking compares."""
+    """Read access to the index of terms (words), and to the live memories that a search ranks."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
         """Return which live memories of a user contain these terms, and how often.
@@ -142,7 +142,11 @@ class Terms(TableGroup):
         )
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """Return the rarest of these terms: as many as `_MOST_ENTRIES` allows, at least one."""
+        """Return the rarest terms: as many as have at most `_MOST_ENTRIES` entries together.
+
+        At least one term is returned if any of them occurs. `owners` and `terms` are hashes: of the
+        users whose memories are searched, and of the terms.
+        """
         sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
         bytes_left, kept = 4 * _MOST_ENTRIES, list[str]()
         for term, size in sorted(sizes, key=lambda row: int(row[1])):
@@ -200,8 +204,8 @@ def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None
     """Update the index of terms for the memories in `states`.
 
     Each state has six values. The first four describe the memory: its number, whether it is live,
-    its user and its text. The last two are the owner and the term hashes that the index holds for
-    the memory now; they are None if it holds none.
+    its user and its text. The last two are what the index holds for the memory now: the owner (the
+    hash of the user), and the hashes of the terms as one string. Both are None if it holds nothing.
     """
     old, new = list[_Listed](), list[_Listed]()
     for number, live, user, content, owner_before, before in states:
@@ -236,9 +240,10 @@ If a term occurs several times, its hash does too. A table stores the hashes as 
 
 
 def _count(connection: sa.Connection, old: Sequence[_Listed], new: Sequence[_Listed]) -> None:
-    """Update how many memories and terms each owner has in the index.
+    """Update the totals of each owner in the index: the numbers of memories and of their terms.
 
-    `old`: the memories that are removed. `new`: the memories that are added.
+    `old`: the memories that are removed from the index. `new`: the memories that are added. An
+    owner is the hash of a user.
     """
     memories, found = Counter[str](), Counter[str]()
     for sign, changes in ((-1, old), (1, new)):

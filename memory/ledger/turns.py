@@ -97,8 +97,8 @@ class TurnsWriter(Turns):
     def keep(self, turn: Turn, name: str) -> bool:
         """Store a turn until it is extracted. Return False if the same turn was stored before.
 
-        Two turns are the same if conversation, text and `name` are equal. `name`: the turn's id, or
-        its position or time if it has no id.
+        `name`: the turn's id, or its position or time if it has no id. Two turns are the same if
+        their conversations, texts and names are equal.
         """
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,

@@ -75,7 +75,7 @@ class VectorTable(Mapping[str, Vector]):
 
 class TextVectors(TableGroup):
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
-        """Return a table of the vectors in `known` and the stored vectors of these text keys.
+        """Return a table with all vectors in `known`, and the stored vectors of the texts `keys`.
 
         Keys without a stored vector are left out. `known` itself does not change.
         """
@@ -118,7 +118,8 @@ class TextVectors(TableGroup):
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
         """Yield lists of pairs (text key, vector), for all of these keys that have a vector.
 
-        If there are many keys, all stored vectors are yielded, since reading them is faster.
+        If there are many keys, pairs with other keys are yielded too, because it is faster to read
+        all stored vectors.
         """
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
@@ -145,7 +146,7 @@ class TextVectors(TableGroup):
         return None if length is None else int(length) // np.dtype(np.float32).itemsize
 
     def byte_lengths(self) -> dict[int, int]:
-        """Map lengths in bytes to numbers of vectors. All vectors should have the same length."""
+        """Count the stored vectors by their length in bytes. All should have the same length."""
         size = sa.func.length(t.vectors.c.vector)
         return self._transaction.counted(sa.select(size, sa.func.count()).group_by(size))
 
