@@ -38,10 +38,7 @@ class Decisions(TableGroup):
         return next(iter(self._found(query)), None)
 
     def about(self, memory_id: str) -> list[DecisionRecord]:
-        """Return the decisions that involve a memory.
-
-        These decisions are about the memory, or the memory is one of their results.
-        """
+        """Return the decisions that are about a memory, or have made it."""
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
     def all_but_additions(self) -> list[DecisionRecord]:
@@ -57,8 +54,8 @@ class Decisions(TableGroup):
     def after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of later decisions that must be undone before `record` can be undone.
 
-        Such a decision retired a memory and was not undone itself. It also involves a memory that
-        `record` is about or has created.
+        These decisions retired a memory and were not undone. Each of them is about a memory that
+        `record` is about or has created, or has itself created such a memory.
         """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
@@ -193,7 +190,7 @@ class DecisionsWriter(Decisions):
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
-        """Mark the decisions with these numbers as no longer waiting for a model."""
+        """Mark decisions, given by their numbers, as no longer waiting for a model's answer."""
         closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
         self._connection.execute(closed.values(pending=False))
 

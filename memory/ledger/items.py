@@ -23,7 +23,10 @@ _BETWEEN = "."
 
 
 class ItemPlace(NamedTuple):
-    """The ids of a stored item and of its memory, without the item's value."""
+    """A stored item without its value: its id, and the id and the text key of its memory.
+
+    `memory_id` is None if no memory was made from the item's text.
+    """
 
     id: str
     memory_id: str | None

@@ -287,8 +287,9 @@ class Reader:
     def external_ids_behind(self) -> dict[str, list[str]]:
         """Return, by id of a live memory, the external ids of the retired memories it replaced.
 
-        An external id names a memory in the source that it came from. The ids are in the order of
-        the retired memories' time, oldest first.
+        An external id names a memory in the source that it came from. The external ids of one live
+        memory are in order of the retired memories' time, oldest first. Live memories that have
+        replaced no memory with an external id are left out.
         """
         c = t.memories.c
         query = (

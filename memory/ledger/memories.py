@@ -297,7 +297,7 @@ class MemoriesWriter(Memories):
             self._links.put(resolved)
 
     def rewrite(self, memories: Sequence[Memory]) -> None:
-        """Replace the values of existing memories; their links stay as they are."""
+        """Replace the values of existing memories, found by id; their links stay as they are."""
         self._update({memory.id: t.to_columns(memory) for memory in memories})
 
     def retire(self, successions: Sequence[tuple[str, str]]) -> None:
@@ -368,7 +368,10 @@ class MemoriesWriter(Memories):
             self._update({name: {key: columns[key] for key in kept}})
 
     def _update(self, values: Mapping[str, Mapping[str, Any]]) -> None:
-        """Update rows by id in one statement; all rows must give values for the same columns."""
+        """Update rows of memories in one statement.
+
+        `values`: by memory id, the new values by column name; all rows must have the same columns.
+        """
         if values:
             update = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
             self._connection.execute(update, [{"of_id": name, **values[name]} for name in values])
@@ -421,7 +424,10 @@ def _written_after(parameters: tuple[str, ...]) -> Prepared:
 
 
 def _column_values(scope: Scope) -> dict[str, Any]:
-    """Return a scope's values by parameter name: `scope_user` for the column `user`, and so on."""
+    """Return the values that a scope has for columns, by parameter name.
+
+    The parameter for the column `user` is `scope_user`, and so on. Metadata fields are left out.
+    """
     return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
 
 

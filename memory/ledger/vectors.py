@@ -225,7 +225,8 @@ def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool
     """Return a query for live rows of `memories`, in order of arrival.
 
     `given`: columns whose value must equal the query's parameter of the same name. `missing`:
-    columns whose value must be NULL. Without `with_metadata`, the query returns empty metadata.
+    columns whose value must be NULL. Without `with_metadata`, each row has {} instead of its
+    metadata, which saves reading it.
     """
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'")
@@ -243,8 +244,9 @@ class Followers(TableGroup):
     ) -> list[Change]:
         """Return the memories with a higher revision than `after`, the lowest revision first.
 
-        `limit`: return about this many, but all or none of the memories of each revision. `fields`:
-        the metadata fields that belong to scopes; the results hold no other metadata.
+        `limit`: return only this many, and all others with the same revision as the last of them;
+        None means no limit. `fields`: the metadata fields that belong to scopes; the results hold
+        no other metadata.
         """
         last = None
         if limit is not None:
@@ -268,7 +270,7 @@ class Followers(TableGroup):
         return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0)
 
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
-        """Yield the live memories in the scope `owner` as lists, in order of arrival.
+        """Yield all live memories in the scope `owner`, in lists, in order of arrival.
 
         `owner` must have no metadata fields. `fields`: the metadata fields that belong to scopes;
         the results hold no other metadata.
@@ -291,7 +293,7 @@ class Followers(TableGroup):
         return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
-        """Count the rows with a higher revision than `after`, which an index has still to read."""
+        """Count the memories with a higher revision than `after`: an index must still read them."""
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
