@@ -205,9 +205,9 @@ def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
 def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
-    Yield a callback that any thread may call. If the callback gets a new value of `counted`, the
-    bar starts again from zero. `label`: the name of the work. `every_s`: the seconds between two
-    lines of text.
+    Yield a callback that any thread may call, with the number of things done, the number of all,
+    and their name (`counted`). With another name, the bar starts again from zero. `label`: the name
+    of the work. `every_s`: the seconds between two lines of text.
     """
     if not sys.stderr.isatty():
         with _lines_of_progress(label, every_s) as tell:

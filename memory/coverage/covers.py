@@ -179,11 +179,11 @@ def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
 
 
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """Return the items that only `left` has, and the items that only `right` has.
+    """Return the items by which `left` differs from `right`, and those by which `right` differs.
 
-    The items are pronouns or fillers. If one sequence has an item more often than the other, the
-    surplus is returned. If one sequence has all items of the other, but in a different order, all
-    items of both are returned.
+    The items are pronouns or fillers. The results are the items that one sequence has more often
+    than the other. But if only one has such items, or neither, and the items that both have are in
+    a different order, all items of both are returned.
     """
     if left == right:
         return (), ()

@@ -95,9 +95,9 @@ def _beside(file: Path, end: str) -> Path:
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """Copy a SQLite file with SQLite's backup function; return whether this succeeded.
 
-    `in_wal_mode` says whether the database is in WAL mode. Opening a database in WAL mode creates a
-    file with the ending `-wal` if there is none. To avoid this, a database without that file is
-    not opened, and the result is False. The result is also False after an error of SQLite.
+    `in_wal_mode`: whether the database uses a write-ahead log. If it does, but its `-wal` file is
+    missing, SQLite would create that file. The database is then not opened, and the result is
+    False. The result is also False after an error of SQLite.
 
     Raises: InputError if another program keeps writing to `source`.
     """

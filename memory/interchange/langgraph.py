@@ -275,10 +275,10 @@ def _inner_text(fields: dict[str, Any]) -> str | None:
 
 
 def _utc(item: Mapping[str, Any]) -> str:
-    """Return an item's time of the last update as text with a time zone.
+    """Return the time of an item's last update, or else of its creation, as ISO 8601 text.
 
-    If the item was never updated, the time of its creation is returned. A time without a time zone,
-    as in SQLite, is in UTC.
+    A time that has a zone keeps it. A time without one, as in SQLite, is taken as UTC and gets
+    "+00:00".
     """
     at = str(item["updated_at"] or item["created_at"])
     return at if "+" in at or at.endswith("Z") else f"{at}+00:00"

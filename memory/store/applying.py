@@ -467,8 +467,9 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
 def _stored_by(one: Decided) -> Iterator[Memory]:
     """Yield the memories that a decision adds to the ledger.
 
-    These are the new memory, if there is one, and each survivor that is not a member. If a
-    survivor's text changes, a retired memory with the former text is added too.
+    These are the new memory, if there is one, and each survivor that the decision makes, such as a
+    merged memory. If an existing memory survives with a new text, a retired copy with its former
+    text is added too.
     """
     if one.arrival is not None:
         yield one.arrival.memory

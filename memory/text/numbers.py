@@ -90,8 +90,8 @@ _MOST_DIGITS = 15
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
     """Return whether the number at `start` may be a version. Versions must match exactly.
 
-    For example, 3.10 is not 3.1. The result is True if the number has a decimal point and ends with
-    0, and no unit or currency makes it an amount.
+    A version must not be compared as a number: 3.10 is not 3.1. The result is True if the number
+    has a decimal point and ends with 0, and no unit or currency makes it an amount.
     """
     key, after = tokens[start].key, tokens[start + 1 : start + 2]
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)

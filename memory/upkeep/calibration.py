@@ -363,8 +363,8 @@ def suggest(
     If the similarity of two memories reaches the upper threshold, one memory replaces the other
     without a question to a model. `wanted`: the share (0 to 1) of such replacements that must be
     right. `guard`: whether a memory may replace another one in this way only if it states
-    everything that the other states. `answers`: the answers by pair key. `now`: the scale that the
-    store uses now.
+    everything that the other states. `answers`: what a person or a judge said about each pair, by
+    pair key. `now`: the store's present scale, the curve from a cosine to a similarity.
     """
     fits = (
         fit_anchor([pair for pair in pairs if not pair.has_cjk], answers),
