@@ -22,7 +22,7 @@ _DEFAULT_WINDOW = 1_000
 
 @dataclass(frozen=True)
 class ConsolidationStats:
-    """What a consolidation run did, and the near-copies that it proposes to merge.
+    """The result of a consolidation run: counts, and the near-copies that it proposes to merge.
 
     `replay_events`: the number of pairs of memories that the run linked, or whose link it
     strengthened. `coactivation_updates`: equal to `replay_events`. `link_updates`: how many of the

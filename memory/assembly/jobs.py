@@ -61,7 +61,7 @@ class AuditReport:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did. `read` is the number of memories that were read from the source."""
+    """The result of an import. `read` is the number of memories that were read from the source."""
 
     read: int
     actions: Mapping[str, int]

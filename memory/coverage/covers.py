@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each of two texts states and the other does not, in words for a person to read.
+    """The differences between two texts, in words for a person to read.
 
-    `only_a` is what only the first text states; `only_b`, what only the second states. If the texts
-    conflict, the conflict is in both, so neither text covers the other. Conflicts are: a negation
-    or "used to" in only one text, a different word order, a different preposition ("for Mia" /
-    "with Mia"), and extra words that change the statement.
+    `only_a` has the words of what only the first text states; `only_b` those of the second. If the
+    texts conflict, the conflict is in both, so neither text covers the other. Conflicts are: a
+    negation or "used to" in only one text, a different word order, a different preposition ("for
+    Mia" / "with Mia"), and extra words that change the statement.
     """
 
     only_a: tuple[str, ...]

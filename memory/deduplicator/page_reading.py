@@ -77,7 +77,7 @@ def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
 
 @dataclass(frozen=True)
 class ScopeContext:
-    """What a `ScopeReading` needs to read the pages of one scope: the judge, limits and callbacks.
+    """The judge, the limits and the callbacks with which a `ScopeReading` reads pages of one scope.
 
     A page is one question about up to 48 memories of a scope.
     """

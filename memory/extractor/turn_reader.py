@@ -76,7 +76,7 @@ class TurnsRead:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a model was shown: turns, with the turns before them, and stored memories."""
+    """The input of one extraction: turns, the turns before them, and stored memories."""
 
     turns: Sequence[Turn] = ()
     remembered: Sequence[Memory] = ()

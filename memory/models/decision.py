@@ -150,7 +150,7 @@ class Decision:
 
     @property
     def judge(self) -> Judge:
-        """Who judged the pairs in `distinct`: a person, a model or the offline judge."""
+        """The judge of the pairs in `distinct`: a person, a model or the offline judge."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"

@@ -95,7 +95,7 @@ class ShownGroup:
 
 @dataclass(frozen=True)
 class ReviewProgress:
-    """How many groups people have answered and postponed, and how many are left to answer.
+    """The numbers of groups that people have answered and postponed, and of those left to answer.
 
     `left` does not include postponed groups.
     """

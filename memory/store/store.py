@@ -119,7 +119,7 @@ class AlreadyStored:
 
 @dataclass(frozen=True)
 class _Look:
-    """What the ledger holds, at one revision, about the text and the scope of one new memory."""
+    """The ledger's rows, at one revision, that concern one new memory's text and scope."""
 
     scope: Scope
     key: str
