@@ -19,24 +19,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from memory import assembly
+from memory import agent, assembly, decide, interchange, models, offline, review
 from memory.cli import (
     ConfigFile,
     Debug,
     ReportFile,
-    check_report,
     compared,
+    end_if_nothing_was_answered,
     err,
     progress,
     run_shell,
     save_report,
+    say_cost,
     set_up_logging,
     show,
     show_audit,
+    table,
     version_option,
+    view,
 )
 from memory.errors import InputError, MemoryPipelineError, ModelError, WrongArgument
 from memory.runtime import in_thread, stop_event
+from memory.text import clean
 
 if TYPE_CHECKING:
     from memory.agent import WorkspaceMemorySync
@@ -54,7 +58,7 @@ app = typer.Typer(
 )
 
 _CONTEXT = 8
-"""The number of latest turns that the model sees when it writes a reply."""
+"""How many of the latest turns the model sees when it writes a reply."""
 _HELP = "/memories [WORDS], /forget ID, /quit; anything else is said to the bot"
 
 DeduplicateFirst = Annotated[
@@ -105,7 +109,6 @@ def chat(
     if not user.strip():
         raise WrongArgument("--user", "is empty", "name who is talking")
     settings = load_config(config).with_calls_per_run(max_calls)
-    check_report(report)
     if dedup_dry_run:
         if transcript is not None:
             raise WrongArgument(
@@ -149,14 +152,9 @@ async def _run(
 async def _deduplicate(
     store: MemoryStore, settings: Config, model: LanguageModel, report: Path | None
 ) -> None:
-    """Deduplicate the whole store and print the report; also write it to `report`, if given."""
-    from memory.cli import end_if_nothing_was_answered, say_cost, view
-    from memory.decide import similarity_histogram
-    from memory.review import batch_report, recorded_cards
-
     before = None
     if report is not None:
-        before = similarity_histogram(store.snapshot(), store.scope_of, store.scale)
+        before = decide.similarity_histogram(store.snapshot(), store.scope_of, store.scale)
     with progress("deduplicating") as tell:
         deduplicator = assembly.build_deduplicator(store, settings, model)
         done = await deduplicator.deduplicate_all(
@@ -165,8 +163,10 @@ async def _deduplicate(
     show(view(done, groups=False))
     if report is not None and before is not None:
         with store.ledger.reading() as reader:
-            cards = recorded_cards(reader, reader.decisions.of_run(done.run))
-        save_report(report, batch_report(done, cards, before, settings.memory.rules, store.clock()))
+            cards = review.recorded_cards(reader, reader.decisions.of_run(done.run))
+        save_report(
+            report, review.batch_report(done, cards, before, settings.memory.rules, store.clock())
+        )
     end_if_nothing_was_answered(done)
 
 
@@ -176,16 +176,14 @@ async def _deduplicate(
 def _read_transcript(path: Path) -> list[Turn]:
     """Return the turns of a JSON Lines file.
 
-    If a turn names no conversation, its conversation is named after the file and the first person
-    who speaks in it. So two people's files with the same file name do not share a conversation.
+    A turn without a conversation gets one named after the file and its first speaker. So two
+    people's files of the same name do not share a conversation.
 
     Raises: InputError, which names the wrong line.
     """
-    from memory.models import MAX_NAME
-
     turns = list(_turns(path))
     first = next((turn.speaker for turn in turns if not turn.is_bot), "")
-    name = {"conversation": f"{path.stem}/{first}"[:MAX_NAME]}
+    name = {"conversation": f"{path.stem}/{first}"[: models.MAX_NAME]}
     return [
         turn if "conversation" in turn.model_fields_set else turn.model_copy(update=name)
         for turn in turns
@@ -193,20 +191,11 @@ def _read_transcript(path: Path) -> list[Turn]:
 
 
 def _turns(path: Path) -> Iterator[Turn]:
-    """Yield the turns of a JSON Lines file.
-
-    Each line is an object with `user`, `text` and `timestamp`. It may also have `id`,
-    `conversation` and `is_bot`.
-
-    Raises: InputError, which names the wrong line.
-    """
-    from memory.interchange import read_objects, to_turn
-
-    for number, fields in read_objects(path):
+    for number, fields in interchange.read_objects(path):
         try:
             if isinstance(fields, ValueError):
                 raise fields
-            yield to_turn(fields)
+            yield interchange.to_turn(fields)
         except ValueError as exc:
             raise InputError(path, str(exc), "nothing was imported from this file", number) from exc
 
@@ -214,12 +203,7 @@ def _turns(path: Path) -> Iterator[Turn]:
 async def _replay(
     store: MemoryStore, memory: ChatMemory, model: str, turns: Sequence[Turn]
 ) -> None:
-    """Store recorded turns, extract memories from them, and print figures; the bot does not reply.
-
-    `model`: the model's name, to be printed.
-    """
-    from memory.cli import table
-
+    """Store recorded turns, extract memories and print figures; the bot does not reply."""
     before, started = store.counts().live, time.monotonic()
     known = await memory.hear_all(turns)
     with progress("remembering") as tell:
@@ -259,14 +243,7 @@ class Chat:
         patience_s: float,
         workspace: WorkspaceMemorySync | None,
     ) -> None:
-        """Prepare a conversation with `user`.
-
-        `patience_s`: the most seconds to wait for a reply, including repeated model calls.
-        `workspace`: the agent's Markdown files, from which `/forget` also erases a memory; None if
-        there are no such files.
-        """
-        from memory.text import clean
-
+        """Prepare a conversation; `patience_s` is the most seconds to wait for a reply."""
         self._workspace = workspace
         self._patience_s = patience_s
         self._store = store
@@ -293,18 +270,12 @@ class Chat:
             await self._wait_for(memory, interrupted)
 
     def _greet(self) -> None:
-        from memory.offline import OfflineModel
-
         if self._tty:
-            offline = isinstance(self._model, OfflineModel)
-            note = " (offline: set GEMINI_API_KEY for a real conversation)" if offline else ""
+            keyless = isinstance(self._model, offline.OfflineModel)
+            note = " (offline: set GEMINI_API_KEY for a real conversation)" if keyless else ""
             _dim(f"{self._model.name}{note}. {_HELP}")
 
     async def _wait_for(self, memory: ChatMemory, interrupted: asyncio.Event) -> None:
-        """Wait until all turns are extracted, or until `interrupted` is set by Ctrl-C.
-
-        Turns that are still waiting then are extracted after the next start.
-        """
         waiting = await memory.waiting()
         if waiting:
             _dim(f"remembering the last {waiting} turns (Ctrl-C leaves them for the next start)")
@@ -335,10 +306,8 @@ class Chat:
         return command
 
     async def _answer(self, memory: ChatMemory, text: str) -> None:
-        from memory.models import MAX_CONTENT
-
-        if len(text) > MAX_CONTENT:
-            _dim(f"too long: {len(text):,} characters, at most {MAX_CONTENT:,}")
+        if len(text) > models.MAX_CONTENT:
+            _dim(f"too long: {len(text):,} characters, at most {models.MAX_CONTENT:,}")
             return
         recalled = await self._recall(memory, text)
         said = self._turn(self._user, text, recalled, is_bot=False)
@@ -357,9 +326,7 @@ class Chat:
             await self._settled(memory)
 
     def _turn(self, speaker: str, text: str, recalled: Sequence[Memory], *, is_bot: bool) -> Turn:
-        from memory.models import Turn
-
-        turn = Turn(
+        turn = models.Turn(
             speaker=speaker,
             text=text,
             at=self._store.clock(),
@@ -372,10 +339,6 @@ class Chat:
         return turn
 
     async def _recall(self, memory: ChatMemory, text: str) -> Sequence[Memory]:
-        """Return the user's memories that fit a text, best first.
-
-        If the search fails, print the reason and return [].
-        """
         try:
             return await memory.recall(text, user=self._user)
         except MemoryPipelineError as exc:
@@ -393,14 +356,11 @@ class Chat:
         return [memory for memory in self._store.memories() if memory.user == self._user]
 
     def _forget(self, memory_id: str) -> list[str]:
-        """Erase a memory if it is about this user; return the lines to print."""
-        from memory.agent import forget_everywhere
-
         try:
             mine = self._store.get(memory_id)
             if mine is not None and mine.user != self._user:
                 return [f"{memory_id} is not about {self._user}"]
-            forgotten, problem = forget_everywhere(
+            forgotten, problem = agent.forget_everywhere(
                 self._store, self._workspace, lambda: self._store.forget(memory_id)
             )
         except MemoryPipelineError as exc:
@@ -442,7 +402,6 @@ class _Lines:
         threading.Thread(target=self._serve, daemon=True).start()
 
     async def next(self) -> str | None:
-        """Return the next line; None at the end of input."""
         self._wanted.release()
         return await self._read.get()
 
@@ -466,7 +425,7 @@ def _has_descriptor() -> bool:
 
 
 class _PipedLines:
-    """Reads lines from a pipe with `os.read`. Each call returns the next line.
+    """Reads lines from a pipe with `os.read`; bytes that are not UTF-8 become U+FFFD.
 
     Unlike `sys.stdin`, a waiting call holds no lock, so that Python can exit.
     """
@@ -475,10 +434,6 @@ class _PipedLines:
         self._read = b""
 
     def __call__(self) -> str:
-        """Wait for the next line and return it; bytes that are not UTF-8 become U+FFFD.
-
-        Raises: EOFError at the end of the input.
-        """
         while b"\n" not in self._read:
             more = os.read(sys.stdin.fileno(), 65_536)
             if not more and not self._read:
@@ -491,10 +446,7 @@ class _PipedLines:
 async def _unless_interrupted(
     awaited: Coroutine[None, None, str | None], interrupted: asyncio.Event
 ) -> str | None:
-    """Await a coroutine and return its result.
-
-    If `interrupted` is set first, cancel the coroutine and return None.
-    """
+    """Return the coroutine's result, or cancel it and return None if `interrupted` is set first."""
     running = asyncio.create_task(awaited)
     stopped = asyncio.create_task(interrupted.wait())
     await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)

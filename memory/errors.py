@@ -63,8 +63,7 @@ class ConfigError(MemoryPipelineError):
 class InputError(MemoryPipelineError):
     """A file, a value or another input cannot be used.
 
-    `source` is the path of the file, or a name for the value or input. `line` is the line number in
-    the file, or None.
+    `source` is the path of the file, or a name for the input. `line` is a line of the file, from 1.
     """
 
     def __init__(
@@ -96,10 +95,7 @@ class LedgerDamaged(LedgerError):
 
 
 class LedgerOutdated(LedgerError):
-    """An earlier version wrote the ledger, and the current operation does not upgrade it.
-
-    `stored` and `current` are versions of the ledger's schema, such as "7".
-    """
+    """An earlier version wrote the ledger, and the current operation does not upgrade it."""
 
     def __init__(self, name: str, stored: str, current: str) -> None:
         super().__init__(
@@ -109,10 +105,7 @@ class LedgerOutdated(LedgerError):
 
 
 class EmbedderMismatch(LedgerError):
-    """The store's vectors were made by another embedder than the configured one.
-
-    `stored` and `configured` are the fingerprints of the two embedders.
-    """
+    """The store's vectors were made by another embedder than the configured one."""
 
     def __init__(self, stored: str, configured: str) -> None:
         super().__init__(
@@ -122,28 +115,20 @@ class EmbedderMismatch(LedgerError):
 
 
 class LeaseLost(MemoryPipelineError):
-    """Another process has started to extract memories from the same conversation.
-
-    The process that gets this error must store nothing more from that conversation.
-    """
+    """Another process now extracts the same conversation: store no more memories of it."""
 
     def __init__(self, conversation: str) -> None:
         super().__init__(f"another process extracts {conversation!r} now")
 
 
 class MemoryNotFound(MemoryPipelineError):
-    """No live memory has this id."""
-
     def __init__(self, memory_id: str) -> None:
         super().__init__(f"no live memory has the id {memory_id!r}", "see `memory-dedup export`")
         self.memory_id = memory_id
 
 
 class StillStatedBy(MemoryPipelineError):
-    """A retired memory cannot be forgotten alone, because a live memory contains what it said.
-
-    `successor_id` is the id of the live memory.
-    """
+    """A retired memory cannot be forgotten alone, because a live memory still states it."""
 
     def __init__(self, memory_id: str, successor_id: str) -> None:
         super().__init__(
@@ -153,10 +138,7 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision, or a run (all decisions of one batch or import), cannot be undone.
-
-    `target` is the number of the decision or the name of the run.
-    """
+    """A decision cannot be undone, or a run (all decisions of a batch or import) cannot."""
 
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
@@ -174,10 +156,9 @@ class IndexFault(MemoryPipelineError):
 
 
 class ModelError(MemoryPipelineError):
-    """The language model failed, or its answer is not usable; `problem` is the reason.
+    """The language model failed, or its answer is not usable.
 
-    `calls`, `input_tokens` and `output_tokens` count what the failed question cost, as far as the
-    costs are known.
+    `calls`, `input_tokens` and `output_tokens` count what the question cost; 0 if unknown.
     """
 
     calls = 0

@@ -31,8 +31,7 @@ class Embedder(Protocol):
     def fingerprint(self) -> str:
         """Return a text that identifies the embedder: model name, dimension and normalisation.
 
-        This must not load the model. Vectors of embedders with different fingerprints cannot be
-        compared.
+        This must not load the model. Vectors with different fingerprints cannot be compared.
         """
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -45,7 +44,10 @@ class Embedder(Protocol):
 
 
 class LanguageModel(Protocol):
-    """A model that judges near-copies, checks merged texts, extracts memories and replies."""
+    """A model that judges near-copies, checks merged texts, extracts memories and replies.
+
+    Its methods raise ModelError, which names the reason.
+    """
 
     @property
     def name(self) -> str:
@@ -60,22 +62,13 @@ class LanguageModel(Protocol):
         """
 
     async def judge(self, question: Question) -> Verdict:
-        """Return a verdict: which memories of a question state the same fact.
-
-        The verdict groups these memories, and has one text for each group, which replaces the
-        group's memories. Memories that are in no group stay as they are.
-
-        Raises: ModelError, which names the reason.
-        """
+        """Return which memories of a question state the same fact, with one text for each group."""
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Compare the text of each proposed merge with the memories that it would replace.
+        """Return what the text of each merge leaves out and adds, in the order of `merges`.
 
-        Return, for each merge and in the given order, the statements that the text leaves out and
-        those that it adds. `merges` has at most 16 items. All their memories belong to one scope,
-        or to the speakers of turns that are extracted together.
-
-        Raises: ModelError, which names the reason.
+        `merges` has at most 16 items. All their memories belong to one scope, or to the speakers of
+        turns that are extracted together.
         """
 
     async def extract(
@@ -87,22 +80,16 @@ class LanguageModel(Protocol):
     ) -> Extraction:
         """Return the facts in `turns` that are worth remembering; turns are ordered oldest first.
 
-        No facts are taken from the bot's own turns. `context`: turns said just before `turns`,
-        whose facts are extracted already. `remembered`: stored memories that may concern the same
-        facts.
+        No facts are taken from the bot's own turns. `context`: turns said just before, whose facts
+        are extracted already. `remembered`: stored memories that may concern the same facts.
 
-        A returned fact may repeat, update or extend memories in `remembered` that are about the
-        same user. Then the fact has the positions, from 0, of these memories. It may also have one
-        text that states the fact and all these memories.
-
-        Raises: ModelError, which names the reason.
+        A fact that repeats, updates or extends memories in `remembered` about the same user has
+        their positions, from 0, in `Candidate.replaces`. `Candidate.merged` may have one text for
+        all of them.
         """
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Return the bot's answer to these turns, given the memories recalled for them.
-
-        Raises: ModelError, which names the reason.
-        """
+        """Return the bot's answer to these turns, given the memories recalled for them."""
 
     async def aclose(self) -> None:
         """Close the model's connections. May be called twice."""
@@ -121,9 +108,9 @@ class Query(NamedTuple):
 class VectorIndex(Protocol):
     """An approximate index of vectors by memory id, used if a user's vectors do not fit into RAM.
 
-    It never receives texts. The store updates it from the ledger, computes similarities from the
-    ledger's own vectors, and can rebuild the index at any time. Only one thread calls it at a time.
-    Each method raises IndexFault if it fails; the store then searches without the index.
+    It never receives texts. The store updates it from the ledger, and can rebuild it at any time.
+    Only one thread calls it at a time. Each method raises IndexFault if it fails; the store then
+    searches without the index.
     """
 
     @property
@@ -132,7 +119,7 @@ class VectorIndex(Protocol):
 
     @property
     def place(self) -> str:
-        """Return where the index is stored, as a text that is the same each time it is opened."""
+        """Return the folder or the name under which the index is stored; it never changes."""
 
     @property
     def id(self) -> str:
@@ -148,7 +135,7 @@ class VectorIndex(Protocol):
         """Return whether several processes may use the index at the same time.
 
         If they may, the store removes the vectors of forgotten memories one by one. Otherwise the
-        store clears the whole index, so that the index's files keep no trace of such vectors.
+        store clears the whole index, so that its files keep no trace of such vectors.
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
@@ -160,12 +147,11 @@ class VectorIndex(Protocol):
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
         """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first.
 
-        Return no pairs if the index is empty. This includes an index that never had a vector, and
-        so does not know the dimension.
+        Return no pairs if the index is empty, or never had a vector.
         """
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
-        """Yield all ids and vectors, in batches of n ids and their vectors, shape (n, dim)."""
+        """Yield everything stored, in batches: n ids, and their vectors of shape (n, dim)."""
 
     def clear(self) -> None:
         """Delete all vectors, also from disk. Vectors stored later may have another dimension."""

@@ -315,7 +315,7 @@ def test_what_a_failure_in_between_leaves_the_next_call_erases_and_says_so(
             raise LedgerError("the disk is full", "make room")
 
     said = "40 memories of Mia are erased, others are not: the disk is full; make room; then"
-    monkeypatch.setattr("memory.ledger.episodes.EpisodesWriter.forget", failing)
+    monkeypatch.setattr("memory.ledger.attachments.Episodes.forget", failing)
     with pytest.raises(LedgerError, match=said):
         forget_user(large.ledger, large.index, "Mia", START, at_once=20)
     monkeypatch.undo()
@@ -327,9 +327,9 @@ def test_what_a_failure_in_between_leaves_the_next_call_erases_and_says_so(
 KILLED_WHILE_FORGETTING = """
 import os, signal, sys
 from memory.cli import app
-from memory.ledger.episodes import EpisodesWriter
+from memory.ledger.attachments import Episodes
 
-forget, calls = EpisodesWriter.forget, []
+forget, calls = Episodes.forget, []
 
 def killed_at_the_third(*args):
     forget(*args)
@@ -337,7 +337,7 @@ def killed_at_the_third(*args):
     if len(calls) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 
-EpisodesWriter.forget = killed_at_the_third
+Episodes.forget = killed_at_the_third
 app(sys.argv[1:])
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import holding
-from memory.assembly import Brought, import_brought
+from memory.assembly import Brought, import_memories
 from memory.config import Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
@@ -91,9 +91,9 @@ def test_the_ledger_of_an_import(
     make_memory: MakeMemory, tmp_path: Path, raw: bool, name: str, watch: Watch
 ) -> None:
     """Noting how a collection was read waits for whoever writes to the ledger."""
-    brought = Brought([make_memory("Mia rows.")], collection_id="uuid", reading=Reading())
+    brought = Brought([make_memory("Mia rows.")], origin=("uuid", Reading()))
     seen = watch(f"memory.{name}")
-    done = asyncio.run(import_brought(brought, Config().at(str(tmp_path)), raw=raw))
+    done = asyncio.run(import_memories(brought, Config().at(str(tmp_path)), raw=raw))
     assert done.memories == 1
     assert seen
     assert not any(seen)

@@ -17,9 +17,9 @@ import pytest
 
 from memory import ChatMemory, Turn, open_chat_memory
 from memory.assembly import build_deduplicator, build_extractor, open_store
-from memory.config import configured
+from memory.config import MemoryConfig, configured
 from memory.decide import checked
-from memory.deduplicator import MemoryDeduplicator, SecondReader
+from memory.deduplicator import Judging, MemoryDeduplicator
 from memory.errors import ConfigError, EmbeddingError
 from memory.models import PLAIN, Extraction, MergeGroup, ProposedMerge, Question, Verdict
 from memory.offline import OfflineModel
@@ -104,7 +104,7 @@ def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
         )
     )
     asking = Asking(CallBudget(9), Budget(30.0))
-    reader = SecondReader(store, model)
+    reader = Judging(store, model, MemoryConfig().rules)
     [settled] = asyncio.run(reader.settle([part], asking))
     assert (model.page_size, settled.verified, asking.usage.calls) == (48, "by a second reading", 2)
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "text", "models", "protocols", "config", "runtime", "coverage", "ledger", "search",
     "decide", "providers", "offline", "store", "deduplicator", "extractor", "upkeep",
-    "interchange", "review", "agent", "adapters", "assembly", "cli", "orchestrator", "starting",
+    "interchange", "review", "agent", "adapters", "assembly", "cli", "orchestrator",
     "__main__",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
@@ -28,7 +28,7 @@ SHELLS = {
 }  # fmt: skip
 """Files that stand above `assembly` though their room does not."""
 HOME_OF = {
-    "chromadb": {"search.chroma.client"},
+    "chromadb": {"search.chroma_client"},
     "wordllama": {"providers.embeddings"},
     "google": {"providers.gemini", "adapters.adk"},
     "mcp": {"agent.server"},
@@ -37,7 +37,7 @@ HOME_OF = {
     "agent_framework": {"adapters.agent_framework"},
     "autogen_core": {"adapters.autogen"},
     "qdrant_client": {"interchange.qdrant"},
-    "sqlite3": {"ledger.sqlite", "interchange.databases"},
+    "sqlite3": {"ledger.database", "interchange.databases"},
     "psycopg": {"interchange.databases"},
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},

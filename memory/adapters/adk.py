@@ -25,31 +25,33 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from memory.adapters.opening import LazyMemory, conversation_of, open_memory
+from memory import assembly
+from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config, configured
 from memory.errors import InputError, MemoryNotFound
 from memory.extractor import ChatMemory
-from memory.ledger import Ledger
-from memory.models import Memory, Turn
+from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import in_thread
 from memory.text import clean
 
 _USER = "user"  # the author of events that come from no agent
-_NO_SESSION = "-"
-_CLAIMED = "adk_app"
-"""The metadata key under which a ledger keeps the name of its app.
-
-It is used only if `ledger_url` is set. Then all apps would open the same ledger.
-"""
+_APP_KEY = "adk_app"
 
 
 class DedupMemoryService(BaseMemoryService):
     """An ADK memory service. Each app has its own ledger, and the users of an app are kept apart.
 
-    The ledger of an app is in a folder with the app's name. If `ledger_url` is set, there is only
-    that one ledger, and only one app may use it. The service may be used from any event loop. Call
+    The ledger of an app is in a folder with the app's name, and is opened when the app first uses
+    the service. If `memory.ledger_url` is configured, only one app may use the service. Call
     `await close()` at the end.
+
+    `uri`: `memdedup:///folder` sets the data folder (default: the configured folder). `most_found`:
+    the most memories that a search returns. `config` is the configuration, or the path of its file.
+    `settings` override single settings, such as `llm_provider="offline"`. `model` and `embedder`
+    replace the configured ones.
+
+    Raises: ConfigError.
     """
 
     def __init__(
@@ -63,16 +65,6 @@ class DedupMemoryService(BaseMemoryService):
         agents_dir: str | None = None,  # noqa: ARG002 - ADK's loader passes it
         **settings: Any,
     ) -> None:
-        """Configure the service; a ledger is opened when an app first uses the service.
-
-        `uri`: `memdedup:///folder` sets the data folder; without a folder, the configured one is
-        used. `config`: the configuration, or the path of its file. `model` and `embedder` replace
-        the configured ones. `most_found`: the most memories that a search returns. `agents_dir` is
-        passed by ADK's loader and ignored. `settings` override single settings of the
-        configuration, such as `llm_provider="offline"`.
-
-        Raises: ConfigError.
-        """
         parsed = urlparse(uri)
         folder = unquote(parsed.netloc + parsed.path)
         if folder:
@@ -84,7 +76,7 @@ class DedupMemoryService(BaseMemoryService):
         self._apps: dict[str, LazyMemory] = {}
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Extract memories from what the user says in a session; skip events already added."""
+        """Extract memories from what the user says in a session; skip events added before."""
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -104,12 +96,18 @@ class DedupMemoryService(BaseMemoryService):
         """Extract memories from what the user says in these events.
 
         An event with the same session, id and text as an earlier one is skipped. If the model
-        fails, the events are stored and processed later. `custom_metadata` is ignored, because it
-        belongs to events and not to memories.
+        fails, the events are stored and processed later. `custom_metadata` is ignored.
         """
-        conversation = conversation_of(user_id, session_id or _NO_SESSION)
+        conversation = conversation_of(user_id, session_id or "-")
         turns = [
-            _turn(event, user_id, conversation)
+            Turn(
+                speaker=user_id if event.author == _USER else event.author or "agent",
+                text=_text(event.content),
+                at=datetime.fromtimestamp(event.timestamp, UTC),
+                is_bot=event.author != _USER,
+                id=event.id or f"@{event.timestamp}",
+                conversation=conversation,
+            )
             for event in events
             if not event.partial and event.content is not None and clean(_text(event.content))
         ]
@@ -146,18 +144,28 @@ class DedupMemoryService(BaseMemoryService):
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """Return the user's memories that fit the query, best first, at most `most_found`."""
         chat = await self._chat_of(app_name)
         memories = await chat.recall(query, user=user_id, k=self._most_found)
-        return SearchMemoryResponse(memories=[_entry(memory) for memory in memories])
+        entries = [
+            MemoryEntry(
+                id=memory.id,
+                content=types.Content(role=_USER, parts=[types.Part(text=memory.content)]),
+                author=memory.user,
+                timestamp=memory.timestamp.isoformat(),
+                custom_metadata=dict(memory.metadata),
+            )
+            for memory in memories
+        ]
+        return SearchMemoryResponse(memories=entries)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Erase a memory of this user for good; do nothing if the user has no such memory.
+        """Erase a memory of this user for good.
 
-        Raises: StillStatedBy if the memory is retired, and its content is still part of a live
-        memory.
+        Do nothing if `memory_id` is None or not the id of a memory of this user.
+
+        Raises: StillStatedBy if the memory is retired, and a live memory still states it.
         """
         if not memory_id:
             return
@@ -167,11 +175,6 @@ class DedupMemoryService(BaseMemoryService):
                 await chat.forget(memory_id)
 
     async def close(self) -> None:
-        """Close the stores of all apps.
-
-        Events from which no memories were extracted yet are processed when the app's store is
-        opened again.
-        """
         while self._apps:
             _, memory = self._apps.popitem()
             await memory.close()
@@ -182,28 +185,27 @@ class DedupMemoryService(BaseMemoryService):
             data_dir = str(Path(self._config.memory.data_dir) / folder)
             memory = self._config.memory.model_copy(update={"data_dir": data_dir})
             config = self._config.model_copy(update={"memory": memory})
-            is_shared = config.memory.ledger_url is not None
-            check = partial(_claim, app_name=app_name) if is_shared else None
-            open_it = partial(open_memory, config, self._model, self._embedder, check)
+            open_it = partial(_open_app, app_name, config, self._model, self._embedder)
             self._apps.setdefault(app_name, LazyMemory(open_it))  # of two threads, the first one's
         return await self._apps[app_name].get()
 
 
-def _claim(ledger: Ledger, app_name: str) -> None:
-    """Check that a ledger has no memories of another app, and note this app's name in the ledger.
-
-    Raises: InputError if another app's name is noted.
-    """
-    with ledger.writing() as writer:
-        holder = writer.meta(_CLAIMED)
-        if holder is None:
-            writer.set_meta(_CLAIMED, app_name)
-    if holder not in (None, app_name):
-        raise InputError(
-            "memory.ledger_url",
-            f"holds the memories of app {holder!r}, not of {app_name!r}",
-            "give each app a ledger of its own",
-        )
+def _open_app(
+    app_name: str, config: Config, model: LanguageModel | None, embedder: Embedder | None
+) -> ChatMemory:
+    config.memory.check_users_apart("open the store without an adapter")
+    if config.memory.ledger_url is not None:
+        with assembly.open_ledger(config) as ledger, ledger.writing() as writer:
+            holder = writer.meta(_APP_KEY)
+            if holder is None:
+                writer.set_meta(_APP_KEY, app_name)
+        if holder not in (None, app_name):
+            raise InputError(
+                "memory.ledger_url",
+                f"holds the memories of app {holder!r}, not of {app_name!r}",
+                "give each app a ledger of its own",
+            )
+    return assembly.open_chat_memory(config, model=model, embedder=embedder)
 
 
 def _user_of(chat: ChatMemory, memory_id: str) -> str | None:
@@ -213,30 +215,11 @@ def _user_of(chat: ChatMemory, memory_id: str) -> str | None:
 
 
 def _text(content: types.Content) -> str:
-    """Return the text of `content`, without the parts that are the model's thoughts."""
     parts = content.parts or []
     return " ".join(part.text for part in parts if part.text and not part.thought)
 
 
-def _turn(event: Event, user_id: str, conversation: str) -> Turn:
-    assert event.content is not None
-    return Turn(
-        speaker=user_id if event.author == _USER else event.author or "agent",
-        text=_text(event.content),
-        at=datetime.fromtimestamp(event.timestamp, UTC),
-        is_bot=event.author != _USER,
-        id=event.id or f"@{event.timestamp}",
-        conversation=conversation,
-    )
-
-
 def _moment(entry: MemoryEntry) -> datetime | None:
-    """Return the time of an entry; None if the entry has no time.
-
-    A time without a time zone is read as UTC.
-
-    Raises: InputError if the time is not in ISO 8601.
-    """
     if not entry.timestamp:
         return None
     try:
@@ -244,13 +227,3 @@ def _moment(entry: MemoryEntry) -> datetime | None:
     except ValueError as exc:
         raise InputError("memory", f"timestamp {entry.timestamp!r} is no ISO 8601 time") from exc
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-
-
-def _entry(memory: Memory) -> MemoryEntry:
-    return MemoryEntry(
-        id=memory.id,
-        content=types.Content(role=_USER, parts=[types.Part(text=memory.content)]),
-        author=memory.user,
-        timestamp=memory.timestamp.isoformat(),
-        custom_metadata=dict(memory.metadata),
-    )

@@ -10,18 +10,25 @@ from typing import Any
 
 from agent_framework import AgentSession, ContextProvider, Message, SessionContext, SupportsAgentRun
 
-from memory.adapters.opening import LazyMemory, conversation_of
+from memory.adapters.opening import LazyMemory, as_context, conversation_of
 from memory.config import Config
 from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.store import utc_now
 from memory.text import clean
 
-_INTRODUCTION = "What is remembered about the user:"
-
 
 class DedupContextProvider(ContextProvider):
-    """A context provider with the memories of one user. Call `await close()` at the end."""
+    """A context provider with the memories of one user. Call `await close()` at the end.
+
+    The store is opened at the first use. `user`: the user whom the memories are about. `k`: the
+    most memories that are added to the context of a run.
+
+    `config` is the configuration, or the path of its file. `settings` override single settings,
+    such as `data_dir="..."`. `model` and `embedder` replace the configured ones.
+
+    Raises: ConfigError; InputError if the configuration lets memories of different users be merged.
+    """
 
     def __init__(
         self,
@@ -34,16 +41,6 @@ class DedupContextProvider(ContextProvider):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """Configure the provider; the store is opened at the first use.
-
-        `user`: the user whom the memories are about. `k`: the most memories added to the context of
-        a run. `config`: the configuration, or the path of its file. `model` and `embedder` replace
-        the configured ones. `settings` override single settings of the configuration, such as
-        `data_dir="..."`.
-
-        Raises: ConfigError; InputError if the configuration lets memories of different users be
-        merged.
-        """
         super().__init__(source_id)
         self._user = user
         self._k = k
@@ -57,7 +54,7 @@ class DedupContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],  # noqa: ARG002
     ) -> None:
-        """Search for memories that fit the user's new messages, and add them to the run's context.
+        """Add memories that fit the user's new messages to the run's context.
 
         Raises: LedgerError, EmbedderMismatch.
         """
@@ -68,8 +65,8 @@ class DedupContextProvider(ContextProvider):
             return
         memories = await (await self._memory.get()).recall(query, user=self._user, k=self._k)
         if memories:
-            lines = [_INTRODUCTION, *(f"- {memory.content}" for memory in memories)]
-            context.extend_messages(self, [Message("user", ["\n".join(lines)])])
+            text = as_context(memory.content for memory in memories)
+            context.extend_messages(self, [Message("user", [text])])
 
     async def after_run(
         self,
@@ -81,8 +78,8 @@ class DedupContextProvider(ContextProvider):
     ) -> None:
         """Store the run's messages; memories are extracted from them in the background.
 
-        A message is skipped if the same message is already stored: one with the same session, the
-        same number within the session, and the same text.
+        Messages are numbered in each session. A message is skipped if it is already stored with the
+        same session, number and text.
 
         Raises: LedgerError if the messages could not be stored; then none of them is stored.
         """
@@ -113,9 +110,4 @@ class DedupContextProvider(ContextProvider):
         await (await self._memory.get()).settle()
 
     async def close(self) -> None:
-        """Close the store.
-
-        Messages from which no memories were extracted yet are processed when the store is opened
-        again.
-        """
         await self._memory.close()

@@ -16,16 +16,23 @@ from autogen_core.memory import (
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import SystemMessage, UserMessage
 
-from memory.adapters.opening import LazyMemory
+from memory.adapters.opening import LazyMemory, as_context
 from memory.config import Config
 from memory.errors import InputError
 from memory.protocols import Embedder, LanguageModel
 
-_INTRODUCTION = "What is remembered about the user:"
-
 
 class DedupMemory(Memory):
-    """An AutoGen memory for one user. Call `await close()` at the end."""
+    """An AutoGen memory for one user. Call `await close()` at the end.
+
+    The store is opened at the first use. `user`: the user whom the memories are about. `k`: the
+    most memories that a query returns.
+
+    `config` is the configuration, or the path of its file. `settings` override single settings,
+    such as `data_dir="..."`. `model` and `embedder` replace the configured ones.
+
+    Raises: ConfigError; InputError if the configuration lets memories of different users be merged.
+    """
 
     def __init__(
         self,
@@ -37,16 +44,6 @@ class DedupMemory(Memory):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """Configure the memory; the store is opened at the first use.
-
-        `user`: the user whom the memories are about. `k`: the most memories that a query returns.
-        `config`: the configuration, or the path of its file. `model` and `embedder` replace the
-        configured ones. `settings` override single settings of the configuration, such as
-        `data_dir="..."`.
-
-        Raises: ConfigError; InputError if the configuration lets memories of different users be
-        merged.
-        """
         self._user = user
         self._k = k
         self._memory = LazyMemory.of_config(config, settings, model, embedder)
@@ -72,8 +69,7 @@ class DedupMemory(Memory):
     ) -> MemoryQueryResult:
         """Return the memories that fit the query, best first.
 
-        The metadata of each returned memory also has two keys: `id`, and `score`, which says how
-        well the memory fits.
+        The metadata of each also has its `id`, and a `score` that says how well the memory fits.
         """
         text = query if isinstance(query, str) else _text(query)
         memories = await (await self._memory.get()).recall(text, user=self._user, k=self._k)
@@ -89,10 +85,9 @@ class DedupMemory(Memory):
         )
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Add memories to the context, as a system message; return these memories.
+        """Add memories that fit the user's last message to the context; return the memories.
 
-        They are the memories that fit the user's last message. If the last message is not text,
-        nothing is added.
+        They are added as one system message. Nothing is added if the user's message is not text.
         """
         messages = await model_context.get_messages()
         message = next(
@@ -102,24 +97,18 @@ class DedupMemory(Memory):
             return UpdateContextResult(memories=MemoryQueryResult(results=[]))
         found = await self.query(message.content)
         if found.results:
-            lines = [_INTRODUCTION, *(f"- {memory.content}" for memory in found.results)]
-            await model_context.add_message(SystemMessage(content="\n".join(lines)))
+            text = as_context(str(memory.content) for memory in found.results)
+            await model_context.add_message(SystemMessage(content=text))
         return UpdateContextResult(memories=found)
 
     async def clear(self) -> None:
-        """Erase all memories of this object's user for good."""
         await (await self._memory.get()).forget_user(self._user)
 
     async def close(self) -> None:
-        """Close the store; do nothing if it is not open."""
         await self._memory.close()
 
 
 def _text(content: MemoryContent) -> str:
-    """Return the text of `content`.
-
-    Raises: InputError if the content is not text.
-    """
     if isinstance(content.content, str):
         return content.content
     raise InputError("memory", f"is no text but {content.mime_type}", "add a text")

@@ -1,8 +1,4 @@
-"""An implementation of Strands' `MemoryStore`: the user's messages become memories.
-
-If messages are numbered, memories are extracted only once from a message that is delivered more
-than once.
-"""
+"""An implementation of Strands' `MemoryStore`: the user's messages become memories."""
 
 from __future__ import annotations
 
@@ -21,18 +17,26 @@ from strands.types.content import Message
 
 from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config
-from memory.models import Memory, Turn
+from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
 from memory.store import utc_now
 from memory.text import clean
-
-_MOST_FOUND = 10
 
 
 class DedupMemoryStore(MemoryStore):
     """A Strands memory store for one user. Call `await close()` at the end.
 
-    It extracts memories itself, so with `extraction=True`, Strands needs no model for this.
+    The store extracts memories with its own model: with `extraction=True`, Strands needs none. The
+    store is opened by `initialize`, or at the first use.
+
+    `user`: the user whom the memories are about. `run_id`: the name of the run in which messages
+    are numbered; if it is None, each call of `initialize` starts a new run. The other parameters
+    above `config` are those of Strands' `MemoryStore`.
+
+    `config` is the configuration, or the path of its file. `settings` override single settings,
+    such as `data_dir="..."`. `model` and `embedder` replace the configured ones.
+
+    Raises: ConfigError; InputError if the configuration lets memories of different users be merged.
     """
 
     def __init__(
@@ -50,17 +54,6 @@ class DedupMemoryStore(MemoryStore):
         embedder: Embedder | None = None,
         **settings: Any,
     ) -> None:
-        """Configure the store; it is opened by `initialize`, or at the first use.
-
-        `user`: the user whom the memories are about. `run_id`: the name of the run in which
-        messages are numbered; if it is None, each call of `initialize` starts a new run. `config`:
-        the configuration, or the path of its file. `model` and `embedder` replace the configured
-        ones. `settings` override single settings of the configuration, such as `data_dir="..."`.
-        The other parameters are those of Strands' `MemoryStore`.
-
-        Raises: ConfigError; InputError if the configuration lets memories of different users be
-        merged.
-        """
         self.name = name
         self.description = description
         self.max_search_results = max_search_results
@@ -74,8 +67,6 @@ class DedupMemoryStore(MemoryStore):
     async def initialize(self) -> None:
         """Open the store and, unless `run_id` was given, start a new run.
 
-        Messages are numbered within a run.
-
         Raises: LedgerError, EmbedderMismatch.
         """
         self._run = self._given_run or uuid4().hex
@@ -84,12 +75,22 @@ class DedupMemoryStore(MemoryStore):
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return the user's memories that fit the query, best first.
 
-        At most `max_search_results` memories are returned: the number in `options` if it has one,
-        else this store's number, else 10.
+        The limit is `max_search_results` of `options`, else that of this store, else 10.
         """
-        k = (options or {}).get("max_search_results") or self.max_search_results or _MOST_FOUND
+        k = (options or {}).get("max_search_results") or self.max_search_results or 10
         memories = await (await self._memory.get()).recall(query, user=self._user, k=k)
-        return [_entry(memory, self.name) for memory in memories]
+        return [
+            MemoryEntry(
+                content=memory.content,
+                store_name=self.name,
+                metadata={
+                    "id": memory.id,
+                    "timestamp": memory.timestamp.isoformat(),
+                    **memory.metadata,
+                },
+            )
+            for memory in memories
+        ]
 
     async def add(self, content: str, metadata: Metadata | None = None) -> str:
         """Store a text as a memory, unless a stored memory already states it.
@@ -106,9 +107,9 @@ class DedupMemoryStore(MemoryStore):
     ) -> None:
         """Extract memories from what the user says in these messages.
 
-        A message is skipped if an earlier message had the same run, sequence number and text. If
-        `context` has no sequence numbers, no message is skipped. If the model fails, the messages
-        are stored and processed later.
+        A message is skipped if an earlier message of the run had the same sequence number and text.
+        If `context` has no sequence numbers, no message is skipped. If the model fails, the
+        messages are stored and processed later.
 
         Raises: LedgerError if the messages could not be stored; then none of them is stored.
         """
@@ -132,18 +133,8 @@ class DedupMemoryStore(MemoryStore):
             await chat.settle()
 
     async def close(self) -> None:
-        """Close the store.
-
-        Messages from which no memories were extracted yet are processed when the store is opened
-        again.
-        """
         await self._memory.close()
 
 
 def _text(message: Message) -> str:
     return " ".join(part["text"] for part in message["content"] if part.get("text"))
-
-
-def _entry(memory: Memory, store_name: str) -> MemoryEntry:
-    metadata = {"id": memory.id, "timestamp": memory.timestamp.isoformat(), **memory.metadata}
-    return MemoryEntry(content=memory.content, store_name=store_name, metadata=metadata)

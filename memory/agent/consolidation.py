@@ -17,17 +17,15 @@ from memory.models import Memory, Scope
 
 _SNIPPET = 100
 _DEFAULT_WINDOW = 1_000
-"""The most memories that a consolidation run looks at if its `window` is None."""
 
 
 @dataclass(frozen=True)
 class ConsolidationStats:
-    """The result of a consolidation run: counts, and the near-copies that it proposes to merge.
+    """The result of a consolidation run.
 
-    `replay_events`: the number of pairs of memories that the run linked, or whose link it
-    strengthened. `coactivation_updates`: equal to `replay_events`. `link_updates`: how many of the
-    pairs had no link before. `refreshed_memories`: the number of different memories in the pairs.
-    `merge_candidates`: pairs of near-copies, closest first.
+    `replay_events` and `coactivation_updates`: pairs that were linked or whose link became
+    stronger. `link_updates`: new links. `refreshed_memories`: memories in these pairs.
+    `merge_candidates`: near-copies, closest first.
     """
 
     replay_events: int
@@ -63,25 +61,20 @@ class ConsolidationEngine:
     ) -> ConsolidationStats:
         """Link recent memories that are close in time, and find near-copies of recent memories.
 
-        Recent memories are the newest memories of the last `window_hours` hours: at most `window`,
-        or at most 1000 if `window` is None.
+        Recent memories are the newest ones of the last `window_hours` hours: at most `window`, or
+        1000 if `window` is None. Each is linked with the next older one of the same user and
+        privacy, for at most `max_replay_events` pairs. An existing link gains confidence.
 
-        Each recent memory is linked with the next older one of the same user and privacy. If the
-        two have a link already, the link gains confidence. The run does this for at most
-        `max_replay_events` pairs, newest first. The run also removes forgotten memories from
-        episodes.
-
-        Two memories are near-copies if their distance (`1 - similarity`) is below
-        `merge_threshold`, or below the engine's `merge_distance` if `merge_threshold` is None. The
-        result lists the `max_merge_candidates` closest pairs; one memory of a pair may be older
-        than the recent memories.
+        Near-copies have a distance below `merge_threshold` (default: the engine's
+        `merge_distance`). One of the two may be older than the recent memories. Forgotten memories
+        are removed from episodes.
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _DEFAULT_WINDOW if window is None else window
         nearer = self._merge_distance if merge_threshold is None else merge_threshold
         recent, alike = await store.recent_near_copies(most, since, nearer)
-        together = _neighbours_in_time(recent)[:max_replay_events]
-        replayed = await store.replay([(earlier.id, later.id) for earlier, later in together])
+        neighbours = _neighbours_in_time(recent)[:max_replay_events]
+        replayed = await store.replay([(earlier.id, later.id) for earlier, later in neighbours])
         candidates = [
             MergeCandidate(
                 memory_a_id=pair.older.id,
@@ -103,10 +96,7 @@ class ConsolidationEngine:
 
 
 def _neighbours_in_time(newest_first: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-    """Pair each memory with the next older one of the same user and privacy.
-
-    Return the pairs as (older, newer), sorted by the time of `newer`, newest first.
-    """
+    """Pair each memory with the next older one of its scope: (older, newer), newest pair first."""
     by_scope: dict[Scope, list[Memory]] = {}
     for memory in newest_first:
         by_scope.setdefault(Scope.of(memory, ("user",)), []).append(memory)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,7 +20,7 @@ from memory.agent.saving import (
 )
 from memory.decide import NearCopies, near_copies
 from memory.errors import InputError, MemoryNotFound
-from memory.ledger import Reader, Writer, take_snapshot
+from memory.ledger import Reader, take_snapshot
 from memory.models import (
     Episode,
     LinkType,
@@ -39,28 +39,14 @@ from memory.text import clean
 logger = logging.getLogger(__name__)
 
 MemorySearchResult = SearchResult
-"""A memory that a search found, with `similarity` and `distance`. An alias of `SearchResult`."""
 OnSaved = Callable[[Memory], object]
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class EpisodeView(NamedTuple):
-    """An episode, and how many of its memories were forgotten (`gone`).
-
-    The episode's `memory_ids` name only live memories. A memory that was merged into another memory
-    is replaced by that other memory.
-    """
-
-    episode: Episode
-    gone: int
-
-
 def _threaded(
     method: Callable[Concatenate[MemoryStore, P], T],
 ) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
-    """Make a blocking method async: run each call in a thread, so that the event loop goes on."""
-
     @wraps(method)
     async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(method, self, *args, **kwargs)
@@ -71,8 +57,7 @@ def _threaded(
 class MemoryStore:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
-    `observers`: functions that are called with each newly saved memory. They are not called if a
-    save was blocked because the memory repeats a stored one.
+    `observers`: functions that are called with each newly saved memory.
     """
 
     def __init__(
@@ -100,20 +85,14 @@ class MemoryStore:
     ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
         """Save a memory as `save` does, but with the limits as parameters and a tuple as result.
 
-        A stored memory of the same scope blocks the save if its distance (`1 - similarity`) is
-        below `dedup_threshold`. A stored memory that states another value, such as 1200 instead of
-        1300, does not block. The new memory is linked with at most `max_links` memories whose
-        distance (`1 - cosine`) is below `link_threshold`.
+        A stored memory blocks the save if its distance (`1 - similarity`) is below
+        `dedup_threshold`. The new memory is linked with those whose distance (`1 - cosine`) is
+        below `link_threshold`.
 
-        `replaces`: the id of a memory to correct. That memory is retired, and the save is never
-        blocked. `fields`: further fields of `Memory`, such as `user` or `tags`.
+        Return the saved memory (None if blocked), the number of links, the linked memories, nearest
+        first, and the memory that blocked the save (or None).
 
-        Return four values: the saved memory (None if the save was blocked), the number of linked
-        memories, the linked memories, nearest first, and the memory that blocked the save (or
-        None).
-
-        Raises: InputError if a field is not valid or other processes keep storing similar memories;
-        MemoryNotFound if the agent has no memory with the id `replaces`.
+        Raises: InputError, MemoryNotFound.
         """
         distances = Distances(dedup_threshold, link_threshold, max_links)
         saved = await self.save(content, distances, replaces=replaces, **fields)
@@ -125,23 +104,26 @@ class MemoryStore:
     ) -> Saved:
         """Save a memory unless it repeats a stored one; link it with near memories, both ways.
 
-        A stored memory of the same scope blocks the save if it is nearer than `distances.guard`.
-        Then nothing is written, and the result names that memory. A stored memory that states
-        another value, such as 1200 instead of 1300, does not block. `distances.link` and
-        `distances.max_links` limit which memories the new one is linked with.
+        A blocked save writes nothing; the result names the stored memory. A stored memory that
+        states another value, such as 1200 instead of 1300, does not block.
 
-        `replaces`: the id of a memory to correct. That memory is retired, and the save is never
-        blocked. The new memory takes the links and tags of the corrected memory, and the higher
-        importance of the two. `fields`: further fields of `Memory`, such as `user` or `tags`.
+        `replaces`: the id of a memory to correct. It is retired, and the save is never blocked. The
+        new memory takes its links and tags. `fields`: further fields of `Memory`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
         """
-        fresh = {"id": self._store.new_id(), "timestamp": self._store.clock(), "category": "daily"}
-        owned = {"user": self._own_user(fields.get("user"))}
-        tags = {"tags": as_tuple(fields.get("tags", ()))}
+        values = {
+            "id": self._store.new_id(),
+            "timestamp": self.now(),
+            "category": "daily",
+            **fields,
+            "content": content,
+            "user": self._own_user(fields.get("user")),
+            "tags": as_tuple(fields.get("tags", ())),
+        }
         try:
-            memory = Memory.model_validate({"content": content, **fresh, **fields, **owned, **tags})
+            memory = Memory.model_validate(values)
         except ValidationError as exc:
             raise InputError("memory", str(first_problem(exc))) from exc
         saved = await self._write(memory, distances, replaces)
@@ -181,14 +163,10 @@ class MemoryStore:
         date_to: datetime | None = None,
         user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """Return the memories most similar to `content` that pass all filters, nearest first.
+        """Return at most `n_results` memories that pass all filters, most similar first.
 
-        Return at most `n_results` memories. All other parameters are filters; None means no filter.
-        A memory's time must be between `date_from` and `date_to`, both included. These two must
-        have a time zone.
-
-        An index cannot filter by time, so the search asks it for more and more memories until
-        enough of them are in this range.
+        `date_from` and `date_to` are included; both must have a time zone. An index cannot filter
+        by time, so it is asked for more and more memories until enough are in the range.
 
         Raises: InputError if this agent serves one user, and `user` is a different user.
         """
@@ -215,11 +193,9 @@ class MemoryStore:
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return a sentence for each pending question, such as "Are mem_1 and mem_2 the same?".
+        """Return a sentence for each pending question about live memories that the agent may use.
 
-        A question is left out unless all its memories are live and this agent may use them. If the
-        agent serves all users and chat turns wait for extraction, one more sentence gives their
-        number.
+        If chat turns wait for extraction and the agent serves everyone, one more sentence says so.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -237,29 +213,24 @@ class MemoryStore:
     ) -> tuple[list[Memory], list[NearCopies]]:
         """Return the newest memories, newest first, and pairs of near-copies, closest pair first.
 
-        There are at most `limit` memories, none older than `since`. Each pair contains at least one
-        of these memories; the other may be older. The two memories of a pair are in the same scope,
-        and their distance (`1 - similarity`) is at most `threshold`. Pairs that were judged
-        distinct are left out. Everything is read from one snapshot of the ledger.
+        Each pair has at least one of these memories; its distance (`1 - similarity`) is at most
+        `threshold`. Pairs that were judged distinct are left out. All is read from one snapshot.
         """
         with self._store.ledger.reading() as reader:
             recent = reader.memories.newest(limit, self._scope, since)
             distinct = NOBODY.distinct(reader, self._store.scope_fields)
             snapshot = take_snapshot(reader, distinct)
-        names = {row.memory.id for row in recent}
+        memories = [row.memory for row in recent]
+        names = {memory.id for memory in memories}
         scope_of, scale = self._store.scope_of, self._store.scale
-        pairs = near_copies(snapshot, names, scope_of, 1.0 - threshold, scale)
-        return [row.memory for row in recent], pairs
+        return memories, near_copies(snapshot, names, scope_of, 1.0 - threshold, scale)
 
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory permanently as `forget` does, but return only the memory as it was.
+        """Erase a memory as `forget` does, but return only the memory as it was.
 
-        The memories that it had replaced are erased too. Return None if the agent has no memory
-        with this id.
-
-        Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
+        Raises: StillStatedBy.
         """
         found = await self.forget(memory_id)
         return found.memory if found else None
@@ -268,8 +239,7 @@ class MemoryStore:
     def forget(self, memory_id: str) -> Forgotten | None:
         """Erase a memory, its links, and the memories that it had replaced permanently.
 
-        Return all erased memories; return None if the agent has no memory with this id. The
-        result's `erased` is False if a search index or a database log may still hold the text.
+        Return None if the agent has no memory with this id.
 
         Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
         """
@@ -284,13 +254,13 @@ class MemoryStore:
 
     @_threaded
     def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
-        """Retire the memory `remove_id`, so that the memory `keep_id` stands for both.
+        """Retire the memory `remove_id`, so that `keep_id` stands for both.
 
-        If `content` is given, it becomes the text of the kept memory. Return the kept memory, and
-        the number of the decision for the command `memory-dedup undo`.
+        `content` becomes the text of the kept memory. Return this memory, and the decision's
+        number.
 
-        Raises: MemoryNotFound if the agent has no live memory with one of the ids; InputError if
-        both ids are the same, or the memories are of different scopes.
+        Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
+        are the same, or the scopes differ.
         """
         while True:
             with self._store.ledger.reading() as reader:
@@ -311,10 +281,9 @@ class MemoryStore:
     ) -> bool:
         """Link two memories in both directions; return whether the link is new.
 
-        If they were already linked, the link keeps its confidence and takes the new type and note.
+        An existing link keeps its confidence and takes the new type and note.
 
-        Raises: MemoryNotFound if the agent has no live memory with one of the ids; InputError if
-        both ids are the same, or the memories are of different scopes.
+        Raises: MemoryNotFound, InputError as in `merge`.
         """
         with self._store.ledger.writing() as writer:
             self._own_pair(writer, source_id, target_id)
@@ -327,29 +296,25 @@ class MemoryStore:
 
     @_threaded
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
-        """Add `delta` to the confidence of a link, up to 1; return whether the link exists.
-
-        If this agent may not use one of the two memories, change nothing and return False.
-        """
+        """Add `delta` to a link's confidence, up to 1. Return False if there is no such link."""
         with self._store.ledger.writing() as writer:
             rows = writer.memories.rows([source_id, target_id]).values()
             if not all(self._is_own(row.memory) for row in rows):
                 return False
-            return _trust_more(writer, source_id, target_id, delta)
+            known = writer.links.between(source_id, target_id)
+            if known is not None:
+                writer.links.put([(source_id, _trusted(known, delta))])
+            return known is not None
 
     @_threaded
     def replay(
         self, pairs: Sequence[tuple[str, str]], delta: float = 0.1
     ) -> dict[tuple[str, str], bool]:
-        """Link the two memories of each pair of ids; add `delta` to the confidence of each link.
+        """Link the two memories of each pair, and add `delta` to the confidence of their link.
 
-        If two memories are linked already, only the confidence of their link changes. It never
-        exceeds 1. Return, for each pair, whether the link is new. Pairs with a memory that is no
-        longer live are skipped and are not in the result.
-
-        Also remove forgotten memories from all episodes, and delete the summaries of these
-        episodes, because a summary may repeat what was forgotten. Everything happens in one
-        transaction.
+        Return, for each pair of live memories, whether the link is new. Also remove forgotten
+        memories from episodes, and erase the summaries of these episodes, which may repeat what was
+        forgotten.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -357,10 +322,10 @@ class MemoryStore:
             for a, b in pairs:
                 if alive.get(a) != a or alive.get(b) != b:
                     continue
-                fresh[a, b] = writer.links.between(a, b) is None
-                if fresh[a, b]:
-                    writer.links.put([(a, MemoryLink(target_id=b, link_type="related"))])
-                _trust_more(writer, a, b, delta)
+                known = writer.links.between(a, b)
+                fresh[a, b] = known is None
+                link = known or MemoryLink(target_id=b, link_type="related")
+                writer.links.put([(a, _trusted(link, delta))])
             for episode in writer.episodes.all():
                 alive = writer.memories.living_ids(episode.memory_ids)
                 if gone := set(episode.memory_ids) - alive.keys():
@@ -375,14 +340,12 @@ class MemoryStore:
     def create_episode(
         self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store an episode made of these memories, and return it.
+        """Store an episode made of these memories.
 
-        The episode lasts from the oldest to the newest memory. It belongs to the user whom all the
-        memories are about. If they are about several users, the episode belongs to nobody, and only
-        an agent that serves everyone can read it.
+        It belongs to the user of its memories. If they have several, only an agent that serves
+        everyone can read it.
 
-        Raises: MemoryNotFound if the agent has no live memory with one of these ids; InputError if
-        the summary or the importance is not valid.
+        Raises: MemoryNotFound; InputError if the summary or the importance is not valid.
         """
         with self._store.ledger.writing() as writer:
             memories = self._own_live(writer, list(dict.fromkeys(memory_ids)))
@@ -402,12 +365,11 @@ class MemoryStore:
         return episode
 
     @_threaded
-    def get_episode(self, episode_id: str) -> EpisodeView | None:
-        """Return an episode with the ids of its memories that are live now.
+    def get_episode(self, episode_id: str) -> tuple[Episode, int] | None:
+        """Return an episode with its live memories, and the number of the forgotten ones.
 
-        If a memory was merged into another memory, the result has the id of that other memory.
-        Return None if the episode does not exist, or if this agent may not use the episode or one
-        of its memories.
+        A memory that was merged is replaced by the one that stands for it. Return None if there is
+        no such episode, or if the agent may not use one of its memories.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -419,15 +381,15 @@ class MemoryStore:
         if not all(self._is_own(row.memory) for row in rows.values()):
             return None
         gone = len(episode.memory_ids) - len(alive)
-        return EpisodeView(episode.model_copy(update={"memory_ids": today}), gone)
+        return episode.model_copy(update={"memory_ids": today}), gone
 
     # --- inside ---
 
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, in the same order.
 
-        Raises: MemoryNotFound if a memory is missing or not live. The error is the same if the
-        memory belongs to another user, so that the agent does not learn that it exists.
+        Raises: MemoryNotFound if one is not live, or belongs to another user: the agent must not
+        learn that it exists.
         """
         rows = reader.memories.rows(ids)
         for name in ids:
@@ -437,11 +399,6 @@ class MemoryStore:
         return [rows[name].memory for name in ids]
 
     def _own_pair(self, reader: Reader, a: str, b: str) -> tuple[Memory, Memory]:
-        """Return the memories with the ids `a` and `b`, which must be of the same user and privacy.
-
-        Raises: MemoryNotFound if the agent has no live memory with one of the ids; InputError if
-        both ids are the same, or the memories are of different scopes.
-        """
         first, second = self._own_live(reader, [a, b])
         if a == b:
             raise InputError(a, "cannot be joined with itself", "give two ids")
@@ -459,8 +416,6 @@ class MemoryStore:
         return self.user if name is None else name
 
 
-def _trust_more(writer: Writer, a: str, b: str, delta: float) -> bool:
-    known = writer.links.between(a, b)
-    if known is not None:
-        writer.links.trust(a, b, min(1.0, round(known.confidence + delta, 6)))
-    return known is not None
+def _trusted(link: MemoryLink, delta: float) -> MemoryLink:
+    confidence = min(1.0, round(link.confidence + delta, 6))
+    return link.model_copy(update={"confidence": confidence})

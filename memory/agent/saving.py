@@ -38,16 +38,16 @@ from memory.store import (
     reworded,
 )
 
-FORCE = 0.0
-"""The value of `Distances.guard` that turns the guard off: no distance is below 0."""
 ONE_SCOPE = "only memories of one user and privacy belong together"
 _MAX_ATTEMPTS = 5
-"""The most attempts to save one memory while other writers keep storing similar memories."""
 
 
 class Distances(NamedTuple):
     guard: float = 0.05
-    """A stored memory blocks a save if its distance (`1 - similarity`) is below this."""
+    """A stored memory blocks a save if its distance (`1 - similarity`) is below this.
+
+    At 0, none does.
+    """
     link: float = 0.3
     """A new memory is linked with stored memories whose distance (`1 - cosine`) is below this."""
     max_links: int = 5
@@ -55,31 +55,22 @@ class Distances(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """The outcome of a save.
+    """The outcome of a save; `memory` is None if it repeats the stored memory `duplicate_of`.
 
-    `memory`: the saved memory; None if the save was blocked because a stored memory says the same.
-    `replaced`: the memory that the new one corrects, or None. `differs_from`: a near memory that
-    did not block the save because it states another value, or None.
+    `related`: the memories that it was linked with, nearest first. `decision`: the number of the
+    decision that retired `replaced`. `differs_from`: a near memory that did not block the save, as
+    it states another value.
     """
 
     memory: Memory | None
     related: tuple[SearchResult, ...] = ()
-    """The memories that the new one was linked with, nearest first."""
     duplicate_of: SearchResult | None = None
-    """The stored memory that the new one repeats; None if the save was not blocked."""
     replaced: Memory | None = None
     decision: int | None = None
-    """The number of the decision that retired `replaced`, for `memory-dedup undo`; else None."""
     differs_from: ValueConflict | None = None
 
 
 class ValueConflict(NamedTuple):
-    """A near memory that did not block a save, because it states another value.
-
-    `old` is the value in the stored `memory`, and `new` the value in the new one. Example: 1200 and
-    1300.
-    """
-
     memory: Memory
     old: str
     new: str
@@ -87,10 +78,6 @@ class ValueConflict(NamedTuple):
 
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
     """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
-
-    The save is blocked if a stored memory is nearer than `distances.guard`. A stored memory that
-    states another value, such as 1200 instead of 1300, does not block. `distances.link` and
-    `distances.max_links` limit which memories the new one is linked with.
 
     Raises: InputError if other writers store similar memories at every attempt, IndexFault,
     LedgerError.
@@ -108,13 +95,12 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
             if values is None:
                 return Saved(None, duplicate_of=hit)
             differs_from = differs_from or ValueConflict(hit.memory, *values)
-        near = _near(found.matches, distances)
-        forced = distances.guard <= FORCE or attempt == _MAX_ATTEMPTS - 1
-        linked = Embedded(_linked(new.memory, near), new.vector)
+        linked, near = _linked(new.memory, found.matches, distances)
+        forced = distances.guard <= 0 or attempt == _MAX_ATTEMPTS - 1
         decision = Decision(
             Action.ADD,
             "told by the agent",
-            (linked.memory,),
+            (linked,),
             similarity=found.matches[0].similarity if found.matches else None,
             candidates=_candidates(found),
         )
@@ -123,17 +109,14 @@ def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Sa
             if forced
             else WhileNearest(found.revision, NOBODY.bound_by, min_similarity=1.0 - distances.guard)
         )
-        done = store.apply(decision, condition, arrival=linked)
+        done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
         if isinstance(done, Applied):
-            return Saved(done.memory, tuple(near), differs_from=differs_from)
+            return Saved(done.memory, near, differs_from=differs_from)
     raise InputError(memory.id, "is written by others too, again and again", "try again")
 
 
 def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
     """Save a memory that corrects `old`, link it with near memories, and retire `old`.
-
-    A near-copy does not block this save. `distances.link` and `distances.max_links` limit which
-    memories the new one is linked with. The new memory also takes the links and tags of `old`.
 
     Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
     new memory is already stored; IndexFault, LedgerError.
@@ -145,8 +128,8 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
         raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
     new, found = prepared
     others = [hit for hit in found.matches if hit.memory.id != old.id]
-    near = _near(others, distances)
-    linked = inherit(_linked(new.memory, near), (old, new.memory))
+    linked, near = _linked(new.memory, others, distances)
+    linked = inherit(linked, (old, new.memory))
     decision = Decision(
         Action.REPLACE,
         "corrected by the agent",
@@ -155,29 +138,26 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
         similarity=next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None),
         candidates=_candidates(found),
     )
-    condition = WhileUnchanged(found.revision)
-    done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
+    arrival = Embedded(linked, new.vector)
+    done = store.apply(decision, WhileUnchanged(found.revision), arrival=arrival)
     if not isinstance(done, Applied):
         raise InputError(old.id, done.why, "look at it again with recall")
-    return Saved(done.memory, tuple(near), replaced=old, decision=done.number)
+    return Saved(done.memory, near, replaced=old, decision=done.number)
 
 
 def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str | None) -> Decision:
     """Return the decision that retires `remove` in favour of `keep`. Nothing is changed yet.
 
-    `keep` keeps its id, time, category and emotion. It takes the links and tags of `remove`, and
-    the higher importance and intensity of the two. If `content` is given, it becomes the text of
-    `keep`, and the former text is kept as a retired memory.
+    `keep` takes the links and tags of `remove`, and the higher importance and intensity. A new
+    `content` becomes its text; the former text is kept as a retired memory.
 
     Raises: InputError if the scopes differ or `content` is not valid.
     """
     if store.scope_of(keep) != store.scope_of(remove):
         raise InputError(keep.id, f"is of another scope than {remove.id}", ONE_SCOPE)
-    survivor = Survivor(keep)
-    if content is not None:
-        survivor = reworded(keep, content, store.new_id())
-        if survivor.memory.content == keep.content:
-            survivor = Survivor(keep)
+    survivor = reworded(keep, content, store.new_id()) if content is not None else Survivor(keep)
+    if survivor.memory.content == keep.content:
+        survivor = Survivor(keep)
     retired = (remove.id, *survivor.stands_for)
     synthesised = retired if survivor.version is not None else ()
     merged = survivor.memory.model_copy(
@@ -199,14 +179,6 @@ def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str 
 def _prepared(
     store: MemoryStore, memory: Memory, k: int, distances: Distances
 ) -> AlreadyStored | tuple[Embedded, Neighbours]:
-    """Embed a new memory, and find the `k` stored memories that are nearest to it.
-
-    Return the new memory with its vector, and the memories found. Memories beyond both
-    `distances.guard` and `distances.link` may be missing: they can neither block the save nor be
-    linked with the new memory. Return AlreadyStored instead if the store already has the memory.
-
-    Raises: IndexFault if the search failed, LedgerError.
-    """
     # A limit on the plain cosine. As a similarity it is lowest for texts with kana or Han, and a
     # stored memory may be such a text.
     linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
@@ -218,24 +190,17 @@ def _prepared(
     return found.new, found.neighbours
 
 
-def _near(matches: Sequence[SearchResult], distances: Distances) -> list[SearchResult]:
-    """Return the memories that a new memory is linked with, nearest first.
-
-    `matches`: the stored memories found near the new one, nearest first. The result has the first
-    `distances.max_links` of them whose distance (`1 - cosine`) is below `distances.link`.
-    """
+def _linked(
+    memory: Memory, matches: Sequence[SearchResult], distances: Distances
+) -> tuple[Memory, tuple[SearchResult, ...]]:
     cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
-    near = [
+    near = tuple(
         hit
         for hit, cosine in zip(matches, cosines, strict=True)
         if round(1.0 - cosine, 6) < distances.link
-    ]
-    return near[: distances.max_links]
-
-
-def _linked(memory: Memory, near: Sequence[SearchResult]) -> Memory:
+    )[: distances.max_links]
     links = tuple(MemoryLink(target_id=hit.memory.id, link_type="similar") for hit in near)
-    return memory.model_copy(update={"linked_ids": links})
+    return memory.model_copy(update={"linked_ids": links}), near
 
 
 def _candidates(found: Neighbours) -> tuple[tuple[str, float], ...]:

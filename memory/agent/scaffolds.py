@@ -1,10 +1,11 @@
-"""Every text that the agent's tools return: answers, quotes, ages, and the closing questions."""
+"""The longer texts that the agent's tools return: answers, quotes, ages, and closing questions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
+from memory.agent.schemas import Consolidated
 from memory.coverage import differing
 from memory.models import Episode, Memory, SearchResult
 from memory.text import one_line, shortened
@@ -34,10 +35,6 @@ MERGE_ADVICE = (
     "If both have value, consider which perspective to keep."
 )
 _WHOLE = 2_000
-"""The most characters of a memory in the text answer of the tool `recall`.
-
-The structured answer of the tool has the whole text.
-"""
 QUOTE = 120
 RELATED_QUOTE = 70
 _RELATED = 3
@@ -55,15 +52,11 @@ _AGES = (
 
 
 def compose_response(data: str, scaffold: str) -> str:
-    """Return one text: a tool's answer (`data`), a horizontal rule, and a question (`scaffold`)."""
     return f"{data}\n\n---\n{scaffold}"
 
 
 def relative_time(moment: datetime, now: datetime) -> str:
-    """Return how long ago a moment was, as a text.
-
-    Examples: `just now`, `5m ago`, `2h ago`, `3d ago`, `2w ago`, `4mo ago`, `1y ago`.
-    """
+    """Return how long ago a moment was: `just now`, `5m ago`, `2h ago`, up to `1y ago`."""
     seconds = (now - moment).total_seconds()
     for length, unit in _AGES:
         if seconds >= length:
@@ -80,12 +73,13 @@ def shown_similarity(distance: float) -> float:
 
 def saved(memory: Memory, related: Sequence[SearchResult], now: datetime) -> str:
     lines = [f"Saved (id: {memory.id}). Linked to {len(related)} existing memories."]
-    if related:
-        lines.append("Most related:")
-    for hit in related[:_RELATED]:
-        age = relative_time(hit.memory.timestamp, now)
-        quote = shortened(hit.memory.content, RELATED_QUOTE)
-        lines.append(f"- [{age}] {quote} (similarity: {shown_similarity(hit.distance):.2f})")
+    lines += ["Most related:"] if related else []
+    lines += [
+        f"- [{relative_time(hit.memory.timestamp, now)}] "
+        f"{shortened(hit.memory.content, RELATED_QUOTE)} "
+        f"(similarity: {shown_similarity(hit.distance):.2f})"
+        for hit in related[:_RELATED]
+    ]
     return "\n".join(lines)
 
 
@@ -120,18 +114,14 @@ def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """Return the parts that differ between two texts, such as `192.168.7.1 -> 192.168.9.1`.
-
-    Return "" if both texts state the same.
-    """
-    return "; ".join(map(_changed, differing(old, new)))
-
-
-def _changed(sides: tuple[str, str]) -> str:
-    before, after = (shortened(side, QUOTE) for side in sides)
-    if before and after:
-        return f"{before} -> {after}"
-    return f"adds {after}" if after else f"leaves out {before}"
+    """Return the parts that differ between two texts, such as `192.168.7.1 -> 192.168.9.1`."""
+    changes = []
+    for sides in differing(old, new):
+        before, after = (shortened(side, QUOTE) for side in sides)
+        both = f"{before} -> {after}"
+        alone = f"adds {after}" if after else f"leaves out {before}"
+        changes.append(both if before and after else alone)
+    return "; ".join(changes)
 
 
 # --- recall and introspect ------------------------------------------------------------------------
@@ -140,30 +130,46 @@ def _changed(sides: tuple[str, str]) -> str:
 def recalled(results: Sequence[SearchResult], now: datetime) -> str:
     if not results:
         return NO_MEMORIES
-    lines = []
-    for hit in results:
-        memory, age = hit.memory, relative_time(hit.memory.timestamp, now)
-        private = " | private" if memory.is_private else ""
-        lines.append(
-            f"- [{age}] {shortened(memory.content, _WHOLE)}\n"
-            f"  emotion: {memory.emotion} | importance: {memory.importance} | "
-            f"similarity: {shown_similarity(hit.distance):.2f} | id: {memory.id}{private}"
-        )
-    return "\n".join(lines)
+    return "\n".join(
+        f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.memory.content, _WHOLE)}\n"
+        f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
+        f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
+        + (" | private" if hit.memory.is_private else "")
+        for hit in results
+    )
 
 
 def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datetime) -> str:
     lines = ["Recent memories:"] if recent else ["No memories yet."]
-    for memory in recent:
-        age = relative_time(memory.timestamp, now)
-        quote = shortened(memory.content, QUOTE)
-        lines.append(f"- [{age}] {quote} (emotion: {memory.emotion}, id: {memory.id})")
+    lines += [
+        f"- [{relative_time(memory.timestamp, now)}] {shortened(memory.content, QUOTE)} "
+        f"(emotion: {memory.emotion}, id: {memory.id})"
+        for memory in recent
+    ]
     lines += ["", "Still open:"] if still_open else ["", "Still open: nothing."]
-    lines += [f"- {question}" for question in still_open]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"- {question}" for question in still_open)])
 
 
 # --- the backend ----------------------------------------------------------------------------------
+
+
+def consolidated(stats: Consolidated) -> str:
+    lines = [
+        f"Consolidation complete. Replayed {stats.replay_events} events, "
+        f"updated {stats.coactivation_updates} co-activations, "
+        f"created {stats.link_updates} links, refreshed {stats.refreshed_memories} memories."
+    ]
+    if not stats.merge_candidates:
+        return lines[0]
+    lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
+    for pair in stats.merge_candidates:
+        similarity = shown_similarity(pair.distance)
+        lines += [
+            f"- {pair.memory_a_id} <-> {pair.memory_b_id} (similarity: {similarity:.2f})",
+            f"  A: {one_line(pair.snippet_a)}",
+            f"  B: {one_line(pair.snippet_b)}",
+        ]
+    return "\n".join([*lines, f"\n{MERGE_ADVICE}"])
 
 
 def forgotten(memory: Memory, now: datetime) -> str:
@@ -174,25 +180,12 @@ def forgotten(memory: Memory, now: datetime) -> str:
     )
 
 
-def memory_not_found(memory_id: str) -> str:
-    return f"Memory not found: {memory_id}"
-
-
-def linked(source_id: str, target_id: str, link_type: str, *, fresh: bool) -> str:
-    done = "Linked" if fresh else "Already linked, now"
-    return f"{done} {source_id} -> {target_id} ({link_type})."
-
-
 def merged(kept: Memory, removed_id: str, number: int) -> str:
     return (
         f"Merged {removed_id} into {kept.id}: {shortened(kept.content, QUOTE)}\n"
         f"Linked to {len(kept.linked_ids)} memories. "
         f"{removed_id} is retired; `memory-dedup undo {number}` takes it back."
     )
-
-
-def episode_created(episode: Episode) -> str:
-    return f"Created episode {episode.id} with {len(episode.memory_ids)} memories."
 
 
 def episode_shown(episode: Episode, gone: int) -> str:
@@ -206,15 +199,3 @@ def episode_shown(episode: Episode, gone: int) -> str:
     if gone:
         lines.append(f"Note: {gone} memory(ies) no longer exist.")
     return "\n".join(lines)
-
-
-def episode_not_found(episode_id: str) -> str:
-    return f"Episode not found: {episode_id}"
-
-
-def workspace_unclean(problem: str) -> str:
-    return f"The workspace could not be brought up to date: {problem}."
-
-
-def workspace_said(what: str) -> str:
-    return f"The workspace: {what}."

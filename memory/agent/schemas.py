@@ -25,20 +25,12 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""The JSON schema that clients see for an emotion or a category: any string.
-
-The list of allowed words would be longer, and the schema of the tool `remember` already has it.
-"""
+"""Shown to clients as any string: the list of words is long, and `remember` shows it."""
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
-"""JSON schema keywords that are enforced but not shown to clients.
-
-Each keyword that is shown costs the model tokens.
-"""
+"""JSON schema keywords that are enforced but not shown, to save the model tokens."""
 
 
 class Arguments(BaseModel):
-    """Base class of a tool's arguments. Types are strict, and unknown arguments are refused."""
-
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
@@ -71,10 +63,6 @@ class Recall(Arguments):
     user: str | None = Field(default=None, description="Only what is about this user.")
 
 
-class NoArguments(Arguments):
-    pass
-
-
 class Forget(Arguments):
     memory_id: Id = Field(description="ID of the memory to delete")
 
@@ -105,7 +93,7 @@ class MergeMemories(Arguments):
 
 
 def shown_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments or answer as clients see it, kept short.
+    """Return the JSON schema of a tool's arguments or answer as clients see it.
 
     An optional argument is shown with the type of its value, without null.
     """
@@ -167,11 +155,10 @@ class Remembered(BaseModel):
     differs_from: str | None = None
     replaced: str | None = None
     undo: int | None = None
-    """The number that `memory-dedup undo` takes, if another memory was replaced; else None."""
     warnings: list[str] = []
 
 
-class Recalled(BaseModel):
+class Memories(BaseModel):
     memories: list[MemoryView]
 
 
@@ -203,7 +190,7 @@ class Forgot(BaseModel):
     found: bool
     memory: MemoryView | None = None
     erased: bool | None = None
-    """False if a search index or a database log may still hold the text; None if not found."""
+    """False if a search index or a database log may still hold the text."""
     warnings: list[str] = []
 
 
@@ -229,7 +216,6 @@ class Merged(BaseModel):
     kept: MemoryView
     removed_id: str
     undo: int
-    """The number of the merge, which `memory-dedup undo` takes."""
     warnings: list[str] = []
 
 
@@ -238,7 +224,7 @@ class Merged(BaseModel):
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool as a client sees it. The method of `AgentTools` with the same name runs it."""
+    """A tool as clients see it. The method of `AgentTools` with the same name runs it."""
 
     name: str
     description: str
@@ -261,14 +247,14 @@ SURFACE_TOOLS = (
         "recall",
         "Search memories by meaning; filter by emotion, category or time.",
         Recall,
-        Recalled,
+        Memories,
         read_only=True,
         idempotent=True,
     ),
     Tool(
         "introspect",
         "See recent memories and what is still open, and reflect on them.",
-        NoArguments,
+        Arguments,
         Introspected,
         read_only=True,
         idempotent=True,
@@ -278,7 +264,7 @@ BACKEND_TOOLS = (
     Tool(
         "consolidate",
         "Replay and link recent memories, and propose pairs that may be one. Merges nothing.",
-        NoArguments,
+        Arguments,
         Consolidated,
     ),
     Tool(

@@ -41,14 +41,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PATIENCE_S = 10.0
-"""Seconds that the shutdown waits for running calls to finish, and for an unopened store to open.
-
-A call that takes longer is cut off.
-"""
 _OPENING_S = 60.0
-"""Seconds that the shutdown waits for the store to open if tool calls wait for it."""
 _USER = "memory_dedup.user"
-"""The key under which a request's ASGI scope holds the user of the request's token."""
 _SHORTEST = 16
 _MOST_BYTES = 10_000_000
 _FORM = "write a token, a space and a user, one of them a line"
@@ -60,15 +54,12 @@ INSTRUCTIONS = (
 
 class Opened(NamedTuple):
     tools_of: Callable[[str | None], AgentTools]
-    """Function that returns the tools for a user; the user is None if the server uses no tokens."""
+    """Returns the tools for a user; the user is None if the server uses no tokens."""
     close: Callable[[], None]
 
 
 class AgentServer:
-    """The MCP server of the agent's tools. Tool calls wait until the store is open.
-
-    `opening`: a future for the opened store, or for the error that prevented its opening.
-    """
+    """The MCP server of the agent's tools. Tool calls wait until the store is open."""
 
     def __init__(self, opening: Future[Opened]) -> None:
         self._opening = opening
@@ -96,12 +87,10 @@ class AgentServer:
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
 
     def over_http(self, address: runtime.Address, hosts: Sequence[str]) -> Any:
-        """Return an ASGI application that serves the tools at `/mcp`.
+        """Return an ASGI application that serves the tools at `/mcp`, without sessions.
 
-        A request must address the server by one of these names: a loopback name, a name in `hosts`,
-        or the host of `address`. A host that means all interfaces, such as 0.0.0.0, does not count.
-        Requests from web pages of other hosts are refused. There are no sessions: each request is
-        authorized separately.
+        A request must address the server by a loopback name, a name in `hosts`, or the host of
+        `address`. Requests from web pages of other hosts are refused.
         """
         own = () if address.is_every else (address.name,)
         named = dict.fromkeys((*runtime.THIS_MACHINE, *hosts, *own))
@@ -141,18 +130,12 @@ class AgentServer:
     async def _call_tool(
         self, context: Any, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult:
-        """Run a tool call and return its result, or a result that describes the error.
-
-        `context`: has the HTTP request, from which the user is read; over stdio it has no request.
-        `params`: the tool's name and arguments. A call goes on even if the client cancels it, so
-        that no work is left half done.
-        """
         user = context.request.scope.get(_USER) if context.request is not None else None
         task = asyncio.create_task(self._answer(user, params))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         try:
-            answer = await asyncio.shield(task)
+            answer = await asyncio.shield(task)  # a client's cancelling does not end it
         except MemoryPipelineError as exc:
             return _failure(str(exc))
         except Exception as exc:  # any fault of a tool: the client is told, and the server goes on
@@ -165,10 +148,6 @@ class AgentServer:
         )
 
     async def opened(self) -> Opened:
-        """Wait for the store to open; return the functions that make its tools and that close it.
-
-        Raises: the error with which opening the store failed.
-        """
         return await asyncio.wrap_future(self._opening)
 
     async def _answer(self, user: str | None, params: wire.CallToolRequestParams) -> ToolAnswer:
@@ -179,8 +158,8 @@ class AgentServer:
 def run_and_exit(server: AgentServer) -> None:
     """Serve over stdio, close the store, and end this process with `os._exit`.
 
-    A normal exit would wait for the thread that reads stdin, which cannot be stopped. The exit
-    status is 1 if the store could not be opened or the connection broke; else 0.
+    A normal exit would wait for the thread that reads stdin. The exit status is 1 if the store
+    could not be opened or the connection broke; else 0.
     """
 
     async def run() -> None:
@@ -200,12 +179,6 @@ def run_and_exit(server: AgentServer) -> None:
 
 
 async def _close_store(opening: asyncio.Task[Opened]) -> int:
-    """Wait for the store to open, close it, and return the exit status of the process.
-
-    `opening`: the task that waits for the store to open. If opening failed, print the reason on
-    stderr and return 1. Otherwise return 0: also if closing fails, and if the store is still not
-    open after `_PATIENCE_S` seconds.
-    """
     await asyncio.wait([opening], timeout=_PATIENCE_S)
     if not opening.done():
         return 0
@@ -231,20 +204,16 @@ def _failure(problem: str) -> wire.CallToolResult:
 class Tokens:
     """The bearer tokens that HTTP requests may carry. Each token belongs to one user.
 
-    Only digests of the tokens are kept and compared, so that response times reveal nothing about a
-    token.
+    Only digests are kept and compared, so that response times reveal nothing about a token.
     """
 
     users_by_digest: Mapping[bytes, str]
-    """The user of each token, by the token's SHA-256 digest."""
 
     @classmethod
     def read(cls, source: Path | str, text: str) -> Tokens:
         """Read tokens from lines `TOKEN USER`. Empty lines and lines beginning with # are skipped.
 
-        `source` names the text in error messages.
-
-        Raises: InputError, which gives the number of a wrong line but never contains a token.
+        Raises: InputError, which names `source` and the wrong line but never a token.
         """
         users: dict[bytes, str] = {}
         for number, line in enumerate(text.splitlines(), start=1):
@@ -253,12 +222,13 @@ class Tokens:
                 continue
             if not clean(user):
                 raise InputError(source, "has a token without a user", _FORM, number)
+            digest = _digest(token)
             if len(token) < _SHORTEST or not token.isascii():
                 short = f"has a token of fewer than {_SHORTEST} plain characters"
                 raise InputError(source, short, "make one with `openssl rand -hex 24`", number)
-            if _digest(token) in users:
+            if digest in users:
                 raise InputError(source, "has a token twice", "give each user another", number)
-            users[_digest(token)] = clean(user)
+            users[digest] = clean(user)
         if not users:
             raise InputError(source, "has no token", _FORM)
         return cls(users)
@@ -268,14 +238,9 @@ class Tokens:
         return set(self.users_by_digest.values())
 
     def user_of(self, authorization: str) -> str | None:
-        """Return the user of the token in an `Authorization` header.
-
-        Return None if the token is unknown, or if the header is not of the form `Bearer TOKEN`.
-        """
         scheme, _, token = authorization.strip().partition(" ")
-        if scheme.lower() != "bearer":
-            return None
-        return self.users_by_digest.get(_digest(token.strip()))
+        is_bearer = scheme.lower() == "bearer"
+        return self.users_by_digest.get(_digest(token.strip())) if is_bearer else None
 
 
 def _digest(token: str) -> bytes:
@@ -304,13 +269,10 @@ def read_tokens(path: Path) -> Tokens:
 def token_gate(
     app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]
 ) -> runtime.Gate:
-    """Wrap `app` in a gate that passes a request on only if it has a known token.
+    """Wrap `app` in a gate that answers with status 401 unless a request has a known token.
 
-    The gate stores the token's user in the request's ASGI scope. It answers requests without a
-    known token with status 401. If `tokens` is None, all requests pass, and no user is stored.
-
-    The gate itself answers requests for `/health`, which need no token. It calls `read_ledger` and
-    answers with status 200, or with 503 if that call raises LedgerError.
+    The gate stores the token's user for the tools. If `tokens` is None, all requests pass.
+    `/health` needs no token: its status is 200, or 503 if `read_ledger` raises LedgerError.
     """
 
     async def check(request: Request) -> Response | None:
@@ -334,10 +296,7 @@ def token_gate(
 
 
 async def serve_over_http(server: AgentServer, app: ASGIApp, listening: socket.socket) -> None:
-    """Serve `app` on a listening socket until SIGTERM or Ctrl-C; then finish the running calls.
-
-    `server`: the server of the tools. `app`: the ASGI application that passes requests to it.
-    """
+    """Serve `app` on a listening socket until SIGTERM or Ctrl-C; then finish the running calls."""
     with stop_event() as stop:
         await runtime.serve_until(stop, app, listening)
         await server.finish()

@@ -10,15 +10,13 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from memory.agent import scaffolds, schemas
-from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
+from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import MemoryStore
-from memory.agent.saving import FORCE, Distances, Saved
+from memory.agent.saving import Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, first_problem
 from memory.runtime import in_thread, in_thread_if_long
-from memory.store import Forgotten
-from memory.text import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +25,6 @@ _OPEN = 5
 
 
 class ToolAnswer(NamedTuple):
-    """A tool's answer as text for the model, and the same answer as structured data."""
-
     text: str
     data: BaseModel
 
@@ -36,9 +32,7 @@ class ToolAnswer(NamedTuple):
 class AgentTools:
     """The agent's tools: one method for each tool. `call` runs a tool by its name.
 
-    `engine` runs consolidations. `workspace`: the folder with the Markdown copy of the memories;
-    None if there is no copy. `distances`: the limits for blocking a save and for linking; None
-    means the default limits. `quiet`: whether to leave out the questions that follow some answers.
+    `quiet`: leave out the questions that follow some answers.
     """
 
     def __init__(
@@ -59,8 +53,7 @@ class AgentTools:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Check the arguments, run the tool with this name, and return its answer.
 
-        Raises: MemoryPipelineError, whose message is one sentence. If it is raised, nothing was
-        written.
+        Raises: MemoryPipelineError; then nothing was written.
         """
         tool = next((tool for tool in schemas.TOOLS if tool.name == name), None)
         if tool is None:
@@ -86,7 +79,7 @@ class AgentTools:
     async def remember(self, request: schemas.Remember) -> ToolAnswer:
         saved = await self._store.save(
             request.content,
-            self._distances._replace(guard=FORCE) if request.force else self._distances,
+            self._distances._replace(guard=0.0) if request.force else self._distances,
             replaces=request.replaces,
             emotion=request.emotion,
             importance=request.importance,
@@ -114,11 +107,10 @@ class AgentTools:
     async def _saved(self, memory: Memory, saved: Saved) -> ToolAnswer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
         lines = [scaffolds.saved(memory, saved.related, self._store.now())]
-        old = saved.replaced
+        old, conflict = saved.replaced, saved.differs_from
         if old is not None and saved.decision is not None:
             lines.append(scaffolds.replaced(old, saved.decision))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
-        conflict = saved.differs_from
         if conflict is not None:
             values = conflict.old, conflict.new
             lines.append(scaffolds.differs_from(conflict.memory.id, *values, memory.id))
@@ -146,12 +138,11 @@ class AgentTools:
             date_from=_moment("date_from", request.date_from, time.min),
             date_to=_moment("date_to", request.date_to, time.max),
         )
-        data = schemas.Recalled(
-            memories=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in found]
-        )
-        return ToolAnswer(scaffolds.recalled(found, self._store.now()), data)
+        memories = [schemas.MemoryView.of(hit.memory, hit.similarity) for hit in found]
+        text = scaffolds.recalled(found, self._store.now())
+        return ToolAnswer(text, schemas.Memories(memories=memories))
 
-    async def introspect(self, _request: schemas.NoArguments) -> ToolAnswer:
+    async def introspect(self, _request: schemas.Arguments) -> ToolAnswer:
         recent = await self._store.list_recent(_RECENT)
         still_open = (await self._store.still_open())[:_OPEN]
         text = scaffolds.introspected(recent, still_open, self._store.now())
@@ -162,21 +153,21 @@ class AgentTools:
 
     # --- backend ---
 
-    async def consolidate(self, _request: schemas.NoArguments) -> ToolAnswer:
+    async def consolidate(self, _request: schemas.Arguments) -> ToolAnswer:
         stats = await self._engine.run(self._store)
         data = schemas.Consolidated.model_validate(stats.to_dict())
-        return ToolAnswer(_consolidated(stats), data)
+        return ToolAnswer(scaffolds.consolidated(data), data)
 
     async def forget(self, request: schemas.Forget) -> ToolAnswer:
         forgotten = await self._store.forget(request.memory_id)
         if forgotten is None:
-            text = scaffolds.memory_not_found(request.memory_id)
+            text = f"Memory not found: {request.memory_id}"
             return self._answer(text, scaffolds.SCAFFOLD_NOT_FOUND, schemas.Forgot(found=False))
         said: list[str] = []
         problems = await self._in_workspace(
             lambda workspace: said.extend(workspace.erase(forgotten))
         )
-        warnings = [*map(scaffolds.workspace_said, said), *problems]
+        warnings = [*(f"The workspace: {what}." for what in said), *problems]
         lines = [scaffolds.forgotten(forgotten.memory, self._store.now())]
         lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
         data = schemas.Forgot(
@@ -198,22 +189,22 @@ class AgentTools:
             link_type=request.link_type,
             created=fresh,
         )
-        text = scaffolds.linked(
-            request.source_id, request.target_id, request.link_type, fresh=fresh
-        )
+        done = "Linked" if fresh else "Already linked, now"
+        text = f"{done} {request.source_id} -> {request.target_id} ({request.link_type})."
         return ToolAnswer(text, data)
 
     async def create_episode(self, request: schemas.CreateEpisode) -> ToolAnswer:
         episode = await self._store.create_episode(
             request.memory_ids, request.summary, request.importance
         )
-        return ToolAnswer(scaffolds.episode_created(episode), _episode_answer(episode))
+        text = f"Created episode {episode.id} with {len(episode.memory_ids)} memories."
+        return ToolAnswer(text, _episode_answer(episode))
 
     async def get_episode(self, request: schemas.GetEpisode) -> ToolAnswer:
         found = await self._store.get_episode(request.episode_id)
         if found is None:
             data = schemas.EpisodeAnswer(found=False, id=request.episode_id)
-            return ToolAnswer(scaffolds.episode_not_found(request.episode_id), data)
+            return ToolAnswer(f"Episode not found: {request.episode_id}", data)
         return ToolAnswer(scaffolds.episode_shown(*found), _episode_answer(*found))
 
     async def merge_memories(self, request: schemas.MergeMemories) -> ToolAnswer:
@@ -240,26 +231,17 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Call `work` with the workspace, to write the entries of `memory`; return warnings.
+        """Write the entries of `memory` into the workspace; return warnings.
 
-        Do nothing if there is no workspace. If the memory is no longer live afterwards, erase its
-        entries. So no entry of a forgotten memory remains, even if another process forgets it
-        during this call. That process first forgets in the store, then erases entries: either it
-        finds the entries written here, or this method finds that the memory is gone.
+        If another process has forgotten the memory meanwhile, its entries are erased again.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:
-            gone = Forgotten(memory, erased=False)
-            warnings += await self._in_workspace(lambda workspace: workspace.erase(gone))
+            warnings += await self._in_workspace(lambda workspace: workspace.erase_ids({memory.id}))
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Call `work` with the workspace, in a thread; return warnings.
-
-        The result has one warning if a file could not be written; otherwise it is empty. No error
-        is raised, because the change to the store is already committed. If there is no workspace,
-        `work` is not called.
-        """
+        """Call `work` with the workspace. A failure is a warning, as the store has committed."""
         if self._workspace is None:
             return []
         try:
@@ -267,30 +249,11 @@ class AgentTools:
         except OSError as exc:
             problem = exc.strerror or type(exc).__name__
             logger.warning("the workspace is not up to date: %s", problem)
-            return [scaffolds.workspace_unclean(problem)]
+            return [f"The workspace could not be brought up to date: {problem}."]
         return []
 
 
 # --- small parts --------------------------------------------------------------------------------
-
-
-def _consolidated(stats: ConsolidationStats) -> str:
-    lines = [
-        f"Consolidation complete. Replayed {stats.replay_events} events, "
-        f"updated {stats.coactivation_updates} co-activations, "
-        f"created {stats.link_updates} links, refreshed {stats.refreshed_memories} memories."
-    ]
-    if not stats.merge_candidates:
-        return lines[0]
-    lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
-    for pair in stats.merge_candidates:
-        similarity = scaffolds.shown_similarity(pair.distance)
-        lines += [
-            f"- {pair.memory_a_id} <-> {pair.memory_b_id} (similarity: {similarity:.2f})",
-            f"  A: {one_line(pair.snippet_a)}",
-            f"  B: {one_line(pair.snippet_b)}",
-        ]
-    return "\n".join([*lines, f"\n{scaffolds.MERGE_ADVICE}"])
 
 
 def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
@@ -307,12 +270,9 @@ def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
 
 
 def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
-    """Parse a date or a time; None stays None.
+    """Parse a date or a time; a date gets the time `of_day`. Without a zone, it is local time.
 
-    A date without a time gets the time `of_day`, the first or last moment of the day. A time
-    without a zone is local time. `name` is the argument's name in the error message.
-
-    Raises: InputError if the text is neither a date nor a time.
+    Raises: InputError.
     """
     if text is None:
         return None
@@ -328,11 +288,6 @@ def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
 
 
 def _explained(problem: Problem, arguments: type[schemas.Arguments]) -> str:
-    """Return a sentence that says what is wrong with the arguments of a tool call.
-
-    `problem`: the rejected argument and the reason. `arguments`: the class of the tool's arguments.
-    The wrong value is not repeated, because it may be long.
-    """
     if problem.kind == "missing":
         return f"the argument {problem.field} is missing"
     if problem.kind == "extra_forbidden":

@@ -6,7 +6,6 @@ from .jobs import audit_store as audit_store
 from .jobs import checked_across as checked_across
 from .jobs import compare as compare
 from .jobs import free_undo_file as free_undo_file
-from .jobs import import_brought as import_brought
 from .jobs import import_memories as import_memories
 from .jobs import open_to_audit as open_to_audit
 from .jobs import undo_write_back as undo_write_back
@@ -23,6 +22,7 @@ from .stores import build_scale as build_scale
 from .stores import installed as installed
 from .stores import open_existing_ledger as open_existing_ledger
 from .stores import open_existing_store as open_existing_store
+from .stores import open_ledger as open_ledger
 from .stores import open_store as open_store
 from .stores import open_to_examine as open_to_examine
 from .stores import read_ledger as read_ledger

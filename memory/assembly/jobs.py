@@ -33,14 +33,6 @@ from memory.config import Config, configured
 from memory.decide import GroupFilter
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
-from memory.interchange import (
-    ExternalStore,
-    LeftAlone,
-    Reading,
-    TakenBack,
-    UndoFile,
-    WriteBackPlan,
-)
 from memory.ledger import Counts
 from memory.models import DeduplicationReport, Memory, Usage, Vector
 from memory.protocols import LanguageModel
@@ -50,36 +42,27 @@ from memory.store import MemoryStore, utc_now
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The plan of a clean-up (`report`), and what could not be read from the source."""
+    """The plan of a clean-up. `left_out` has an error for each memory that could not be read."""
 
     report: DeduplicationReport
     left_out: tuple[InputError, ...] = ()
-    """One error for each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """Messages about other data that was not read, and advice; one line each."""
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """The result of an import. `read` is the number of memories that were read from the source."""
+    """The result of an import. `left_out` has an error for each memory that could not be read."""
 
     read: int
     actions: Mapping[str, int]
-    """The number of decisions of each action, such as "add", "replace" or "merge"."""
+    """The number of decisions by action, such as "add", "replace" or "merge"."""
     memories_before: int
     memories: int
     waiting: int
-    """The number of questions from this import that wait for the model.
-
-    The command `memory-dedup retry` asks them.
-    """
+    """By how many this import raised the number of questions that wait for the model."""
     without_vector: int
-    """The number of stored texts that have no vector yet.
-
-    The command `memory-dedup doctor --fix` makes these vectors.
-    """
+    """The number of texts without a vector; `memory-dedup doctor --fix` makes their vectors."""
     left_out: tuple[InputError, ...]
-    """One error for each memory that could not be read."""
     notes: tuple[str, ...]
     model: str
     usage: Usage
@@ -97,20 +80,19 @@ async def audit(
 ) -> AuditReport:
     """Plan a clean-up of the configured store, or of `source` if given; change nothing.
 
-    The source is copied to a temporary folder first. `config`: a configuration or the path of its
-    file; `settings` override single values of it. `groups`: the greatest number of groups in the
-    report (default: all). `user`: report only groups of this user. `model`: your own model
-    (default: the configured model). The model is not asked; the report estimates what asking it
-    would cost. `on_progress` is called, in another thread, with the number of texts compared and
-    the number of all texts.
+    The source is copied to a temporary folder first. `settings` override single values of `config`,
+    which may be the path of a configuration file. `groups`: the most groups in the report (default:
+    all). `user`: report only groups of this user. `model`: your own model. It is not asked; the
+    report estimates the cost of asking. `on_progress` is called, in another thread, with the number
+    of texts compared and the number of all texts.
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
     config = configured(config, settings)
-    chosen = GroupFilter(groups, "certain", user)
     with ExitStack() as opened:
         store, brought = await in_thread(opened.enter_context, open_to_audit(source, config))
         try:
+            chosen = GroupFilter(groups, "certain", user)
             planned = await audit_store(store, config, chosen, on_progress, model)
         finally:
             await in_thread(opened.close)
@@ -119,10 +101,10 @@ async def audit(
 
 @contextmanager
 def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[MemoryStore, Brought]]:
-    """Yield the store to audit, opened for reading, and what could not be read from the source.
+    """Yield the store to audit, opened for reading, and what could not be read from `source`.
 
-    If `source` is None, yield the configured store. Otherwise yield a temporary store with the
-    memories of the source.
+    If `source` is None, the configured store is audited. Otherwise the memories of `source` are
+    copied into a temporary store.
 
     Raises: InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -134,7 +116,7 @@ def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[Memor
     with TemporaryDirectory(prefix="memory-audit-") as folder:
         with open_store(config.at(folder)) as store:
             store.add_batch(brought.memories)
-        brought = replace(brought, memories=[])  # the plan takes as much memory again
+        brought = replace(brought, memories=[])  # the plan needs the RAM
         with read_store(config.at(folder)) as store:
             yield store, brought
 
@@ -146,19 +128,13 @@ async def audit_store(
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> Audit:
-    """Plan a clean-up of an open store; change nothing.
-
-    `chosen`: selects the groups that the report lists. `model`: your own model (default: the
-    configured model). The model is not asked; the report estimates what asking it would cost.
-    `on_progress` is called, in another thread, with the number of texts compared and the number of
-    all texts.
-    """
+    """Plan a clean-up of an open store, as `audit` does; `chosen` selects the groups to report."""
     async with aclosing(build_model(config, model)) as language:
         return await build_deduplicator(store, config, language).audit(chosen, on_progress)
 
 
 async def import_memories(
-    source: Source | Sequence[Memory],
+    source: Source | Brought | Sequence[Memory],
     config: Config | Path | None = None,
     *,
     raw: bool = False,
@@ -170,36 +146,19 @@ async def import_memories(
     """Import memories into the configured store.
 
     The deduplicator decides about each memory. If `raw` is true, memories are stored unchanged
-    instead, and no model is asked. Memories that were imported before are not added twice.
+    instead, without a model. Memories that were imported before are not added again.
 
-    `config`: a configuration or the path of its file; `settings` override single values of it.
-    `max_calls`: the greatest number of model calls (default: as configured). `model`: your own
-    model (default: the configured model). `on_progress` is called with the number of memories
-    imported and the number of all memories.
+    `source`: a store or file to read, or memories that were read already. `settings` override
+    single values of `config`, which may be the path of a configuration file. `max_calls`: the most
+    model calls (default: as configured). `model`: your own model. `on_progress` is called with the
+    number of memories imported and the number of all memories.
 
     Raises: ConfigError, InputError, LedgerError.
     """
     config = configured(config, settings).with_calls_per_run(max_calls)
     if isinstance(source, Source):
-        brought = await in_thread(read_source, source, config)
-    else:
-        brought = Brought(list(source))
-    return await import_brought(brought, config, raw=raw, model=model, on_progress=on_progress)
-
-
-async def import_brought(
-    brought: Brought,
-    config: Config,
-    *,
-    raw: bool,
-    model: LanguageModel | None = None,
-    on_progress: Progress | None = None,
-) -> ImportReport:
-    """Import memories that were read from a source (`brought`) into the configured store.
-
-    The other parameters are those of `import_memories`. The decisions of the deduplicator are
-    recorded under the identifier of a new run.
-    """
+        source = await in_thread(read_source, source, config)
+    brought = source if isinstance(source, Brought) else Brought(list(source))
     store = await in_thread(open_store, config)
     try:
         before = await in_thread(store.counts)
@@ -232,12 +191,8 @@ async def import_brought(
 
 
 def _note_import(store: MemoryStore, brought: Brought) -> tuple[Counts, int]:
-    """Note in the ledger how the source was read, if a write-back to it is possible.
-
-    Return the store's counts, and the number of stored texts that have no vector yet.
-    """
-    if brought.collection_id is not None and brought.reading is not None:
-        interchange.note_reading(store.ledger, brought.collection_id, brought.reading)
+    if brought.origin is not None:
+        interchange.note_reading(store.ledger, *brought.origin)
     with store.ledger.reading() as reader:
         return store.counts(), len(reader.vectors.missing_texts())
 
@@ -259,39 +214,31 @@ async def _add_unchanged(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan of a write-back, and what was changed: nothing if the plan was not approved.
+    """The plan and the result of a write-back. Without approval, nothing is written."""
 
-    `updated`, `deleted`: the numbers of rows that were updated and deleted.
-    """
-
-    plan: WriteBackPlan
+    plan: interchange.WriteBackPlan
     updated: int = 0
     deleted: int = 0
-    changed_meanwhile: tuple[LeftAlone, ...] = ()
-    """Planned rows that were left alone, because another program changed them first."""
+    changed_meanwhile: tuple[interchange.LeftAlone, ...] = ()
     undo_files: tuple[Path, ...] = ()
-    """The files for `undo_write_back`, newest first, which is the order to undo them in.
+    """Undo files for `undo_write_back`, in the order in which to undo them.
 
-    There may be two files if this write-back also finished an earlier one that was killed.
+    If this write-back also finished an earlier write-back that was killed, there are two.
     """
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlannedWriteBack:
-    """The planned changes of another program's collection; `write` makes them.
+    """A plan of changes to another program's collection, `theirs`; `write` carries it out."""
 
-    `theirs`: the collection. `notes`: messages for the user, such as which rows were not read. If
-    an earlier write-back to the collection was killed, `write` finishes it too.
-    """
-
-    theirs: ExternalStore
-    plan: WriteBackPlan
+    theirs: interchange.ExternalStore
+    plan: interchange.WriteBackPlan
     notes: tuple[str, ...]
     _config: Config
     _collection_id: str
-    _reading: Reading
-    _begun: UndoFile | None
+    _reading: interchange.Reading
+    _begun: interchange.UndoFile | None
     _now: datetime
     _made: dict[str, Vector]
 
@@ -300,16 +247,18 @@ class PlannedWriteBack:
     ) -> WriteBackReport:
         """Save the affected rows in an undo file, change the collection, and return what was done.
 
-        `undo_file`: path of a new file (default: `COLLECTION.undo-N.jsonl` in the working
-        directory). It is not written if the plan has no changes. `on_progress` is called with the
-        number of rows written and the number of all rows to write.
+        If an earlier write-back to the collection was killed, finish it too. `undo_file`: a new
+        file (default: `COLLECTION.undo-N.jsonl` in the working directory). No file is written if
+        the plan has no changes. `on_progress` is called with the number of rows written and the
+        number of all rows to write.
 
         Raises: InputError. If the undo file cannot be written, the collection is not changed.
         """
         begun = self._begun
         if not self.plan.changes:
             if begun is not None:  # a run killed after its last row has only settings to restore
-                with self.theirs.writing(begun.header):
+                header = begun.header
+                with self.theirs.writing(header.collection_id, header.sync_threshold):
                     pass  # closing the collection restores them; if this fails, a later run does it
                 self._note_run(begun.path, finished=True)
             return WriteBackReport(self.plan, notes=self.notes)
@@ -331,11 +280,6 @@ class PlannedWriteBack:
         )
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:
-        """Record in the ledger that a write-back with this undo file has begun, or has finished.
-
-        A later write-back then reads the undo file to recognise the rows that this write-back
-        wrote.
-        """
         with open_existing_ledger(self._config) as ledger:
             interchange.note_run(
                 ledger, self._collection_id, undo_file.absolute(), finished=finished
@@ -345,13 +289,11 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Plan how to clean up a collection, by comparing it with the store that imported it.
+    """Plan the changes of a collection by comparing it with the store; change nothing.
 
-    Nothing is changed yet.
-
-    `target`: the collection. `across`: metadata keys, such as `run_id`, that may have different
-    values in a row and in the row that replaces it (default: none). `embedder`: a factory of the
-    embedder for merged texts, as `package.module:factory` (default: the configured embedder).
+    `across`: metadata keys, such as `run_id`, that may differ between a row and the row that
+    replaces it. `embedder`: a factory of the embedder for merged texts, as `package.module:factory`
+    (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.
     """
@@ -388,7 +330,7 @@ def write_back(
     target: Source,
     config: Config | Path | None = None,
     *,
-    approve: Callable[[WriteBackPlan], bool],
+    approve: Callable[[interchange.WriteBackPlan], bool],
     undo_file: Path | None = None,
     across: Sequence[str] = (),
     embedder: str | None = None,
@@ -401,13 +343,9 @@ def write_back(
     have changed since the import are left alone. `approve` is called with the plan before anything
     is written, but not if the plan has no changes. If it returns False, nothing is written.
 
-    `config`: a configuration or the path of its file; `settings` override single values of it.
-    `undo_file`: path of a new file for the old state of the changed rows (default:
-    `COLLECTION.undo-N.jsonl` in the working directory). `across`: metadata keys, such as `run_id`,
-    that may have different values in a row and in the row that replaces it (default: none).
-    `embedder`: a factory of the embedder for merged texts, as `package.module:factory` (default:
-    the configured embedder). `on_progress` is called with the number of rows written and the number
-    of all rows to write.
+    `settings` override single values of `config`, which may be the path of a configuration file.
+    `across` and `embedder` are as in `compare`, `undo_file` and `on_progress` as in
+    `PlannedWriteBack.write`.
 
     Raises: ConfigError, InputError, LedgerError.
     """
@@ -422,20 +360,22 @@ def undo_write_back(
     *,
     moved_to: str | None = None,
     on_progress: Progress | None = None,
-) -> TakenBack:
+) -> interchange.TakenBack:
     """Restore the rows saved in an undo file, except rows that have changed since the write-back.
 
-    Return how many rows were restored, and which were left alone. `moved_to`: the new folder or
-    address of the store, if the store has moved. `on_progress` is called with the number of rows
-    handled and the number of all rows.
+    `moved_to`: the new folder or address of the store, if it has moved. `on_progress` is called
+    with the number of rows handled and the number of all rows.
 
     Raises: InputError if the undo file or the store cannot be used.
     """
     undo = interchange.read_undo_file(Path(undo_file))
     header = undo.header
     if header.is_outdated:
-        problem = "was written by an earlier version, which saved LangGraph's items in another form"
-        raise InputError(undo.path, problem, "undo it with that version")
+        raise InputError(
+            undo.path,
+            "was written by an earlier version, which saved LangGraph's items in another form",
+            "undo it with that version",
+        )
     theirs = their_collection(header.kind, moved_to or header.place, header.collection)
     return interchange.undo_write_back(
         theirs, header, undo.rows, on_progress or (lambda _done, _whole: None)
@@ -443,10 +383,7 @@ def undo_write_back(
 
 
 def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Check the keys given with the option `--across`, and return them unchanged.
-
-    They are metadata keys, such as `run_id`. A row normally replaces another row only if both have
-    the same values of such keys; the values of the given keys may differ.
+    """Check metadata keys given with `--across`, and return them.
 
     Raises: WrongArgument if a key is not one of `interchange.ACROSS`.
     """
@@ -463,14 +400,6 @@ def free_undo_file(collection: str) -> Path:
 
 
 def _embedders(config: Config, given: str | None) -> list[Any]:
-    """Return the embedding functions to try after the collection's own: one, or none.
-
-    `given`: a factory of the embedder, as `package.module:factory`; None means the configured
-    embedder. Return [] if the configured embedder cannot be made, for example because its API key
-    is missing.
-
-    Raises: ConfigError if the factory `given` fails.
-    """
     if given is not None:
         return [embedder_from(config, given).embed]
     try:

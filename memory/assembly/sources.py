@@ -15,9 +15,9 @@ from memory.errors import InputError
 from memory.interchange import (
     MEM0_COLLECTION,
     ChromaStore,
+    CollectionRows,
     ExternalStore,
     ForeignRow,
-    Found,
     Kind,
     PgvectorStore,
     QdrantStore,
@@ -60,21 +60,16 @@ class Source:
     langgraph: str | None = None
     mcp_memory: Path | str | None = None
     namespaces: tuple[str, ...] = ()
-    """Namespaces of LangGraph to read; by default the namespaces that seem to hold memories."""
+    """Namespaces of LangGraph to read (default: those that seem to hold memories)."""
     file: Path | str | None = None
-    """A file in JSON Lines, as `memory-dedup export` writes it."""
 
     @property
     def stores(self) -> int:
         locations = (*self.collections.values(), self.mem0, self.mcp_memory, self.file)
-        return sum(location is not None for location in locations)
+        return len(locations) - locations.count(None)
 
     @property
     def collections(self) -> dict[Kind, str | None]:
-        """Return, by kind of store, the folder or address that was given; None if none was given.
-
-        The result has an item for each kind of store with named collections, except mem0.
-        """
         return {
             "chroma": self.chroma,
             "qdrant": self.qdrant,
@@ -85,8 +80,8 @@ class Source:
     def opened(self) -> tuple[ExternalStore, str]:
         """Return the collection without reading it, and its folder or address for messages.
 
-        Raises: InputError unless this source is exactly one store with named collections, or
-        mem0's store.
+        Raises: InputError unless exactly one of `chroma`, `mem0`, `qdrant`, `pgvector` and
+        `langgraph` is given.
         """
         named = [
             (kind, location) for kind, location in self.collections.items() if location is not None
@@ -104,24 +99,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Brought:
-    """The memories that were read from another program's store or a file, and what was left out."""
+    """The memories read from another program's store or a file, and what was left out."""
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
     """One error for each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """Messages about other data that was not read, and advice; one line each."""
-    collection_id: str | None = None
-    """The id by which later runs know the collection; None if it cannot be written back to."""
-    reading: Reading | None = None
-    """How the collection was read, for a later write-back; None if there is no collection."""
+    """Messages, one line each, with advice or about data that was not read."""
+    origin: tuple[str, Reading] | None = None
+    """The collection's id and how it was read; None if it cannot be written back to."""
 
 
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of another program's store or of a file.
 
-    If a user has memories from several agents, and `config` allows merging these memories, a note
-    in the result says how to prevent this.
+    If `config` allows merging a user's memories of several agents, a note says how to prevent this.
 
     Raises: InputError if the source cannot be read.
     """
@@ -137,36 +129,27 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Return the memories in `items` and, as `left_out`, the errors in `items`.
-
-    Both keep the given order. Links between the memories are changed from the other program's ids
-    to the ids of this program.
-    """
-    memories: list[Memory] = []
-    problems: list[InputError] = []
-    for item in items:
-        if isinstance(item, InputError):
-            problems.append(item)
-        else:
-            memories.append(item)
-    return Brought(with_links_resolved(memories), tuple(problems))
+    """Separate memories from errors; let links between the memories use this program's ids."""
+    read = list(items)
+    memories = [item for item in read if isinstance(item, Memory)]
+    problems = tuple(item for item in read if isinstance(item, InputError))
+    return Brought(with_links_resolved(memories), problems)
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Return a list with one note about the namespaces that are not read; [] if all are read.
+    """Return a note about the namespaces that were not read, as a list; [] if all were read.
 
-    `left`: the number of rows in each namespace that is not read. `by_choice`: whether the user
-    chose the namespaces to read. If false, the note also says why these namespaces are left out,
-    and how to include them.
+    `left`: the number of rows in each namespace that was not read. `by_choice`: whether the user
+    chose the namespaces to read.
     """
     if not left:
         return []
     named = ", ".join(f"{name} ({count:,})" for name, count in sorted(left.items())[:_NAMED])
     more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
-    why, remedy = ", since they do not look like memories", "; --namespace NAME takes one"
     if by_choice:
-        why = remedy = ""
-    return [f"namespaces left alone{why}: {named}{more}{remedy}"]
+        return [f"namespaces left alone: {named}{more}"]
+    why, remedy = "since they do not look like memories", "--namespace NAME takes one"
+    return [f"namespaces left alone, {why}: {named}{more}; {remedy}"]
 
 
 def _read(source: Source) -> Brought:
@@ -192,11 +175,13 @@ def _read(source: Source) -> Brought:
         # mem0 itself no longer shows them
         found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
     brought = sorted_out(as_memories(found.rows, said, reading))
-    origin = found.collection_id or None
-    return replace(brought, notes=tuple(notes), collection_id=origin, reading=reading)
+    origin = (found.collection_id, reading) if found.collection_id else None
+    return replace(brought, notes=tuple(notes), origin=origin)
 
 
-def _without_expired(found: Found, current: Iterable[ForeignRow]) -> tuple[Found, list[str]]:
+def _without_expired(
+    found: CollectionRows, current: Iterable[ForeignRow]
+) -> tuple[CollectionRows, list[str]]:
     rows = list(current)
     gone = len(found.rows) - len(rows)
     notes = [f"{gone:,} have expired, and are left where they are"] if gone else []
@@ -208,8 +193,6 @@ def _without_expired(found: Found, current: Iterable[ForeignRow]) -> tuple[Found
 
 def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
     """Return the collection `name` of another program's store, without reading it.
-
-    `kind`: the kind of store. `location`: its folder or address.
 
     Raises: InputError if the address is not valid.
     """
@@ -225,10 +208,9 @@ def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
 
 
 def mem0_store(location: str) -> tuple[Kind, str]:
-    """Return the kind of store in which mem0 keeps its memories, and that store's location.
+    """Return the kind and the location of the vector store in which mem0 keeps its memories.
 
-    `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server. The result has
-    the folder of the store, or the same address.
+    `location`: the folder of mem0, or the address of a PostgreSQL or Qdrant server.
 
     Raises: InputError if the folder does not hold exactly one such store.
     """
@@ -241,10 +223,6 @@ def mem0_store(location: str) -> tuple[Kind, str]:
 
 
 def _chroma_location(given: str) -> Path | ChromaServer:
-    """Return where a Chroma store is: a server if `given` begins with "http", else a folder.
-
-    Raises: InputError if the address of the server is not of the form `http://HOST:PORT`.
-    """
     if not given.startswith(("http://", "https://")):
         return Path(given)
     url = urlsplit(given)

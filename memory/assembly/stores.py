@@ -14,19 +14,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memory import ledger, offline, providers, search, store
+from pydantic import SecretStr
+
+from memory import ledger, models, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
 from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated
-
-if TYPE_CHECKING:
-    from pydantic import SecretStr
-
-    from memory.ledger import Ledger
-    from memory.models import Scale
-    from memory.protocols import Embedder, LanguageModel, VectorIndex
-    from memory.store import MemoryStore
+from memory.protocols import Embedder, LanguageModel, VectorIndex
 
 logger = logging.getLogger(__name__)
 
@@ -37,16 +32,14 @@ logger = logging.getLogger(__name__)
 def open_store(
     config: Config,
     embedder: Embedder | None = None,
-    index: Callable[[Ledger], VectorIndex] | None = None,
-) -> MemoryStore:
+    index: Callable[[ledger.Ledger], VectorIndex] | None = None,
+) -> store.MemoryStore:
     """Open the configured store; create it if it does not exist.
 
-    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept.
-
-    `embedder`: an object to use in place of the configured embedder. `index`: a function to use in
-    place of the configured index; it is called with the ledger and returns an open vector index.
-    The store needs an index only for users whose vectors take more than `memory.search.vectors_mb`
-    of RAM.
+    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept. `embedder`
+    replaces the configured embedder. `index` replaces the configured index: it takes the ledger and
+    returns an open vector index. The store needs an index only for users whose vectors take more
+    than `memory.search.vectors_mb` megabytes of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
@@ -62,10 +55,8 @@ def open_store(
     return store
 
 
-def open_existing_store(config: Config) -> MemoryStore:
-    """Open the configured store if it exists; create nothing.
-
-    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept.
+def open_existing_store(config: Config) -> store.MemoryStore:
+    """Open the configured store as `open_store` does, but only if it exists.
 
     Raises: LedgerMissing if there is no store; LedgerError; EmbedderMismatch if another embedder
     made the store's vectors.
@@ -74,7 +65,7 @@ def open_existing_store(config: Config) -> MemoryStore:
     return open_store(config)
 
 
-def read_store(config: Config) -> MemoryStore:
+def read_store(config: Config) -> store.MemoryStore:
     """Open the existing store for reading only. Nothing on disk changes, and Chroma is not opened.
 
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError;
@@ -84,39 +75,35 @@ def read_store(config: Config) -> MemoryStore:
 
 
 @contextlib.contextmanager
-def open_to_examine(config: Config) -> Iterator[tuple[MemoryStore, str]]:
-    """Yield the store, and a sentence about its limits ("" if it has none). Change no memory.
+def open_to_examine(config: Config) -> Iterator[tuple[store.MemoryStore, str]]:
+    """Yield the store, and a note that says why it can only be read ("" if it can be written).
 
-    If an earlier version wrote the ledger, the store is an upgraded copy, which is deleted after
-    the block. If the ledger cannot be written, the store is opened for reading only. In these two
-    cases the sentence says so.
+    No memory is changed. If an earlier version wrote the ledger, an upgraded copy is opened, and
+    deleted after the block.
 
     Raises: LedgerMissing, LedgerError.
     """
-    try:
-        read_ledger(config).close()
-    except LedgerOutdated as exc:
-        with tempfile.TemporaryDirectory(prefix="memory-doctor-") as folder:
+    limit = ""
+    with contextlib.ExitStack() as opened:
+        try:
+            read_ledger(config).close()
+            store = open_store(config)
+        except LedgerOutdated as exc:
+            limit = str(exc)
+            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="memory-doctor-"))
             url = config.memory.effective_ledger_url
             copy = ledger.Ledger.upgraded_copy(url, Path(folder) / "ledger.db")
-            with _store(copy, config, open_index=None) as store:
-                yield store, str(exc)
-        return
-    try:
-        store = open_store(config)
-    except LedgerError as exc:
-        with read_store(config) as store:
-            yield store, f"it can only be read: {exc}"
-        return
-    with store:
-        yield store, ""
+            store = _store(copy, config, open_index=None)
+        except LedgerError as exc:
+            limit = f"it can only be read: {exc}"
+            store = read_store(config)
+        yield opened.enter_context(store), limit
 
 
-def open_ledger(config: Config) -> Ledger:
-    """Open the ledger without the rest of the store; create it if it does not exist.
+def open_ledger(config: Config) -> ledger.Ledger:
+    """Open the ledger, and create it if it does not exist; upgrade a ledger of an earlier version.
 
-    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept. The embedder
-    that made the vectors is not checked.
+    The embedder that made the vectors is not checked.
 
     Raises: LedgerError.
     """
@@ -129,10 +116,8 @@ def open_ledger(config: Config) -> Ledger:
         return ledger.Ledger.create(url)
 
 
-def open_existing_ledger(config: Config) -> Ledger:
-    """Open the ledger, if it exists, without the rest of the store; create nothing.
-
-    A ledger of an earlier version is upgraded, and a copy of the old ledger is kept.
+def open_existing_ledger(config: Config) -> ledger.Ledger:
+    """Open the ledger as `open_ledger` does, but only if it exists.
 
     Raises: LedgerMissing if there is no ledger; LedgerError.
     """
@@ -144,14 +129,14 @@ def open_existing_ledger(config: Config) -> Ledger:
 def upgrade_ledger(config: Config) -> Path | None:
     """Upgrade the ledger to this version; return the path of a copy of the old ledger.
 
-    Return None, and change nothing, if the ledger already is of this version.
+    Return None if the ledger already is of this version.
 
     Raises: LedgerMissing, LedgerError.
     """
     return ledger.Ledger.upgrade(config.memory.effective_ledger_url, Path(config.memory.data_dir))
 
 
-def read_ledger(config: Config) -> Ledger:
+def read_ledger(config: Config) -> ledger.Ledger:
     """Open the existing ledger, without the rest of the store, for reading only.
 
     Raises: LedgerMissing; LedgerOutdated if an earlier version wrote it; LedgerError.
@@ -160,11 +145,11 @@ def read_ledger(config: Config) -> Ledger:
 
 
 def _store(
-    ledger: Ledger,
+    ledger: ledger.Ledger,
     config: Config,
-    open_index: Callable[[Ledger], VectorIndex] | None,
+    open_index: Callable[[ledger.Ledger], VectorIndex] | None,
     own: Embedder | None = None,
-) -> MemoryStore:
+) -> store.MemoryStore:
     try:
         embedder = providers.OwnEmbedder(own) if own is not None else build_embedder(config)
         return store.MemoryStore(
@@ -182,14 +167,7 @@ def _store(
         raise
 
 
-def _open_index(ledger: Ledger, config: Config) -> VectorIndex:
-    """Open the configured index: your own, a Chroma server, or Chroma in the data folder.
-
-    The store uses the index for users whose vectors do not fit into RAM.
-
-    Raises: IndexFault if your own index cannot be made, if another process has the folder open, or
-    if no server answers.
-    """
+def _open_index(ledger: ledger.Ledger, config: Config) -> VectorIndex:
     if config.memory.search.index != "chroma":
         try:
             own: VectorIndex = _call_factory(
@@ -223,8 +201,6 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
     3. Gemini, if its API key is set
     4. the offline model
 
-    All models but the offline model are wrapped in a circuit breaker.
-
     Raises: ConfigError if a key or a library is missing, or if your own model cannot be made.
     """
     if own is None and ":" in config.llm.provider:
@@ -237,38 +213,34 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
         with installed("openai", "llm.provider"):
             make = providers.OpenAIModel
         if config.llm.model is None:
-            remedy = "set llm.model to a name that it knows"
-            raise ConfigError("llm.provider", "", "openai needs the name of a model", remedy)
+            raise ConfigError(
+                "llm.provider",
+                "",
+                "openai needs the name of a model",
+                "set llm.model to a name that it knows",
+            )
         server = _openai_server(config, "llm.provider", config.llm.base_url)
-        return _with_breaker(make(server, config.llm, config.llm.model), config)
+        return guarded(make(server, config.llm, config.llm.model), config)
     key = _gemini_key(config, "llm.provider")
-    return _with_breaker(providers.GeminiModel(key, config.llm), config)
+    return guarded(providers.GeminiModel(key, config.llm), config)
 
 
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
-    """Wrap a model so that its failures become errors of this package; return the wrapped model.
+    """Wrap a model in a circuit breaker, which turns the model's exceptions into ModelErrors.
 
-    Three kinds of models are returned unchanged: the offline model, models that are already
-    wrapped, and models from a provider of this package.
+    The offline model and a model that is already wrapped are returned unchanged.
 
-    Raises: ConfigError if your own object lacks a required attribute.
+    Raises: ConfigError if the model lacks a required attribute.
     """
-    ours = providers.GuardedModel | providers.RemoteModel
-    if type(model) is offline.OfflineModel or isinstance(model, ours):
+    if type(model) is offline.OfflineModel or isinstance(model, providers.GuardedModel):
         return model
-    return _with_breaker(model, config, config.llm.concurrency)
-
-
-def _with_breaker(
-    model: LanguageModel, config: Config, concurrency: int | None = None
-) -> LanguageModel:
     llm = config.llm
     return providers.GuardedModel(
         model,
-        concurrency=concurrency,
+        concurrency=None if isinstance(model, providers.RemoteModel) else llm.concurrency,
         failures=llm.breaker_failures,
         pause_s=llm.breaker_pause_s,
-        # A person waits timeout_s for a reply, a write budget_s: both leave later than this.
+        # A caller waits longer than this: timeout_s for a reply, budget_s for a write.
         patience_s=min(llm.timeout_s, llm.budget_s) / 2,
     )
 
@@ -294,9 +266,12 @@ def build_embedder(config: Config) -> Embedder:
     with installed("openai", setting):
         make = providers.OpenAIEmbedder
     if (embedding.model is None) != (embedding.dim is None):
-        problem = "openai needs both the model and the length of its vectors, or neither"
-        remedy = "set memory.embedding.model and memory.embedding.dim"
-        raise ConfigError(setting, "", problem, remedy)
+        raise ConfigError(
+            setting,
+            "",
+            "openai needs both the model and the length of its vectors, or neither",
+            "set memory.embedding.model and memory.embedding.dim",
+        )
     of_the_model = config.llm.base_url if config.llm.provider == "openai" else None
     server = _openai_server(config, setting, embedding.base_url or of_the_model)
     return make(server, config.llm, embedding.model, embedding.dim)
@@ -312,10 +287,10 @@ def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> 
     return providers.OwnEmbedder(_call_factory(config, setting, factory))
 
 
-def build_scale(config: Config, embedder: Embedder) -> Scale:
+def build_scale(config: Config, embedder: Embedder) -> models.Scale:
     """Return the curve that converts the embedder's cosine into a similarity from 0 to 1.
 
-    If thresholds were configured without a scale, the similarity is the plain cosine, and a warning
+    If a threshold was changed without configuring a scale, similarity equals cosine, and a warning
     is logged.
     """
     if config.memory.thresholds_without_scale:
@@ -327,12 +302,9 @@ def build_scale(config: Config, embedder: Embedder) -> Scale:
 
 
 def _call_factory(config: Config, setting: str, provider: str) -> Any:
-    """Call a factory, given as `package.module:factory`, and return what it makes.
+    """Call the factory `provider`, with the configuration if the factory takes an argument.
 
-    The factory receives the configuration if it takes an argument. `setting`: the setting or option
-    that names the factory, for error messages.
-
-    Raises: ConfigError if the factory fails.
+    Raises: ConfigError, which names `setting`, if the factory fails.
     """
     module, _, name = provider.partition(":")
     try:
@@ -341,7 +313,7 @@ def _call_factory(config: Config, setting: str, provider: str) -> Any:
         return factory(config) if takes_one else factory()
     except ConfigError:
         raise
-    except Exception as exc:  # somebody else's code raises anything: the setting is at fault
+    except Exception as exc:  # your own code may raise anything: the setting is at fault
         raise ConfigError(
             setting,
             "",
@@ -351,24 +323,13 @@ def _call_factory(config: Config, setting: str, provider: str) -> Any:
 
 
 def _gemini_key(config: Config, setting: str) -> SecretStr:
-    """Return the API key of Gemini. `setting`: the setting that needs it, for error messages.
-
-    Raises: ConfigError if there is none.
-    """
     if config.api_key is None:
         raise ConfigError(setting, "", "gemini needs an API key", "set GEMINI_API_KEY")
     return config.api_key
 
 
 def _openai_server(config: Config, setting: str, base_url: str | None) -> providers.OpenAIServer:
-    """Return an OpenAI server: its address and its API key.
-
-    The address is `base_url`, if given; else the value of OPENAI_BASE_URL, if set; else OpenAI's
-    own server. Only OpenAI's own server needs a key. `setting`: the setting that needs the server,
-    for error messages.
-
-    Raises: ConfigError if the address is not valid, or if OpenAI's key is missing.
-    """
+    """Return the server at `base_url`, else at OPENAI_BASE_URL, else OpenAI's (needs a key)."""
     url = base_url or config.openai_url
     if url is not None:
         try:
@@ -377,8 +338,12 @@ def _openai_server(config: Config, setting: str, base_url: str | None) -> provid
             raise ConfigError("OPENAI_BASE_URL", "", str(exc)) from exc
         return providers.OpenAIServer(config.openai_key, url)
     if config.openai_key is None:
-        remedy = "set OPENAI_API_KEY, or name a server that needs none in llm.base_url"
-        raise ConfigError(setting, "", "openai needs an API key", remedy)
+        raise ConfigError(
+            setting,
+            "",
+            "openai needs an API key",
+            "set OPENAI_API_KEY, or name a server that needs none in llm.base_url",
+        )
     return providers.OpenAIServer(config.openai_key)
 
 
@@ -387,7 +352,7 @@ def installed(extra: str, setting: str) -> Iterator[None]:
     """Run the block; if it cannot import a library, raise an error that says how to install it.
 
     `extra`: the name of this package's extra that installs the library. `setting`: the setting that
-    needs the library, for the error message.
+    needs the library.
 
     Raises: ConfigError if the library is not installed.
     """
@@ -400,6 +365,5 @@ def installed(extra: str, setting: str) -> Iterator[None]:
 
 
 def chroma_headers() -> dict[str, str]:
-    """Return the headers for a Chroma server: the key in `CHROMA_API_KEY`; {} if it is not set."""
     key = os.environ.get("CHROMA_API_KEY")
     return {"x-chroma-token": key} if key else {}

@@ -8,37 +8,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memory import agent, deduplicator, extractor, offline, review
+from memory import agent, deduplicator, extractor, ledger, offline, review, store
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, configured
 from memory.errors import InputError
 from memory.models import PERSON
+from memory.protocols import Embedder, LanguageModel
 from memory.store import Asker
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
-    from memory.ledger import Ledger
-    from memory.protocols import Embedder, LanguageModel
-    from memory.store import MemoryStore
-
 _DASK_S = 10
-"""Seconds to wait for an answer of a Dask scheduler."""
 _WORKSPACE = "workspace"
-"""The key under which the ledger stores the folder of the agent's Markdown files."""
 
 
 def build_deduplicator(
-    store: MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
+    store: store.MemoryStore, config: Config, model: LanguageModel, executor: Executor | None = None
 ) -> deduplicator.MemoryDeduplicator:
     """Build a deduplicator for an open store.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
-    `executor`: where batches run the search for pairs and the planning of groups. If it is None,
-    both run in this process.
+    `executor`: where batches find pairs and plan groups (default: this process).
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -55,21 +47,18 @@ def build_deduplicator(
     )
 
 
-def build_answers(store: MemoryStore, config: Config) -> review.Answers:
-    """Build the object that applies a person's answers from a review.
-
-    The decisions are recorded under the identifier of a new run.
-    """
+def build_answers(store: store.MemoryStore, config: Config) -> review.Answers:
+    """Build the object that applies a person's answers from a review, as one new run."""
     return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
 def build_review(
-    store: MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
+    store: store.MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
 ) -> review.Review:
     """Build a review, in which a person decides about groups of near-copies.
 
-    The offline judge proposes a decision about each group. `model` proposes one only if the person
-    requests it. `blind`: whether to hide similarities and the plan until the person has answered.
+    The offline judge proposes a decision about each group. `model` proposes one only on request.
+    `blind`: whether to hide similarities and the plan until the person has answered.
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
@@ -78,10 +67,8 @@ def build_review(
         store,
         rules,
         lambda: planner.plan(Asker(PERSON)),
-        review.Proposals(
-            {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
-            config.llm.budget_s,
-        ),
+        {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
+        config.llm.budget_s,
         build_answers(store, config),
         lambda undone: agent.follow_undo(store, build_workspace(config, store.ledger), undone),
         blind=blind,
@@ -89,7 +76,7 @@ def build_review(
 
 
 def build_extractor(
-    store: MemoryStore,
+    store: store.MemoryStore,
     config: Config,
     model: LanguageModel,
     deduplicator: deduplicator.MemoryDeduplicator | None = None,
@@ -97,8 +84,7 @@ def build_extractor(
     """Build the object that stores a chatbot's turns and extracts memories from them.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
-    `deduplicator`: compares the extracted memories with the stored memories (default: a new
-    deduplicator).
+    `deduplicator`: compares the extracted memories with the stored ones (default: a new one).
 
     Raises: ConfigError if your own object lacks a required attribute.
     """
@@ -126,9 +112,9 @@ def open_chat_memory(
 
     `config`: a configuration or the path of its file (default: ./config.yaml if it is a file of
     this program, else the default settings). `settings` override single values, such as
-    `data_dir="..."` or `llm_model="..."`. `model`, `embedder`: your own objects, used in place of
-    the configured model and embedder. To let commands such as `memory-dedup` use the same objects,
-    name them in the configuration too.
+    `data_dir="..."` or `llm_model="..."`. `model`, `embedder`: objects of your own instead of the
+    configured model and embedder. The command `memory-dedup` uses them only if the configuration
+    names them.
 
     Raises: ConfigError, LedgerError, EmbedderMismatch.
     """
@@ -148,7 +134,7 @@ def open_chat_memory(
 
 
 def build_chat_memory(
-    store: MemoryStore,
+    store: store.MemoryStore,
     config: Config,
     model: LanguageModel,
     *,
@@ -157,9 +143,8 @@ def build_chat_memory(
 ) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called in the extraction thread with the result of each extraction, unless the
-    result has nothing but costs. `release`: called without arguments and awaited when the memory is
-    closed. Both may be None.
+    `on_extracted`: called in the extraction thread with each result that has more than costs.
+    `release`: awaited when the memory is closed.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -175,64 +160,60 @@ def build_chat_memory(
 
 
 def build_tools(
-    store: MemoryStore, config: Config, observers: Sequence[agent.OnSaved] = ()
+    store: store.MemoryStore, config: Config, observers: Sequence[agent.OnSaved] = ()
 ) -> agent.AgentTools:
     """Build the agent's tools.
 
-    `observers`: functions that are called with each newly saved memory. They are not called if a
-    save was blocked because the memory repeats a stored one.
+    `observers`: called with each memory that was saved. A repeat is not saved.
 
     Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """
     settings = config.agent
     if settings.user is not None:
         config.memory.check_users_apart("leave agent.user out")
-    own = agent.MemoryStore(store, user=settings.user, observers=observers)
-    engine = agent.ConsolidationEngine(settings.merge_distance)
-    distances = agent.Distances(guard=settings.guard_distance, link=settings.link_distance)
-    workspace = build_workspace(config)
-    quiet = settings.quiet_scaffolds
-    return agent.AgentTools(own, engine, workspace, distances, quiet=quiet)
+    return agent.AgentTools(
+        agent.MemoryStore(store, user=settings.user, observers=observers),
+        agent.ConsolidationEngine(settings.merge_distance),
+        build_workspace(config),
+        agent.Distances(guard=settings.guard_distance, link=settings.link_distance),
+        quiet=settings.quiet_scaffolds,
+    )
 
 
 def build_workspace(
-    config: Config, ledger: Ledger | None = None
+    config: Config, ledger: ledger.Ledger | None = None
 ) -> agent.WorkspaceMemorySync | None:
     """Return the object that keeps Markdown copies of memories; None if no folder is known.
 
-    The folder is the configured one. If none is configured and `ledger` is given, it is the folder
-    that `keep_workspace` recorded in the ledger.
+    If no folder is configured, use the folder that `keep_workspace` recorded in `ledger`.
     """
     folder = config.agent.workspace_dir
     if folder is None and ledger is not None:
         with ledger.reading() as reader:
             folder = reader.meta(_WORKSPACE)
-    if folder is None:
-        return None
-    return agent.WorkspaceMemorySync(Path(folder))
+    return None if folder is None else agent.WorkspaceMemorySync(Path(folder))
 
 
-def keep_workspace(config: Config, ledger: Ledger) -> None:
-    """Record the configured folder of Markdown files in the ledger, so that all commands find it.
+def keep_workspace(config: Config, ledger: ledger.Ledger) -> None:
+    """Record the configured folder of Markdown copies in the ledger, so that all commands find it.
 
-    If no folder is configured, the record stays as it is. Also remove the entries of forgotten
-    memories from the files. Such entries remain if a process was killed before it removed them.
+    Also remove copies of forgotten memories that a killed process left in the files.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:
             writer.set_meta(_WORKSPACE, config.agent.workspace_dir)
     workspace = build_workspace(config, ledger)
     if workspace is not None:
-        with contextlib.suppress(OSError):  # whoever writes there next says why
-            workspace.erase_forgotten(ledger)
+        with contextlib.suppress(OSError):  # the next write to the folder reports the error
+            workspace.erase_ids(workspace.forgotten(ledger))
 
 
 @contextlib.contextmanager
 def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | None]:
-    """Yield an executor for parallel work, and shut it down at the end.
+    """Yield an executor for parallel work, or None if neither option is given.
 
-    `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler,
-    which is used instead of processes if both are given. Yield None if neither is given.
+    `workers`: the number of processes on this machine. `dask`: the address of a Dask scheduler. The
+    executor is shut down after the block.
 
     Raises: InputError if Dask is not installed, or no scheduler answers.
     """
@@ -245,15 +226,16 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
         except ImportError as exc:
             raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
         except (OSError, ValueError) as exc:
-            problem = f"no scheduler answers at {dask}"
-            raise InputError("--dask", problem, "start one there") from exc
+            raise InputError(
+                "--dask", f"no scheduler answers at {dask}", "start one there"
+            ) from exc
         with client:
             yield client.get_executor()
     elif workers is not None:
         from concurrent.futures import ProcessPoolExecutor
         from multiprocessing import get_context
 
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:  # threads run already
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:  # threads run: no fork
             yield pool
     else:
         yield None

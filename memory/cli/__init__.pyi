@@ -1,10 +1,12 @@
+from .cleaning import end_if_nothing_was_answered as end_if_nothing_was_answered
+from .cleaning import say_cost as say_cost
 from .cleaning import show_audit as show_audit
+from .cleaning import view as view
 from .commands import app as app
 from .commands import main as main
 from .shell import ConfigFile as ConfigFile
 from .shell import Debug as Debug
 from .shell import ReportFile as ReportFile
-from .shell import check_report as check_report
 from .shell import compared as compared
 from .shell import err as err
 from .shell import progress as progress
@@ -12,8 +14,5 @@ from .shell import run_shell as run_shell
 from .shell import save_report as save_report
 from .shell import set_up_logging as set_up_logging
 from .shell import show as show
+from .shell import table as table
 from .shell import version_option as version_option
-from .views import end_if_nothing_was_answered as end_if_nothing_was_answered
-from .views import say_cost as say_cost
-from .views import table as table
-from .views import view as view

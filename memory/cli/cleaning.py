@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import sys
 import threading
 import webbrowser
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
-from memory import assembly, decide, models, review, runtime
+from memory import assembly, config, decide, models, review, runtime, store
 from memory.cli.importing import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
     MaxCalls,
     ProgressCallback,
     ReportFile,
-    check_report,
     compared,
+    cost,
     err,
+    members_view,
     progress,
     save_report,
     show,
+    table,
     warn_of_missing_vectors,
 )
-from memory.cli.views import end_if_nothing_was_answered, say_cost, view
 from memory.errors import InputError, LedgerMissing, WrongArgument
 
 if TYPE_CHECKING:
-    import socket
-    from concurrent.futures import Executor
-
     from memory.assembly import Source
-    from memory.config import Config
-    from memory.store import MemoryStore
 
-_GROUPS = 50
-"""The number of groups that `audit` shows by default; with --json it shows all."""
+_GROUPS_SHOWN = 50
 _INSIST = 'to apply it anyway, insist in the report or write "insist": true in this line'
 
 
@@ -72,16 +72,17 @@ def audit(
 
     With a --from option it reads another store and imports nothing.
     """
-    check_report(report)
     if source.stores > 1:
         raise WrongArgument("audit", "needs one store at a time", "give one --from option")
-    chosen = decide.GroupFilter(_GROUPS if groups is None and not as_json else groups, sort, user)
+    chosen = decide.GroupFilter(
+        _GROUPS_SHOWN if groups is None and not as_json else groups, sort, user
+    )
     other = source if source.stores else None
     show_audit(context.obj, chosen, other, as_json=as_json, report=report)
 
 
 def show_audit(
-    config: Config,
+    config: config.Config,
     chosen: decide.GroupFilter | None = None,
     source: Source | None = None,
     *,
@@ -90,29 +91,27 @@ def show_audit(
 ) -> None:
     """Print what a deduplication would do; if there is no ledger, say so on stderr.
 
-    `chosen`: selects and sorts the groups to show; None means the 50 least certain groups.
-    `source`: another program's store to look at; None means the configured store. `as_json`:
-    whether to print the result as JSON. `report`: path of a file to which a report is written, in
-    place of the text output; None means no file.
+    `chosen`: selects the groups to show (default: the 50 least certain). `source`: another
+    program's store (default: the configured store). `report`: write a report to this file instead
+    of printing a table.
 
     Raises: typer.Exit if some memories of the source could not be read.
     """
     with ExitStack() as opened:
         try:
             with progress("reading"):
-                auditing = assembly.open_to_audit(source, config)
-                store, brought = opened.enter_context(auditing)
+                store, brought = opened.enter_context(assembly.open_to_audit(source, config))
         except LedgerMissing as exc:
             err().print(f"{exc}")
             return
         say_left_out(brought)
         warn_of_missing_vectors(store)
         with progress("looking") as tell:
-            chosen = chosen or decide.GroupFilter(_GROUPS)
+            chosen = chosen or decide.GroupFilter(_GROUPS_SHOWN)
             found = asyncio.run(assembly.audit_store(store, config, chosen, compared(tell)))
         if report is not None:
-            gc.freeze()  # else every collection while cards are made walks over all memories
-            alike = decide.similarity_histogram(found.snapshot, store.scope_of, store.scale)
+            gc.freeze()  # else each garbage collection visits all memories while cards are made
+            alike = decide.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
             cards, rules = review.cards_of(found.plan), config.memory.rules
             save_report(
                 report, review.audit_report(found.report, cards, alike, rules, store.clock())
@@ -124,6 +123,87 @@ def show_audit(
     if brought.left_out:
         err().print(f"{len(brought.left_out):,} left out; the reasons are above")
         raise typer.Exit(EXIT_PROBLEM)
+
+
+# --- a report as a table --------------------------------------------------------------------------
+
+
+def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
+    """Return a report as a table for the terminal, with its groups above if `groups` is true."""
+    above = [
+        Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
+        for number, group in enumerate(report.groups, start=1)
+        if groups
+    ]
+    rows = _planned(report) if report.dry_run else _done(report)
+    return Group(*above, table([row for row in rows if row[1]]))
+
+
+def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
+    free = f", of which {report.found - report.questions:,} need no model"
+    hidden = report.found - len(report.groups)
+    below = report.just_below
+    near = f"from {below.low:.2f} to just below {below.high:.2f}" if below else ""
+    pages = f"{report.pages:,} pages of memories; {report.characters:,} characters go to the model"
+    priced = cost(report.model, report.estimated, report.money)
+    return [
+        *_found(report),
+        ("groups", f"{report.found:,}{'' if report.pages else free}"),
+        (
+            "not shown",
+            f"{hidden:,} groups that are more certain; see --groups and --json" if hidden else "",
+        ),
+        ("just below", f"{below.pairs:,} pairs {near}" if below else "not counted"),
+        ("would retire", f"{report.retired:,} without a model"),
+        ("would ask", f"about {report.questions:,} questions ({report.model})"),
+        ("would read", pages if report.pages else ""),
+        ("would cost", f"about {priced}" if report.estimated.calls else ""),
+        ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
+    ]
+
+
+def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
+    decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
+    left = f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
+    unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
+    failed = f"{report.undecided:,} pairs that the model failed at before; see retry --all"
+    return [
+        *_found(report),
+        ("memories after", f"{report.memories_after:,}"),
+        ("decisions", decisions or "none"),
+        *((f"  {n:,}", reason) for reason, n in _by_count(report.reasons)),
+        ("retired", f"{report.retired:,}, none destroyed"),
+        ("synthesised", f"{report.merged:,}"),
+        ("pending", f"{report.pending:,}"),
+        ("pages read", f"{report.pages:,}" if report.pages else ""),
+        ("left", left if report.left else ""),
+        ("pages left", unread if report.pages_left else ""),
+        ("undecided", failed if report.undecided else ""),
+        ("model calls", cost(report.model, report.usage, report.money)),
+        ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
+    ]
+
+
+def _found(report: models.DeduplicationReport) -> list[tuple[str, str]]:
+    pairs = ((f"pairs >= {band}", f"{count:,}") for band, count in report.pairs.items())
+    return [("memories", f"{report.memories:,}"), *pairs]
+
+
+def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _group(group: models.GroupReport, number: str) -> RenderableType:
+    privacy = ", private" if group.is_private else ""
+    scores = [score for _, _, score in group.similarities] or [1.0]
+    low, high = f"{min(scores):.2f}", f"{max(scores):.2f}"
+    title = Text.assemble(
+        (f"group {number}", "bold"),
+        f"  {group.user or 'no user'}{privacy}  {low if low == high else f'{low} to {high}'}  ",
+        (group.action, "bold"),
+    )
+    facts = [("reason", group.reason), *(("differs", line) for line in group.differences[:3])]
+    return members_view(title, group.members, facts)
 
 
 # --- the batch ------------------------------------------------------------------------------------
@@ -183,18 +263,15 @@ def retry(
 
 def _run_batch(
     label: str,
-    store: MemoryStore,
-    config: Config,
+    store: store.MemoryStore,
+    config: config.Config,
     batch: Callable[..., Awaitable[models.DeduplicationReport]],
     executor: Executor | None = None,
 ) -> None:
-    """Call `batch` with a deduplicator, show its progress, and print the report that it returns.
+    """Run `batch` and print the report that it returns.
 
-    `label`: the name of the work in the progress display. `batch`: called with the deduplicator
-    and, by name, the progress callbacks `on_progress`, `on_page` and `on_compared`. `executor`:
-    where the search for pairs and the planning of groups run; None means in this process.
-
-    Raises: typer.Exit if no call of the model succeeded.
+    `batch` takes a deduplicator and, by name, the callbacks `on_progress`, `on_page` and
+    `on_compared`.
     """
 
     async def run(tell: ProgressCallback) -> models.DeduplicationReport:
@@ -209,6 +286,24 @@ def _run_batch(
     end_if_nothing_was_answered(report)
 
 
+def say_cost(planned: models.DeduplicationReport) -> None:
+    """Print the estimated cost of a batch's first round on stderr, unless no model is asked."""
+    if planned.estimated.calls:
+        first = cost(planned.model, planned.estimated, planned.money)
+        err().print(f"the first round asks about {first}")
+
+
+def end_if_nothing_was_answered(report: models.DeduplicationReport) -> None:
+    """If every call of the model failed, print the reason and end the command with status 1.
+
+    Raises: typer.Exit.
+    """
+    if report.failure:
+        err().print(f"error: no call of {report.model} succeeded: {report.failure}")
+        err().print("nothing was replaced or merged without an answer; the questions wait")
+        raise typer.Exit(EXIT_PROBLEM)
+
+
 # --- a person decides -----------------------------------------------------------------------------
 
 
@@ -220,11 +315,10 @@ def apply(
 
     An answer that no longer fits the store is refused, with the reason.
     """
-    lines = review.read_decisions(file)
     given = already = refused = 0
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
-        for number, answered in lines:
+        for number, answered in review.read_decisions(file):
             outcome = answered if isinstance(answered, InputError) else answers.give(answered)
             if isinstance(outcome, review.Given):
                 given += not outcome.repeated
@@ -270,19 +364,13 @@ def review_groups(
 
 
 async def _review(
-    config: Config,
+    config: config.Config,
     where: runtime.Address,
     listening: socket.socket,
     blind: bool,
     *,
     open_browser: bool,
 ) -> None:
-    """Print an address that admits one browser, and serve the review until the command is stopped.
-
-    `listening`: the open socket. `where`: the socket's address. `blind`: whether to hide
-    similarities and the plan until the person has answered. `open_browser`: whether to open the
-    address in a browser.
-    """
     browser = review.BrowserSession(where)
     with assembly.open_existing_store(config) as store:
         async with aclosing(assembly.build_model(config)) as model:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memory import assembly, interchange
-from memory.cli.shell import EXIT_PROBLEM, MaxCalls, err, progress, say_missing_vectors
-from memory.cli.views import cost
+from memory.cli.shell import EXIT_PROBLEM, MaxCalls, cost, err, progress, say_missing_vectors
 from memory.errors import InputError, WrongArgument
 
 if TYPE_CHECKING:
@@ -97,22 +96,12 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
     ),
 }
-"""The command-line options that describe another store.
-
-For each option: the name of its parameter, the parameter's type, and the typer option.
-"""
 
 
 # --- another store --------------------------------------------------------------------------------
 
 
 def _source(given: dict[str, Any]) -> Source:
-    """Return the source that the command line describes.
-
-    `given`: the value of each option, by its name in `_OPTIONS`.
-
-    Raises: WrongArgument if an option's value is not valid or does not fit the other options.
-    """
     if given["namespace"] and given["from_langgraph"] is None:
         raise WrongArgument("--namespace", "is for --from-langgraph")
     reading = interchange.Reading(
@@ -146,11 +135,7 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command so that options on the command line set its parameter `source`.
-
-    The options are those in `_OPTIONS`. The command is called with the `Source` that is built from
-    the values of these options.
-    """
+    """Add the options in `_OPTIONS` to a command, and pass their values as its `source`."""
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)
     options = [
@@ -180,10 +165,6 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def say_left_out(brought: Brought) -> None:
-    """Print the notes about a source on stderr, and an error for each memory that was left out.
-
-    `brought`: what was read from the source.
-    """
     for note in brought.notes:
         err().print(note)
     for problem in brought.left_out:
@@ -214,15 +195,16 @@ def import_(
     say_left_out(brought)
     config: Config = context.obj.with_calls_per_run(max_calls)
     with progress("importing") as tell:
-        done = asyncio.run(assembly.import_brought(brought, config, raw=raw, on_progress=tell))
+        done = asyncio.run(assembly.import_memories(brought, config, raw=raw, on_progress=tell))
     if done.usage.calls:
         price = config.llm.price
         money = None if price is None else price.of(done.usage)
         err().print(f"model calls: {cost(done.model, done.usage, money)}")
     say_missing_vectors(done.without_vector)
     actions = ", ".join(f"{n:,} {name}" for name, n in done.actions.items()) or "nothing"
-    change = f"memories {done.memories_before:,} -> {done.memories:,}"
-    err().print(f"imported {done.read:,}: {actions}; {change}")
+    err().print(
+        f"imported {done.read:,}: {actions}; memories {done.memories_before:,} -> {done.memories:,}"
+    )
     if done.waiting:
         err().print(f"{done.waiting:,} questions wait for the model: memory-dedup retry asks them")
     if done.left_out:
@@ -232,12 +214,6 @@ def import_(
 
 
 def _read(config: Config, file: Path | None, source: Source) -> Brought:
-    """Read the memories to import from a file, from standard input or from another store.
-
-    `file`: the path of a file; `-` means standard input, and None means the store `source`.
-
-    Raises: InputError; WrongArgument unless exactly one of `file` and `source` is given.
-    """
     if (file is not None) + source.stores != 1:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memory import assembly, models, runtime, upkeep
-from memory.cli.shell import EXIT_PROBLEM, AsJson, err, progress, show, show_json
-from memory.cli.views import grid
+from memory.cli.shell import EXIT_PROBLEM, AsJson, err, grid, progress, show, show_json
 from memory.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,8 +65,10 @@ def doctor(
         if any(finding.kind != "yours" for finding in found):
             raise typer.Exit(EXIT_PROBLEM)
         counts = store.counts()
-        held = f"{counts.live:,} memories live, {counts.retired:,} retired"
-        err().print(f"nothing is damaged: {held}, searched by {store.index.name}")
+        err().print(
+            f"nothing is damaged: {counts.live:,} memories live, {counts.retired:,} retired, "
+            f"searched by {store.index.name}"
+        )
 
 
 def backup(
@@ -143,65 +144,10 @@ def calibrate(
     config: Config = context.obj
     with assembly.read_store(config) as store:
         pairs, memories = upkeep.pairs_of(store, config.memory.dedup_candidates)
-        known = upkeep.reviewed(store) if from_reviews else None
-    if known is not None:
-        reviewed_pairs, answers = known
-        pairs = [*(pair for pair in pairs if pair.key not in answers), *reviewed_pairs]
-    else:
+        of_reviews, answers = upkeep.reviewed(store) if from_reviews else ([], {})
+    pairs = [*(pair for pair in pairs if pair.key not in answers), *of_reviews]
+    if not from_reviews:
         answers = _collect_answers(pairs, config, questions, person=person)
-    _suggest(pairs, answers, memories, config, wanted)
-
-
-def _collect_answers(
-    pairs: Sequence[upkeep.AlikePair], config: Config, questions: int, *, person: bool
-) -> dict[str, upkeep.Answer]:
-    """Ask about pairs of memories until `questions` pairs have an answer; return all answers.
-
-    The model is asked or, if `person` is true, the user at the terminal. The result has the answers
-    by the pair's key. It includes the answers that the same model, or any person, gave in earlier
-    runs. Pairs with such an answer are not asked about again.
-
-    Raises: InputError if the only model is the offline one, which cannot answer.
-    """
-    model = assembly.build_model(config)
-    if model.name == models.OFFLINE and not person:
-        raise InputError(
-            "calibrate",
-            "the offline judge only compares words, which cannot fit a threshold",
-            "answer yourself with --person, use --from-reviews, or configure a model",
-        )
-    file = Path(config.memory.data_dir) / "calibration.jsonl"
-    log = upkeep.CalibrationLog(file, "person" if person else model.name)
-    if person:
-        upkeep.ask_person(
-            pairs, log, questions, lambda text: err().print(text, markup=False), _read_answer
-        )
-    else:
-        with progress("asking") as tell:
-            upkeep.ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
-    return log.read()
-
-
-def _read_answer() -> str | None:
-    """Read a line from the user; return it in lower case, or None at the end of input."""
-    line = sys.stdin.readline()
-    return line.strip().lower() if line else None
-
-
-def _suggest(
-    pairs: Sequence[upkeep.AlikePair],
-    answers: Mapping[str, upkeep.Answer],
-    memories: int,
-    config: Config,
-    wanted: float,
-) -> None:
-    """Print the answers for each band of cosines, and settings for config.yaml that fit them.
-
-    `answers`: the answers about `pairs`, by the pair's key. `memories`: the number of live
-    memories, to calculate the questions for 1,000 memories. `wanted`: of the replacements made
-    without asking a model, the share that must be right, from 0.5 to 1. Pairs with kana or Han have
-    a separate table, because they have a separate threshold.
-    """
     cjk = [pair for pair in pairs if pair.has_cjk]
     others = [pair for pair in pairs if not pair.has_cjk]
     if others or not cjk:
@@ -214,18 +160,32 @@ def _suggest(
     sys.stdout.writelines(f"{line}\n" for line in upkeep.lines(suggested, wanted))
 
 
+def _collect_answers(
+    pairs: Sequence[upkeep.AlikePair], config: Config, questions: int, *, person: bool
+) -> dict[str, upkeep.Answer]:
+    model = assembly.build_model(config)
+    if model.name == models.OFFLINE and not person:
+        raise InputError(
+            "calibrate",
+            "the offline judge only compares words, which cannot fit a threshold",
+            "answer yourself with --person, use --from-reviews, or configure a model",
+        )
+    file = Path(config.memory.data_dir) / "calibration.jsonl"
+    log = upkeep.CalibrationLog(file, "person" if person else model.name)
+    if person:
+        upkeep.ask_person(pairs, log, questions, err().print, sys.stdin.readline)
+    else:
+        with progress("asking") as tell:
+            upkeep.ask_model(pairs, model, log, questions, config.llm.concurrency, tell)
+    return log.read()
+
+
 def _show_bands(
     title: str,
     pairs: Sequence[upkeep.AlikePair],
     answers: Mapping[str, upkeep.Answer],
     memories: int,
 ) -> None:
-    """Print a table with a row for each band of cosines, the most similar band first.
-
-    A row counts the pairs whose cosine is in the band. Bands without pairs are left out. `title`: a
-    line above the table; "" means no line. `answers`: the answers about `pairs`, by the pair's key.
-    `memories`: the number of live memories, to calculate the questions for 1,000 memories.
-    """
     bands = upkeep.tally(pairs, answers)
     rows = []
     for band, (asks, finds) in zip(bands, upkeep.prices(bands, memories), strict=True):
@@ -241,8 +201,7 @@ def _show_bands(
 
 
 def _share(counted: upkeep.Counted, hits: int) -> str:
-    share = counted.share(hits)
-    if share is None:
+    if not counted.asked:
         return ""
     low, high = counted.interval(hits)
-    return f"{share:.0%} ({100 * low:.0f}-{high:.0%})"
+    return f"{hits / counted.asked:.0%} ({100 * low:.0f}-{high:.0%})"

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from memory import agent, assembly, interchange, ledger, models, review
 from memory.cli.shell import (
     AsJson,
     ReportFile,
-    check_report,
     confirm,
     err,
+    grid,
+    members_view,
     save_report,
     show,
     show_json,
+    table,
     warn_of_missing_vectors,
 )
-from memory.cli.views import decisions_view, grid, memory_view, table
 from memory.errors import InputError, MemoryNotFound, WrongArgument
 from memory.text import clean, shortened
 
@@ -72,10 +75,10 @@ def search(
 
 
 def users_hint(store: MemoryStore, user: str) -> str:
-    """Return the end of a message that no memory is about `user`; it names the users to try.
+    """Return a hint that names existing users if `user` has no memories.
 
-    These are users with similar names or, if there are none, the first few users. Return "" if
-    `user` has memories, or if there are no users at all.
+    Users with a similar name are named if there are any, else the first five. Return "" if `user`
+    has memories, or if there are no users at all.
     """
     user = clean(user)
     users = [name for name in store.counts().users if name is not None]
@@ -102,15 +105,14 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         warn_of_missing_vectors(store)
         with store.ledger.reading() as reader:
             embedder = reader.meta("embedder") or "none yet"
-            private = context.obj.memory.read_private
             unread = {
-                model: reader.readings.count_unread(model, private=private)
+                model: reader.readings.count_unread(model, private=context.obj.memory.read_private)
                 for model in reader.readings.models()
             }
     if as_json:
         users_of = [{"user": user, "memories": n} for user, n in counts.users.items()]
-        held = {**asdict(counts), "users": users_of, "embedder": embedder, "unread": unread}
-        show_json({**held, "ledger": store.ledger.name})
+        held = {"embedder": embedder, "unread": unread, "ledger": store.ledger.name}
+        show_json({**asdict(counts), "users": users_of, **held})
         return
     users = [f"{user or 'no user'} {n:,}" for user, n in counts.users.items()]
     shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
@@ -140,7 +142,6 @@ def history(
 
     Use the number of a decision with `undo`, and the id of a memory with `show`.
     """
-    check_report(report)
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         known = None if memory_id is None else known_id(reader, memory_id)
         recorded = store.history(known)
@@ -152,16 +153,15 @@ def history(
     if as_json:
         show_json([_decision_json(record) for record in recorded])
     elif report is None:
-        show(decisions_view(cards), paged=True)
+        show(_decisions_view(cards), paged=True)
 
 
 def known_id(reader: ledger.Reader, given: str) -> str:
-    """Return the id of the memory that a person means by the id `given`.
+    """Return the id of a memory, given this id or the memory's external id.
 
-    `given` is the memory's own id, or the id that it had in the store from which it was imported.
     An unknown id is returned unchanged.
 
-    Raises: WrongArgument if memories from several stores had this id.
+    Raises: WrongArgument if several memories have this external id.
     """
     found = reader.memories.named(given)
     if len(found) > 1:
@@ -188,7 +188,7 @@ def show_memory(
     if found is None:
         raise MemoryNotFound(memory_id)
     if not as_json:
-        show(memory_view(found), paged=True)
+        show(_memory_view(found), paged=True)
         return
     wordings = [
         {**row.memory.model_dump(mode="json"), "live": row.live, "successor": row.successor_id}
@@ -196,6 +196,53 @@ def show_memory(
     ]
     decisions = [card.model_dump(mode="json") for card in found.decisions]
     show_json({"living": found.living, "wordings": wordings, "decisions": decisions})
+
+
+def _memory_view(found: review.MemoryHistory) -> RenderableType:
+    wordings = [
+        (
+            f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
+            row.memory.id,
+            "live" if row.live else "retired",
+            Text(row.memory.content),
+        )
+        for row in found.wordings
+    ]
+    added = [_title(card) for card in found.decisions if card.action == models.Action.ADD]
+    others = [card for card in found.decisions if card.action != models.Action.ADD]
+    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
+    living = table([("lives today", found.living or "nobody")])
+    return Group(grid(wordings, fixed=3), "", *added, *decisions, "", living)
+
+
+def _decisions_view(cards: Sequence[review.Card]) -> RenderableType:
+    return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
+
+
+def _title(card: review.Card) -> Text:
+    recorded = card.recorded
+    assert recorded is not None
+    state = "undone" if recorded.undone else "pending" if recorded.pending else ""
+    alike = "" if card.similarity is None else f"{card.similarity:.2f}"
+    if recorded.cosine not in (None, card.similarity):
+        alike += f" (cosine {recorded.cosine:.2f})"
+    stored = card.reason if card.action == models.Action.ADD else ""
+    facts = (f"{recorded.at:%Y-%m-%d %H:%M}", alike, (card.action, "bold"), state, stored)
+    parts = [part for fact in facts if fact for part in ("  ", fact)]
+    return Text.assemble((f"decision {recorded.number}", "bold"), *parts)
+
+
+def _decision(card: review.Card) -> RenderableType:
+    recorded = card.recorded
+    assert recorded is not None
+    verified = f", verified {recorded.verified}" if recorded.verified else ""
+    made = [
+        ("becomes", f"{kept.text}  {kept.id}") for kept in card.kept if kept.is_new and kept.text
+    ]
+    rows = [*made, ("reason", card.reason), ("by", f"{recorded.by}{verified}")]
+    if recorded.reversible and not recorded.undone:
+        rows.append(("to undo", f"memory-dedup undo {recorded.number}"))
+    return members_view(_title(card), card.members, rows)
 
 
 # --- changes --------------------------------------------------------------------------------------
@@ -221,7 +268,7 @@ def undo(
         with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
             undone = plan_undo(reader, _undo_target(reader, target))
             shown = review.recorded_cards(reader, undone[::-1])[::-1]
-        show(decisions_view(shown))
+        show(_decisions_view(shown))
         err().print(f"would undo {len(undone):,} decisions; nothing was changed")
         return
     with assembly.open_existing_store(context.obj) as store:
@@ -237,16 +284,14 @@ def undo(
 
 
 def _undo_target(reader: ledger.Reader, given: str) -> int | str:
-    """Return what to undo: the number of a decision, or the name of a run.
+    """Return the decision's number or the run's name that `given` stands for.
 
-    `given`: one of these two, or a memory's id. For a memory's id, return the number of the latest
-    decision about the memory that can be undone. Any other text is returned as the name of a run.
+    A memory's id stands for its latest decision that can be undone.
     """
     if given.isdecimal():
         return int(given)
     about = reader.decisions.about(known_id(reader, given))
-    standing = (record.number for record in about if record.reversible and not record.undone)
-    return max(standing, default=given)
+    return max((one.number for one in about if one.reversible and not one.undone), default=given)
 
 
 def runs(context: typer.Context, as_json: AsJson = False) -> None:
@@ -313,19 +358,12 @@ def forget(
 
 
 def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
-    """Print how much is stored about a user, and ask whether to erase it; return if so.
-
-    `yes`: if true, return without asking.
-
-    Raises: InputError if nothing is stored about the user; typer.Exit if the answer is no.
-    """
     with store.ledger.reading() as reader:
         memories = reader.counts().users.get(user, 0)
-        turns = reader.turns.count_waiting_of(user)
+        turns = sum(waiting.turn.speaker == user for waiting in reader.turns.waiting())
         more = reader.memories.first_of(user, 1) or reader.episodes.owned_by(user)
     if not memories and not turns and not more:
-        others = users_hint(store, user)
-        problem = f"there is nothing about {user!r}{others}"
+        problem = f"there is nothing about {user!r}{users_hint(store, user)}"
         raise InputError("forget", problem, "see `memory-dedup stats`")
     err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
     confirm(yes, "erase them for good?", "nothing was erased")

@@ -8,17 +8,13 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from memory import agent, assembly, runtime
+from memory import agent, assembly, config, runtime, store
 from memory.cli.shell import err
 from memory.errors import InputError, WrongArgument
-
-if TYPE_CHECKING:
-    from memory.config import Config
-    from memory.store import MemoryStore
 
 
 def serve(
@@ -68,32 +64,17 @@ def serve(
         _over_stdio(config)
 
 
-def _with_agent(config: Config, values: Mapping[str, object]) -> Config:
+def _with_agent(config: config.Config, values: Mapping[str, object]) -> config.Config:
     return config.model_copy(update={"agent": config.agent.model_copy(update=values)})
 
 
-def _keep_workspace(config: Config, store: MemoryStore) -> None:
-    """Record the folder of the Markdown copy in the ledger, so that all commands update the copy.
-
-    Print a warning if the folder cannot be written.
-    """
-    kept = assembly.build_workspace(config)
-    try:
-        if kept is not None:
-            kept.check()
-    except InputError as exc:
-        err().print(f"warning: {exc}; until then memories are stored without their entries")
-    assembly.keep_workspace(config, store.ledger)
-
-
-def _over_stdio(config: Config) -> None:
-    gc.disable()  # collection takes a tenth of the first answer, and loading makes no garbage
+def _over_stdio(config: config.Config) -> None:
+    gc.disable()  # else garbage collection takes a tenth of the time to the first answer
     with assembly.installed("agent", "memory-dedup serve"):
         make_server = agent.AgentServer
 
     def opened() -> agent.Opened:
         store = assembly.open_store(config)
-        _keep_workspace(config, store)
         served = _opened(store, config, None)
         gc.freeze()
         gc.enable()
@@ -102,7 +83,7 @@ def _over_stdio(config: Config) -> None:
     agent.run_and_exit(make_server(ThreadPoolExecutor(1, "opening").submit(opened)))
 
 
-def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -> None:
+def _over_http(config: config.Config, http: str, file: Path | None, names: list[str]) -> None:
     with assembly.installed("agent", "memory-dedup serve"):
         make_server = agent.AgentServer
     from memory.config import TOKENS_VARIABLE
@@ -113,7 +94,6 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
         tokens = agent.Tokens.read(TOKENS_VARIABLE, lines)
     _check_http(config, address, tokens, names)
     with address.listen() as listening, assembly.open_store(config) as store:
-        _keep_workspace(config, store)
         opening: Future[agent.Opened] = Future()
         opening.set_result(_opened(store, config, tokens))
         server = make_server(opening)
@@ -122,47 +102,58 @@ def _over_http(config: Config, http: str, file: Path | None, names: list[str]) -
             with store.ledger.reading() as reader:
                 reader.revision()
 
-        port = listening.getsockname()[1]
-        err().print(f"serving at http://{address.name}:{port}/mcp", soft_wrap=True, highlight=False)
+        err().print(f"serving at http://{address.name}:{listening.getsockname()[1]}/mcp")
         app = agent.token_gate(server.over_http(address, names), tokens, check)
         asyncio.run(agent.serve_over_http(server, app, listening))
 
 
 def _check_http(
-    config: Config, address: runtime.Address, tokens: agent.Tokens | None, names: list[str]
+    config: config.Config, address: runtime.Address, tokens: agent.Tokens | None, names: list[str]
 ) -> None:
-    """Check that the options for HTTP let each client see only the memories of its user.
+    """Check that each client would see only the memories of its user.
 
-    Without tokens, only this machine may reach the server's `address`. With tokens, the
-    configuration must name no user and no workspace, and must not let memories of different users
-    be compared. `names`: the host names by which clients address the server; at least one if the
-    server listens on all interfaces and has tokens.
+    Without tokens, only this machine may reach the server. With tokens, the configuration must name
+    no user and no workspace, and memories of different users must not be compared.
 
-    Raises: WrongArgument if the options do not fit; InputError if memories of different users may
-    be compared.
+    Raises: WrongArgument; InputError if memories of different users may be compared.
     """
     if tokens is None:
         if not address.is_loopback:
-            problem = f"others can reach {address.host}, and no token is asked for"
-            raise WrongArgument("--http", problem, "give --tokens FILE, or listen on 127.0.0.1")
+            raise WrongArgument(
+                "--http",
+                f"others can reach {address.host}, and no token is asked for",
+                "give --tokens FILE, or listen on 127.0.0.1",
+            )
         return
     if address.is_every and not names:
-        problem = f"clients cannot call {address.host}"
-        raise WrongArgument("--http", problem, "give their name for it with --allow-host")
+        raise WrongArgument(
+            "--http",
+            f"clients cannot call {address.host}",
+            "give their name for it with --allow-host",
+        )
     if config.agent.user is not None:
         raise WrongArgument("--user", "and tokens both name users", "leave out one of them")
     if config.agent.workspace_dir is not None:
-        problem = "shows the memories of all users of the tokens"
-        raise WrongArgument("--workspace", problem, "leave it out")
+        raise WrongArgument(
+            "--workspace", "shows the memories of all users of the tokens", "leave it out"
+        )
     config.memory.check_users_apart("use no tokens")
 
 
-def _opened(store: MemoryStore, config: Config, tokens: agent.Tokens | None) -> agent.Opened:
-    """Return the tools of an open store, and the function that closes the store.
+def _opened(
+    store: store.MemoryStore, config: config.Config, tokens: agent.Tokens | None
+) -> agent.Opened:
+    """Build the agent's tools: a set for each user of `tokens`, or one set if that is None.
 
-    With tokens, each user has a separate set of tools. Without tokens, all clients share one set of
-    tools, for the user named in the configuration.
+    The folder of Markdown copies is recorded first, so that all commands update the copies.
     """
+    workspace = assembly.build_workspace(config)
+    try:
+        if workspace is not None:
+            workspace.check()
+    except InputError as exc:
+        err().print(f"warning: {exc}; until then memories are stored without their entries")
+    assembly.keep_workspace(config, store.ledger)
     if tokens is None:
         shared = assembly.build_tools(store, config)
         return agent.Opened(lambda _user: shared, store.close)

@@ -1,4 +1,4 @@
-"""What all commands share: common options, output, progress, logging, and exit on errors."""
+"""What all commands share: options, output, tables, progress, logging, and exit on errors."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ import pydoc
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from memory import __version__, review
+from memory import __version__, models, review, store
 from memory.errors import MemoryPipelineError, WrongArgument
 from memory.runtime import end_quietly, terminate_as_interrupt
 from memory.text import visible
 
 if TYPE_CHECKING:
-    from memory.store import MemoryStore
+    from rich.progress import Progress
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
-"""The exit status for a wrong command line, the same as the option parser's."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
+_FATE_STYLE = {"keep": "green", "retire": "red", "judge": "yellow"}
+_INDENTED = (0, 0, 0, 2)
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Configuration file [default: ./config.yaml].")
@@ -42,10 +46,20 @@ MaxCalls = Annotated[
     int | None,
     typer.Option(min=0, help="The most calls of the model [default: memory.dedup_calls_per_run]."),
 ]
+
+
+def _check_report(path: Path | None) -> Path | None:
+    if path is not None:
+        review.check_report_name(path)  # before the work begins
+    return path
+
+
 ReportFile = Annotated[
     Path | None,
     typer.Option(
-        "--report", help="Write a report; the file's ending says which: .html, .json, .csv or .md."
+        "--report",
+        callback=_check_report,
+        help="Write a report; the file's ending says which: .html, .json, .csv or .md.",
     ),
 ]
 
@@ -64,8 +78,8 @@ def version_option(program: str) -> Any:
 def show(data: RenderableType, *, paged: bool = False) -> None:
     """Print data on stdout, without invisible characters.
 
-    If stdout is not a terminal, the output is plain text, 80 columns wide. `paged`: whether to use
-    a pager if stdout is a terminal and the output is longer than the screen.
+    If stdout is not a terminal, the output is plain text, 80 columns wide. `paged`: at a terminal,
+    show output that is longer than the screen in a pager.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     with console.capture() as capture:
@@ -85,16 +99,68 @@ def show_json(data: Any) -> None:
 
 
 def err() -> Console:
-    """Return a console that prints on stderr, for everything that is not data."""
+    """Return a console for stderr, where everything that is not data is printed."""
     return Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
+# --- tables, at most 80 columns wide -------------------------------------------------------------
+
+
+def grid(
+    rows: Iterable[Sequence[str | Text]],
+    fixed: int,
+    *,
+    gap: int = 1,
+    right: Container[int] = (),
+) -> Table:
+    """Return a table for the terminal. Only its last column is wrapped; nothing is cut off.
+
+    `fixed`: the number of columns before the last one. `gap`: the number of spaces between columns.
+    `right`: the positions, from 0, of the columns that are aligned right.
+    """
+    made = Table.grid(padding=(0, gap))
+    for column in range(fixed):
+        made.add_column(no_wrap=True, justify="right" if column in right else "left")
+    made.add_column(overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def table(rows: Iterable[tuple[str, str]]) -> Table:
+    return grid(((Text(name), Text(value)) for name, value in rows), fixed=1, gap=2)
+
+
+def members_view(
+    title: Text,
+    members: Iterable[models.MemberReport | review.CardMember],
+    facts: Iterable[tuple[str, str]],
+) -> RenderableType:
+    """Return a title and, indented below it, a line for each member and a table of facts."""
+    rows = [
+        (
+            Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, "")),
+            f"{member.timestamp:%Y-%m-%d}",
+            Text.assemble(member.content, (f"  {member.id}", "dim")),
+        )
+        for member in members
+    ]
+    return Group(title, Padding(grid(rows, fixed=2), _INDENTED), Padding(table(facts), _INDENTED))
+
+
+def cost(model: str, usage: models.Usage, money: float | None) -> str:
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    paid = "" if money is None else f", {money:,.2f} in all" if money >= 0.01 else ", below 0.01"
+    return f"{usage.calls:,} ({model}), {tokens}{paid}"
+
+
+# --- questions, reports and warnings --------------------------------------------------------------
+
+
 def confirm(yes: bool, question: str, refused: str) -> None:
-    """Ask a question on stderr, and return if the answer is y; otherwise print `refused` and exit.
+    """Ask a question on stderr, unless `yes` is true; end the command if the answer is not y.
 
-    `yes`: if true, return without asking.
-
-    Raises: typer.Exit, with status 1, if the answer is not y.
+    Raises: typer.Exit, with status 1, after printing the message `refused`.
     """
     if yes:
         return
@@ -102,17 +168,6 @@ def confirm(yes: bool, question: str, refused: str) -> None:
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         err().print(refused)
         raise typer.Exit(EXIT_PROBLEM)
-
-
-def check_report(path: Path | None) -> None:
-    """Check whether a report can be written to `path`, before the work begins.
-
-    None means that no report is wanted.
-
-    Raises: InputError if the file's extension is not known or its folder does not exist.
-    """
-    if path is not None:
-        review.check_report_name(path)
 
 
 def save_report(path: Path, report: review.Report) -> None:
@@ -124,8 +179,7 @@ def save_report(path: Path, report: review.Report) -> None:
     err().print(f"report written to {path}; `forget` cannot erase the texts in it")
 
 
-def warn_of_missing_vectors(store: MemoryStore) -> None:
-    """Print a warning if texts have no vector, because searches do not find their memories."""
+def warn_of_missing_vectors(store: store.MemoryStore) -> None:
     with store.ledger.reading() as reader:
         say_missing_vectors(len(reader.vectors.missing_texts()))
 
@@ -148,7 +202,7 @@ def set_up_logging(debug: bool) -> None:
 
 
 def run_shell(main: Callable[[], None]) -> None:
-    """Run `main`, a command-line program, and turn its errors into messages and an exit status.
+    """Run a command-line program, and turn its errors into messages and an exit status.
 
     An error of this package is printed as one line on stderr, without a traceback. SIGTERM ends the
     program as Ctrl-C does, so that open files and connections are closed.
@@ -175,7 +229,7 @@ def run_shell(main: Callable[[], None]) -> None:
         err().print(message)
         sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
     except OSError as exc:
-        if not isinstance(exc, BrokenPipeError):  # then nobody reads the pipe any more
+        if not isinstance(exc, BrokenPipeError):  # after that, nobody reads the output
             err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
         # Else Python tries to flush stdout once more, which would fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -185,19 +239,13 @@ def run_shell(main: Callable[[], None]) -> None:
 
 
 class ProgressCallback(Protocol):
-    """A function that is called with the amount done and the total.
-
-    `counted` is the name of what is counted, such as "texts compared"; "" if it needs no name.
-    """
+    """A function that takes the amount done, the total, and the name of what is counted."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
 
 def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
-    """Return a function that reports the progress of the search for pairs to `tell`.
-
-    The returned function takes the number of texts compared and the number of all texts.
-    """
+    """Return `tell` with its argument `counted` set to "texts compared"."""
     return partial(tell, counted="texts compared")
 
 
@@ -205,59 +253,49 @@ def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
 def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
-    Yield a callback that any thread may call, with the number of things done, the number of all,
-    and their name (`counted`). With another name, the bar starts again from zero. `label`: the name
-    of the work. `every_s`: the seconds between two lines of text.
+    Yield a callback, which any thread may call. When a call changes `counted`, the progress starts
+    again from zero. `every_s`: the seconds between two lines of text.
     """
-    if not sys.stderr.isatty():
-        with _lines_of_progress(label, every_s) as tell:
-            yield tell
-        return
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
+    terminal = sys.stderr.isatty()
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err(), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-
-        def show(done: int, total: int, counted: str = "") -> None:
-            description = f"{label} {counted}".strip()
-            if description != bar.tasks[0].description:
-                bar.reset(task, description=description)
-            bar.update(task, completed=done, total=total)
-
-        yield show
-
-
-@contextmanager
-def _lines_of_progress(label: str, every_s: float) -> Iterator[ProgressCallback]:
-    """Print a line of progress every `every_s` seconds while the block runs.
-
-    Yield the progress callback. A thread prints the lines, so that they also appear during a long
-    step that does not call the callback. `label`: the name of the work, which begins each line.
-    """
+    bar = Progress(*columns, console=err(), transient=True, disable=not terminal)
+    task = bar.add_task(label, total=None)
     over = threading.Event()
-    started = begun = time.monotonic()
-    last_counted: str | None = None
-    so_far = ""
+    thread = threading.Thread(
+        target=_print_lines, args=(bar, label, every_s, over), name="progress", daemon=True
+    )
 
     def tell(done: int, total: int, counted: str = "") -> None:
-        nonlocal so_far, begun, last_counted
-        if counted != last_counted:
-            begun, last_counted = time.monotonic(), counted
-        so_far = f", {f'{done:,} of {total:,} {counted}'.rstrip()}"
-        seconds = time.monotonic() - begun
-        if done and seconds > 0.0:
-            rate = done / seconds
-            so_far += f", {rate:,.1f} a second, {(total - done) / rate:,.0f} s left"
+        description = f"{label} {counted}".strip()
+        if description != bar.tasks[0].description:
+            bar.reset(task, description=description)
+        bar.update(task, completed=done, total=total)
 
-    def print_lines() -> None:
-        while not over.wait(every_s):
-            err().print(f"{label}: {time.monotonic() - started:.0f} s{so_far}")
-
-    thread = threading.Thread(target=print_lines, name="progress", daemon=True)
-    thread.start()
+    display = bar if terminal else thread
+    display.start()
     try:
         yield tell
     finally:
         over.set()
-        thread.join()
+        if terminal:
+            bar.stop()
+        else:
+            thread.join()
+
+
+def _print_lines(bar: Progress, label: str, every_s: float, over: threading.Event) -> None:
+    started = time.monotonic()
+    task = bar.tasks[0]
+    while not over.wait(every_s):
+        line = f"{label}: {time.monotonic() - started:.0f} s"
+        if task.total is not None:
+            counted = task.description.removeprefix(label)
+            line += f", {task.completed:,} of {task.total:,}{counted}"
+            if task.completed and task.elapsed:
+                rate = task.completed / task.elapsed
+                line += (
+                    f", {rate:,.1f} a second, {(task.total - task.completed) / rate:,.0f} s left"
+                )
+        err().print(line)

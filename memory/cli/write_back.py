@@ -7,18 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from memory import assembly, interchange
+from memory import assembly, config, interchange
 from memory.cli.importing import say_left_out
 from memory.cli.shell import EXIT_PROBLEM, confirm, err, progress, show
 from memory.errors import InputError, WrongArgument
 from memory.text import shortened
-
-if TYPE_CHECKING:
-    from memory.config import Config
 
 _MOST_CHARACTERS = 200
 
@@ -64,25 +61,18 @@ def changes(
 
 
 def _write_changes(
-    config: Config,
+    config: config.Config,
     dump: Path | None,
     file: Path | None,
     undo_file: Path | None,
     across: Sequence[str],
 ) -> None:
-    """Write an undo file, then a file with the changes that clean up the other store.
-
-    `dump`: a file with the other store's present rows; only these rows are changed. `file`: path of
-    the new file for the changes. `undo_file`: path of a new file for undoing the changes; None
-    means an unused name. `across`: metadata keys, such as `run_id`, that may have different values
-    in a row and in the row that replaces it.
-
-    Raises: WrongArgument if `dump` or `file` is missing; InputError if a file exists already.
-    """
     if dump is None or file is None:
-        problem = "needs a dump, whose rows alone are named, and a file to write"
-        remedy = "memory-dedup write-back dump.jsonl --to-jsonl changes.jsonl"
-        raise WrongArgument("--to-jsonl", problem, remedy)
+        raise WrongArgument(
+            "--to-jsonl",
+            "needs a dump, whose rows alone are named, and a file to write",
+            "memory-dedup write-back dump.jsonl --to-jsonl changes.jsonl",
+        )
     plan = _planned(config, across, dump)
     undo_file = undo_file or assembly.free_undo_file(file.stem)
     if file.exists():
@@ -96,7 +86,9 @@ def _write_changes(
     )
 
 
-def _planned(config: Config, across: Sequence[str], dump: Path | None) -> interchange.WriteBackPlan:
+def _planned(
+    config: config.Config, across: Sequence[str], dump: Path | None
+) -> interchange.WriteBackPlan:
     rows = None
     if dump is not None:
         brought = assembly.sorted_out(interchange.read_memories(dump))
@@ -126,12 +118,6 @@ def _show_plan(plan: interchange.WriteBackPlan) -> None:
 
 
 def _say_staying(staying: Sequence[interchange.Staying]) -> None:
-    """Print how many rows stay in the other store because they differ in keys such as `agent_id`.
-
-    `staying`: rows that another row would otherwise replace. Print also the keys in which the two
-    rows differ, and the options `--across` that let one row replace the other all the same. Print
-    nothing if `staying` is empty.
-    """
     if not staying:
         return
     keys = Counter(name for row in staying for name in row.apart)
@@ -217,36 +203,30 @@ def write_back(
         if len(stores) > 1 or any(
             option is not None for option in (collection, embedder, undo_file)
         ):
-            problem = "names what was written, and where"
-            raise WrongArgument("--undo", problem, "give it alone, or with --to if it moved")
+            raise WrongArgument(
+                "--undo",
+                "names what was written, and where",
+                "give it alone, or with --to if it moved",
+            )
         _take_back(undo, *stores.values())
     elif len(stores) != 1:
         known = [f"--to-{kind}" for kind in options]
-        remedy = f"give {', '.join(known)} or --to-jsonl"
-        raise WrongArgument("write-back", "needs one store", remedy)
+        raise WrongArgument(
+            "write-back", "needs one store", f"give {', '.join(known)} or --to-jsonl"
+        )
     else:
         target = assembly.Source(collection=collection, **stores)  # type: ignore[arg-type] # one
         _write(context.obj, target, across or (), embedder, undo_file, yes)
 
 
 def _write(
-    config: Config,
+    config: config.Config,
     target: assembly.Source,
     across: Sequence[str],
     embedder: str | None,
     undo_file: Path | None,
     yes: bool,
 ) -> None:
-    """Show the planned changes of the other store `target`, ask for confirmation, and make them.
-
-    `across`: metadata keys, such as `run_id`, that may have different values in a row and in the
-    row that replaces it. `embedder`: a factory of the embedder for merged texts, as
-    `package.module:factory`; None means the configured embedder. `undo_file`: path of a new file
-    for undoing the changes; None means an unused name. `yes`: if true, do not ask.
-
-    Raises: typer.Exit if the person declines, or if a row was left alone because another program
-    had changed it.
-    """
     with progress("comparing"):
         planned = assembly.compare(target, config, across, embedder)
     for note in planned.notes:

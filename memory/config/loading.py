@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_FILE = Path("config.yaml")
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
-"""The environment variable with the tokens of an agent's server: one line `TOKEN USER` per user."""
+"""The environment variable with the access tokens of `serve --http`, one `TOKEN USER` a line."""
 EVERY_KEY = "docs/configuration.md lists every key"
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
@@ -39,14 +39,14 @@ def load_config(
 ) -> Config:
     """Read the configuration from a file, environment variables and `settings`.
 
-    A variable wins over the file, and `settings` win over both.
+    A variable wins over the file, and `settings` win over both. If `path` is None, ./config.yaml is
+    read if it belongs to this program.
 
-    If `path` is None, ./config.yaml is read if it belongs to this program; otherwise the defaults
-    apply. `settings` has whole sections such as `llm`, or single keys. A single key is named like
-    its variable, in lower case and without `MEMORY_`: `llm_model` for MEMORY_LLM_MODEL. Relative
-    paths are resolved against the folder of the file or, without a file, the current folder.
+    `settings` has whole sections such as `llm`, or single keys. A single key is named like its
+    variable, in lower case and without `MEMORY_`: `llm_model` for MEMORY_LLM_MODEL. Relative paths
+    are resolved against the folder of the file or, without a file, the current folder.
 
-    Raises: ConfigError, which names the file and line or the variable, the key and what to do.
+    Raises: ConfigError, which says what is wrong, where it was set, and what to do.
     """
     own = _read(path) if path is not None else _read_if_ours(DEFAULT_FILE)
     if path is None and own is not None:
@@ -69,11 +69,10 @@ def load_config(
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return a configuration in which `settings` override single values.
+    """Return a configuration in which `settings` override single values, as in `load_config`.
 
-    `config`: a configuration, or the path of a file to read. None means ./config.yaml if that file
-    belongs to this program, else the defaults. `settings` has whole sections such as `llm`, or
-    single keys such as `llm_model` and `data_dir`.
+    `config`: a configuration, or the path of a file to read. None reads ./config.yaml. If there is
+    no such file, or it is another program's, the defaults hold.
 
     Raises: ConfigError if a file, a variable or a setting is wrong.
     """
@@ -87,14 +86,6 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
 def _with_overrides(
     values: dict[str, Any], sources: Sources, overrides: Iterable[Override], path: Path | None
 ) -> Config:
-    """Set the values of `overrides` in `values`; check `values` and return them as a `Config`.
-
-    `sources`: where each key was set. This function adds the sources of the overrides. `path`: the
-    file that an error names if the source of a key is not known.
-
-    Raises: ConfigError if a value is wrong or a key is unknown. The error names the source of the
-    key, or else the source of its section.
-    """
     for key_path, name, value in overrides:
         sources[key_path] = name
         section = values
@@ -113,34 +104,30 @@ def _with_overrides(
             (sources[key] for key in above if key in sources), str(path or "configuration")
         )
         if problem.kind == "extra_forbidden":
-            remedy = _suggestion(key_path)
+            known = {path[-1]: ".".join(path) for path, _ in _variables().values()}
+            remedy = _suggestion(key_path[-1], known | {name: name for name in SECTIONS})
             raise ConfigError(source, problem.field, "unknown key", remedy) from exc
         given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
         raise ConfigError(source, problem.field, problem.what + given, EVERY_KEY) from exc
 
 
 def _with_absolute_paths(config: Config, path: Path | None) -> Config:
-    """Return the configuration with its relative paths resolved against the folder of the file.
-
-    `path`: the file, or None if there is no file. Without a file, paths are resolved against the
-    current folder, and the default data folder is the system's folder for user data.
-    """
     folder = path.parent if path is not None else Path()
 
     def absolute(given: str) -> str:
         return str((folder / Path(given).expanduser()).absolute())
 
-    data_dir = absolute(config.memory.data_dir)
-    if path is None and "data_dir" not in config.memory.model_fields_set:
+    memory, agent = config.memory, config.agent
+    data_dir = absolute(memory.data_dir)
+    if path is None and "data_dir" not in memory.model_fields_set:  # there is no folder of a file
         data_dir = str(platformdirs.user_data_path("memory-dedup"))
-    ledger_url = config.memory.ledger_url
-    scheme, _, file = (ledger_url or "").partition(":///")
+    memory = memory.model_copy(update={"data_dir": data_dir})
+    scheme, _, file = (memory.ledger_url or "").partition(":///")
     if scheme == "sqlite" and file and path is not None:
-        ledger_url = f"sqlite:///{(folder / file).absolute()}"
-    memory = config.memory.model_copy(update={"data_dir": data_dir, "ledger_url": ledger_url})
-    workspace = config.agent.workspace_dir
-    workspace_dir = absolute(workspace) if workspace is not None else None
-    agent = config.agent.model_copy(update={"workspace_dir": workspace_dir})
+        url = f"sqlite:///{(folder / file).absolute()}"
+        memory = memory.model_copy(update={"ledger_url": url})
+    if agent.workspace_dir is not None:
+        agent = agent.model_copy(update={"workspace_dir": absolute(agent.workspace_dir)})
     return config.model_copy(update={"memory": memory, "agent": agent})
 
 
@@ -148,10 +135,6 @@ def _with_absolute_paths(config: Config, path: Path | None) -> Config:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Sources]:
-    """Return the values of a YAML file, and the file and line of each key.
-
-    Raises: ConfigError if the file cannot be read, is not valid YAML, or sets a key twice.
-    """
     try:
         text = path.read_text(encoding="utf-8")
         values = yaml.safe_load(text)
@@ -182,13 +165,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Read ./config.yaml if it belongs to this program; return its values and their sources.
+    """Read ./config.yaml; return None if it is missing or belongs to another program.
 
-    Unknown keys at the top level are left out. Return None if the file is missing or belongs to a
-    different program. An empty file counts as this program's file, so that the data folder is
-    created next to it.
-
-    Raises: ConfigError if the file belongs to this program and has an error.
+    Unknown keys at the top level are left out. An empty file counts as this program's, so that the
+    data folder is created next to it.
     """
     if not path.is_file():
         return None
@@ -215,15 +195,9 @@ def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
 def _is_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml with these values belongs to this program.
 
-    The file belongs to this program in four cases:
-
-    - It is empty.
-    - It has `memory:`, which is empty or has a key that resembles one of this program's keys.
-    - It has `api_key:` but no `memory:`.
-    - It has neither, but has `llm:` or `agent:`, and these sections are valid.
-
-    In the last case, `llm:` must have no `base_url`. Otherwise the file of a different program
-    could make this program send memories to that server.
+    If `memory:` has values, one of its keys must resemble a key of this program. Without `memory:`
+    and `api_key:`, `llm:` and `agent:` must be valid and `llm.base_url` must be missing. Else this
+    program could send memories to the server of another program.
     """
     if not values:
         return True
@@ -242,12 +216,6 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
 
 
 def _resembles_ours(values: Mapping[str, Any]) -> bool:
-    """Return whether a config.yaml of a different program may have been meant for this program.
-
-    `values`: the content of the file. Return true if the name of a section resembles the name of a
-    section of this program. If `memory:` is the only such section, one of its keys must also
-    resemble a key that this program has there.
-    """
     close = {one for name in values for one in difflib.get_close_matches(str(name), SECTIONS, 1)}
     section = values.get("memory")
     if close != {"memory"} or not isinstance(section, dict):
@@ -273,7 +241,7 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 
 def _variables() -> dict[str, tuple[KeyPath, Any]]:
-    """Return the path and the type of every key, by the name of the key's environment variable."""
+    """Return, for the environment variable of each key, the key's path and type."""
     keys = (key for section, model in SECTIONS.items() for key in _keys(model, (section,)))
     return {
         "_".join(path if path[0] == "memory" else ("memory", *path)).upper(): (path, type_)
@@ -289,56 +257,39 @@ def _keys(model: type[BaseModel], above: KeyPath) -> Iterator[tuple[KeyPath, Any
             yield (*above, name), field.annotation
 
 
-def _suggestion(key_path: KeyPath) -> str:
-    known = {path[-1]: ".".join(path) for path, _ in _variables().values()}
-    known |= {name: name for name in SECTIONS}
-    close = difflib.get_close_matches(key_path[-1], known, n=1)
+def _suggestion(name: str, known: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {known[close[0]]}?" if close else EVERY_KEY
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[Override]:
-    """Yield an override for each key that an environment variable sets.
-
-    Log a warning about each variable whose name looks like a misspelled `MEMORY_` name.
-    """
     variables = _variables()
+    known = [*variables, TOKENS_VARIABLE]
     for name in sorted(environ):
         if name in variables and environ[name].strip():  # a blank folder is not the current one
             key_path, type_ = variables[name]
             yield key_path, name, _parsed(environ[name], type_)
-        elif name.startswith("MEMORY_") and name not in (*variables, TOKENS_VARIABLE):
-            known = [*variables, TOKENS_VARIABLE]
+        elif name.startswith("MEMORY_") and name not in known:
             for close in difflib.get_close_matches(name, known, 1, 0.8):
                 logger.warning("%s is not known, and not read; did you mean %s?", name, close)
 
 
 def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
-    """Yield an override for each key that the arguments of a call set.
-
-    The name of an argument is a single key, such as `data_dir`, `llm_model` or `chroma_host`, or a
-    section, whose value maps keys to values.
-
-    Raises: ConfigError if a name is unknown.
-    """
-    paths = {name: path for name, (path, _) in _variables().items()}
-    by_name = {name.lower().removeprefix("memory_"): path for name, path in paths.items()}
+    by_name = {
+        variable.lower().removeprefix("memory_"): path
+        for variable, (path, _) in _variables().items()
+    }
     for name, value in settings.items():
         if name in SECTIONS and isinstance(value, Mapping):
             yield from (((name, key), f"setting {name}", one) for key, one in value.items())
         elif name in by_name:
             yield by_name[name], f"setting {name}", value
         else:
-            close = difflib.get_close_matches(name, by_name, n=1)
-            remedy = f"did you mean {close[0]}?" if close else EVERY_KEY
+            remedy = _suggestion(name, {known: known for known in by_name})
             raise ConfigError(f"setting {name}", "", "is not known", remedy)
 
 
 def _parsed(text: str, type_: Any) -> Any:
-    """Return the value of an environment variable, converted for the type of its key.
-
-    The text is parsed as YAML, unless the type is a string. Text that is not valid YAML is returned
-    unchanged. For a Boolean key, "0" and "1" count as false and true.
-    """
     if type_ is bool and text in ("0", "1"):
         return text == "1"
     if type_ is str or (str in get_args(type_) and text != ""):

@@ -1,8 +1,7 @@
 """Find out whether the extra words of a longer text only add to its statement, or change it.
 
 "Mia has a tabby cat" also states that she has a cat. "Mia has no tabby cat", "a cat toy" and "every
-tabby cat" do not. Therefore extra words are accepted only in a plain, positive statement in a
-language with known function words. In all other texts any extra word changes the statement.
+tabby cat" do not. Extra words are accepted only in a plain, positive statement in a known language.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from memory.text import (
     UNITS,
     plain_form,
     sentences,
+    with_all_languages,
 )
 
 _SUPERLATIVE = re.compile("[a-z]{2,}est").fullmatch
@@ -46,10 +46,6 @@ _REACHING = re.compile(
     r"|\b(?:stop|quit|ceas)\w*\s+(?:\w+ing|to)\b",
     re.IGNORECASE,
 )
-"""Finds a condition ("as long as"), an excess ("too loud") or an end ("quit smoking").
-
-In a text with such words, extra words change the statement.
-"""
 _CLAUSE = re.compile(
     r"[,;]\s*(?:as (?!if|though|long|far|soon|much|many|well)|which |because |although |though "
     r"|since |(?:(?:and|but|so) )?(?:he|she|they|it|i|we|there|his|her|their|my|our) )",
@@ -58,13 +54,10 @@ _CLAUSE = re.compile(
 
 
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the extra words because of which `longer` does not state what `shorter` states.
+    """Return the extra words of `longer` that change what `shorter` states; () if none does.
 
-    `longer` must have every word of `shorter`. `extra`: the words that only `longer` has, as the
-    text spells them. Returns () if all of them only add to the statement. Otherwise each item is an
-    extra word with its neighbours, such as "cat toy". All of `extra` is returned instead if its
-    words cannot be checked one by one: in a question, in Japanese, in an unknown language, or in a
-    text with a word such as "all" or "if".
+    Each is returned with its neighbours, such as "cat toy". If they cannot be checked one by one,
+    `extra` is returned: all words that only `longer` has.
     """
     if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -86,13 +79,7 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` only denies less than `shorter` does.
-
-    For example, "has no new car" (`longer`) denies less than "has no car" (`shorter`). True only if
-    `longer` has exactly one negation, and every extra word comes after the negation in the same
-    clause. Each extra word must be a quality of a noun, and the noun must not be a definite thing
-    such as "the new car".
-    """
+    """Return whether `longer` denies less, as "has no new car" denies less than "has no car"."""
     words, added = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
     reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
@@ -135,11 +122,9 @@ _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.I
 
 
 def _forbids_additions(longer: Side, shorter: Side) -> bool:
-    """Return whether every extra word in `longer`, whatever it is, changes the statement.
+    """Return whether any extra word in `longer` would change the statement.
 
-    `shorter`: the text without the extra words. Examples are a `longer` with "all", "if", "maybe"
-    or a negation, and a statement about a whole kind ("is extinct"). But an English text with "all"
-    or a negation may have an extra clause at its end ("Leo did not move, as Mia told us").
+    An extra clause at the end may follow even "all" or "not": "Leo did not move, as Mia told us".
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     if (
@@ -168,12 +153,6 @@ def _forbids_additions(longer: Side, shorter: Side) -> bool:
 
 
 def _is_about_other_things(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is about fewer things than `shorter`, or another person's things.
-
-    "Small dogs bark" does not state that dogs bark, because it is about fewer dogs. "Small dogs are
-    running" does state that dogs are running, because it reports an event. "Her brother's dog"
-    belongs to another owner than "her dog".
-    """
     short_text = shorter.text.casefold()
     owned = [(own[1], noun) for own in _OWNER_OF_OWNER(longer.text) for noun in own[2].split()]
     owned += [(own[2], own[1]) for own in _OF_AN_OWNER(longer.text)]
@@ -207,10 +186,6 @@ _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"
     r"|wary of|tired of|sick of|interested in|good at|bad at|keen on|experts? (?:on|in)) (\w+)"
 ).findall
-"""Finds the object of predicates such as "allergic to".
-
-An extra word may restrict this object: "allergic to tree nuts" does not state "allergic to nuts".
-"""
 _DEFINITE_START = re.compile(
     r"\s*(?:the|these|those|my|your|his|her|its|our|their)\b", re.IGNORECASE
 ).match
@@ -218,38 +193,25 @@ _RESTRICTED = re.compile(
     r"(?!this|his|its)[A-Z]?[a-z]+s (?:that|which|who|with|without|of|from|in|on|at|near)\b",
     re.IGNORECASE,
 ).match
-"""Matches a subject that is restricted to a part of a kind: "dogs that bark"."""
 _OF_A_KIND = re.compile(
     r"\b(?:is|are|was|were|been|be|become|becomes|became)\s+(?:\w+\s+){0,2}?(?:extinct|endangered"
     r"|species|subspecies|breed|breeds|genus|domesticated|invented|widespread|native|endemic"
     r"|abundant|numerous|common|rare|scarce|indigenous)\b",
     re.IGNORECASE,
 )
-"""Finds predicates about a whole kind, such as "extinct".
-
-An extra word changes such a statement: a species that is extinct in Java may live elsewhere.
-"""
 
 
 def _joins_inseparable_parts(longer: str, shorter: str) -> bool:
-    """Return whether an "and" that only `longer` has joins parts that cannot be stated separately.
+    """Return whether an "and" of `longer` joins parts that make sense only together.
 
-    If so, `longer` does not state what `shorter` states. Such parts are a quantity ("3 hours and 18
-    minutes"), a name ("Marks and Spencer") or a closed list ("the members are A and B"). Returns
-    False after verbs such as "met" or "asked", because "met A and B" does state "met A".
+    Examples are "3 hours and 18 minutes", "Marks and Spencer" and "the members are A and B".
     """
     if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
         return True
-    return any(_separators(longer, found) > _separators(shorter, found) for found in _CLOSED_LISTS)
-
-
-def _separators(text: str, closed_lists: Callable[[str], list[str]]) -> int:
-    """Count the separators (",", "and", "&") in all closed lists of a text.
-
-    A closed list names all its items, as in "the members are A and B". `closed_lists`: called with
-    the text; returns the parts of it that have a closed list.
-    """
-    return sum(len(_JOINER(found)) for found in closed_lists(text))
+    return any(
+        len(_JOINER(" ; ".join(found(longer)))) > len(_JOINER(" ; ".join(found(shorter))))
+        for found in _CLOSED_LISTS
+    )
 
 
 _JOINER = re.compile(",| and | & ").findall
@@ -290,12 +252,6 @@ _CLOSED_LISTS: tuple[Callable[[str], list[str]], ...] = tuple(
 
 
 def _has_clause_added(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` is `shorter` plus a clause at its end.
-
-    Example: "Leo moved, as Mia told us" is "Leo moved" plus a clause. `longer` is cut where a
-    clause begins, and the part before the cut must state the same as `shorter`. At most four cuts
-    are tried, those that leave about as many characters as `shorter` has.
-    """
     other = shorter.parse
     ends = [tail.start() for tail in _CLAUSE.finditer(longer.text)]
     ends.sort(key=lambda end: abs(end - len(shorter.text)))
@@ -307,12 +263,6 @@ def _has_clause_added(longer: Side, shorter: Side) -> bool:
 
 
 def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
-    """Return the sentences that only `longer` has, and the sentences that only `shorter` has.
-
-    Each of the two results is one string, with a space between sentences. Phrases such as "a few"
-    and "last week" are first removed from both texts, because the "few" and the "last" in them do
-    not narrow a statement.
-    """
     whole, part = (sentences(_HARMLESS.sub("", text)) for text in (longer, shorter))
     in_whole, in_part = set(whole), set(part)
     return (
@@ -322,7 +272,6 @@ def _sentences_that_differ(longer: str, shorter: str) -> tuple[str, str]:
 
 
 def _lower(text: str) -> list[str]:
-    """Return the words of a text in lower case, except the month "May", since "may" is a verb."""
     return [word if word == "May" else word.casefold() for word in _WORDS(text)]
 
 
@@ -336,24 +285,12 @@ def _is_one_of(word: str, words: frozenset[str]) -> bool:
 
 
 def _ends_in_extra_clause(side: Side) -> bool:
-    """Return whether all extra words of a text are at its end and begin with a new clause.
-
-    `side`: the text; its extra words are those that the other text lacks.
-    """
     words, added = side.parse.words, side.added
     first = added.index(True) if True in added else 0
     return first > 0 and all(added[first:]) and words[first].clause != words[first - 1].clause
 
 
 def _changes(words: Sequence[Word], position: int, added: Sequence[bool], first: int) -> bool:
-    """Return whether the extra word at `position` changes the meaning of a neighbouring word.
-
-    An extra noun after a noun names a different thing (a cat toy). An extra word next to a number
-    changes the amount, and an extra name next to a name makes it another person. An extra word
-    before the subject may change the subject. `words`: the stated words of the longer text.
-    `added`: for each of them, whether it is extra. `first`: the position of the first that is not
-    extra.
-    """
     word = words[position]
     before = words[position - 1] if position and not added[position - 1] else None
     after = words[position + 1] if position + 1 < len(words) and not added[position + 1] else None
@@ -367,7 +304,8 @@ def _changes(words: Sequence[Word], position: int, added: Sequence[bool], first:
     return position < first and not word.role and not is_time(word.key)
 
 
-_ADVERBS = frozenset(
+_ADVERBS = with_all_languages(
     "together there here home back away soon twice outside inside upstairs "
-    "downstairs abroad ago already bereits".split()
+    "downstairs abroad ago already",
+    lambda grammar: grammar.ADVERBS,
 ) | {f"{preposition} no {noun}" for (preposition, noun), denies in NO_IDIOMS.items() if not denies}

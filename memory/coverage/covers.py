@@ -1,13 +1,8 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
-Text A covers text B if A states each number, name, negation and content word of B, as often as B
-does. The order of the words and the prepositions must leave unchanged who does what. Whatever A
-states beyond B must only add to the statement: "a tabby cat" covers "a cat", "a cat allergy" does
-not. In doubt, neither text covers the other, and a model or a person decides, so that nothing is
-lost.
-
-A text of more than `LONGEST` characters is a document. A document covers only an equal text. The
-module also describes how two texts differ, either as one line or as runs of words to highlight.
+Text A covers text B if A states each number, name, negation and content word of B. Order and
+prepositions must leave unchanged who does what. What A states beyond B must only add: "a tabby cat"
+covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from memory.coverage.additions import changed_by_additions, only_narrows
 from memory.coverage.order import Side, is_written_apart, moved
@@ -26,11 +21,10 @@ from memory.text import (
     JAPANESE,
     NOT,
     identity,
-    in_capitals,
     is_japanese,
-    is_other_list,
     shortened,
     visible,
+    with_all_languages,
 )
 
 T = TypeVar("T")
@@ -40,10 +34,8 @@ T = TypeVar("T")
 class Comparison:
     """The differences between two texts, in words for a person to read.
 
-    `only_a` has the words of what only the first text states; `only_b` those of the second. If the
-    texts conflict, the conflict is in both, so neither text covers the other. Conflicts are: a
-    negation or "used to" in only one text, a different word order, a different preposition ("for
-    Mia" / "with Mia"), and extra words that change the statement.
+    `only_a`: what only the first text states. `only_b`: what only the second states. A conflict,
+    such as a negation in one text, is in both fields, so that neither text covers the other.
     """
 
     only_a: tuple[str, ...]
@@ -60,26 +52,23 @@ class Comparison:
 
 _SAME = Comparison((), ())
 LONGEST = 4_000
-"""Length limit in characters. A longer text is a document, which is not compared word by word."""
+"""Limit in characters for comparing two texts; a longer text covers only an equal text."""
 
 
 def compare(a: str, b: str) -> Comparison:
-    """Return what `a` states and `b` does not, and what `b` states and `a` does not.
-
-    If a text has more than `LONGEST` characters, neither covers the other unless both are equal.
-    """
+    """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
     left, right = parse_by_dictionary(a), parse_by_dictionary(b)
     extra_left, extra_right = left.counts - right.counts, right.counts - left.counts
     sides = Side(a, left, extra_left), Side(b, right, extra_right)
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
-    conflict = _turning_in_one(left, right) + in_capitals(a, b)
+    conflict = _turning_in_one(left, right) + _in_capitals(a, b)
     if extra_left or extra_right:
         conflict += tuple(  # a sign without a letter or a digit is never a mere addition
             key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
         )
-        conflict += ("another list",) if is_other_list(a, b) else ()
+        conflict += ("another list",) if _is_other_list(a, b) else ()
     if extra_left and extra_right:
         same_letters = "".join(only_a).lower() == "".join(only_b).lower()
         if not conflict and same_letters and is_written_apart(*sides):
@@ -89,12 +78,6 @@ def compare(a: str, b: str) -> Comparison:
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
-    """Compare two texts of which at least one is a document, with more than `LONGEST` characters.
-
-    If both are equal, nothing differs. Otherwise neither covers the other. `only_a` has the first
-    three words of `a` that `b` lacks, each cut to 40 characters, and a note about the length of the
-    texts; `only_b` has the same for `b`.
-    """
     first, second = identity(a), identity(b)
     if first == second:
         return _SAME
@@ -116,13 +99,6 @@ def _compare_sides(
     only_a: tuple[str, ...],
     only_b: tuple[str, ...],
 ) -> Comparison:
-    """Finish the comparison of two texts of which at most one states words that the other lacks.
-
-    `compare` has already compared the stated words: nouns, numbers, negations and other words with
-    a meaning of their own. This function compares pronouns and fillers such as "very", and checks
-    whether the additional words of one text change its statement. `conflict`: the conflicts found
-    by `compare`. `only_a`, `only_b`: the stated words that only `left`, or only `right`, has.
-    """
     persons_a, persons_b = _beyond(left.parse.persons, right.parse.persons)
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
     only_a += persons_a + tuple(shade for shade, _ in shades_a)
@@ -144,21 +120,11 @@ def _compare_sides(
 
 
 def covers(a: str, b: str) -> bool:
-    """Return whether `a` states everything that `b` states.
-
-    Returns False in case of doubt. If a text has more than `LONGEST` characters, returns True only
-    if the texts are equal.
-    """
+    """Return whether `a` states everything that `b` states; False in case of doubt."""
     return compare(a, b).a_covers_b
 
 
 def _surfaces(words: Sequence[Word], extra: Counter[str]) -> tuple[str, ...]:
-    """Return the words of a text that it states more often than the other text, as it spells them.
-
-    `words`: all words of the text, in order. `extra`: how many times more this text states a word,
-    by `Word.stated`. All occurrences of these words are returned, except for negations, which are
-    reported as a conflict.
-    """
     return tuple([word.surface for word in words if word.stated in extra and word.key != NOT])
 
 
@@ -167,11 +133,6 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
-    """Return the words that change a whole statement and are in only one of two texts.
-
-    The words are keys, such as "had" or "might"; "not" is returned if the numbers of negations
-    differ, and "?" if only one text is a question. Returns () if there is no such word.
-    """
     negated = () if left.negations == right.negations else (NOT,)
     turning = sorted({key for key, _ in left.turning ^ right.turning})
     asked = () if left.asks == right.asks else ("?",)
@@ -179,31 +140,53 @@ def _turning_in_one(left: Parse, right: Parse) -> tuple[str, ...]:
 
 
 def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """Return the items by which `left` differs from `right`, and those by which `right` differs.
-
-    The items are pronouns or fillers. The results are the items that one sequence has more often
-    than the other. But if only one has such items, or neither, and the items that both have are in
-    a different order, all items of both are returned.
-    """
     if left == right:
         return (), ()
     extra_left = tuple((Counter(left) - Counter(right)).elements())
     extra_right = tuple((Counter(right) - Counter(left)).elements())
     longer, shorter = (left, right) if extra_left else (right, left)
     rest = iter(longer)
-    in_order = all(item in rest for item in shorter)
-    if (extra_left and extra_right) or in_order:
+    if (extra_left and extra_right) or all(item in rest for item in shorter):
         return extra_left, extra_right
     return tuple(left), tuple(right)
+
+
+_CAPITALS = re.compile(r"\b[A-Z]{2,}\b").findall
+_LETTERS = re.compile(r"[^\W\d_]+").findall
+
+
+def _in_capitals(a: str, b: str) -> tuple[str, ...]:
+    found = []
+    for one, other in ((a, b), (b, a)):
+        capitals = () if one.isupper() else _CAPITALS(one)
+        if capitals and not other.isupper():
+            words = set(_LETTERS(other))
+            found += [word for word in capitals if word not in words and word.lower() in words]
+    return tuple(found)
+
+
+_LABELLED = re.compile(r"([^:.!?]{1,40}):\s+(\S.*)", re.DOTALL).fullmatch
+_AND = with_all_languages("and y et", lambda grammar: grammar.AND)
+_LISTING = re.compile(rf",|、|\b(?:{'|'.join(_AND)})\b").search
+_PREDICATES = with_all_languages(
+    "is are am was were has have had do does did I he she we they it",
+    lambda grammar: grammar.PREDICATES,
+)
+_PREDICATE = re.compile(rf"\b(?:{'|'.join(_PREDICATES)})\b").search
+
+
+def _is_other_list(a: str, b: str) -> bool:
+    left, right = _LABELLED(a), _LABELLED(b)
+    if left is None or right is None or left[1].casefold() != right[1].casefold():
+        return False
+    lists = any(map(_LISTING, (left[2], right[2])))
+    return lists and not any(map(_PREDICATE, (left[2], right[2])))
 
 
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""The maximum number of words that are aligned.
-
-If a differing part of two texts has more words, the whole part is marked as one difference.
-"""
+"""A part in which two texts differ is one difference if it has more words than this."""
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
 _KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
@@ -218,11 +201,7 @@ _CHARACTERS_OF_HAN = re.compile(rf"\s+|(?:[{_HAN}]|{_SCRIPTS})\s*")
 
 @dataclass(frozen=True)
 class WordRun:
-    """A run of consecutive words that results from comparing an old text with a new text.
-
-    The words are in both texts ("kept"), only in the old text ("removed"), or only in the new text
-    ("added").
-    """
+    """Consecutive words of both texts ("kept"), or only of the old ("removed") or new ("added")."""
 
     kind: Literal["kept", "removed", "added"]
     text: str
@@ -245,10 +224,9 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces that all `others` have too, and pieces that at least one other lacks.
+    """Cut `text` into pieces that all of `others` have and pieces that any of them lacks, in turn.
 
-    The two types alternate. The first, third, fifth ... piece is in all other texts; the first may
-    be "". Joined, the pieces are the text without invisible characters.
+    The first is a piece that all have. It may be "".
     """
     own = words(text)
     missing: set[int] = set()
@@ -266,25 +244,16 @@ def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
 def words(text: str) -> list[str]:
     """Cut a text into words, numbers and punctuation marks, each with the white space after it.
 
-    Joined, the items are the text without invisible characters. Japanese is cut at each change of
-    script. A text with Han characters but no kana counts as Chinese and is cut at each Han
-    character.
+    Japanese is cut at each change of script, Chinese at each character.
     """
     cut = _WORDS if text.isascii() or is_japanese(text) else _CHARACTERS_OF_HAN
     return cut.findall(visible(text))
 
 
 _Aligned = tuple[bool, slice, slice]
-"""A run of words: whether both texts have it, its slice in the first text, its slice in the second.
-"""
 
 
 def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
-    """Align the words of two texts, and yield the runs that are equal and those that differ.
-
-    Each item is a tuple: whether the run is equal, its slice in `old`, and its slice in `new`. The
-    runs are in reading order and contain all words. White space at the end of a word is ignored.
-    """
     a, b = [word.rstrip() for word in old], [word.rstrip() for word in new]
     start = _common(a, b)
     end = _common(a[start:][::-1], b[start:][::-1])
@@ -301,24 +270,11 @@ def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[_Aligned]:
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return the length of the common beginning of two sequences of words, or of two strings."""
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
 # --- what differs, as one line --------------------------------------------------------------------
-
-
-class _Unit(NamedTuple):
-    """A word without the punctuation around it.
-
-    `form`: the word as it is compared with other words, usually in lower case. `start`, `end`: the
-    position of its first character in the text, and the position after its last character.
-    """
-
-    form: str
-    start: int
-    end: int
 
 
 _UNIT = re.compile(
@@ -332,9 +288,7 @@ _LONGEST = 200  # characters of one difference that are shown
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
-    A pair has "" on one side if words were only added or only removed. Each side is shortened to
-    200 characters. Returns () if both texts state the same. If a text has more than `LONGEST`
-    characters, each text is read only from the first difference on, for `LONGEST` characters.
+    One side is "" if words were only added or removed. Each side has at most 200 characters.
     """
     found = compare(old, new)
     if found.a_covers_b and found.b_covers_a:
@@ -342,8 +296,7 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     if max(len(old), len(new)) > LONGEST:
         start = old.rfind(" ", 0, _common(old, new)) + 1
         old, new = old[start : start + LONGEST], new[start : start + LONGEST]
-    left, right = _units(old), _units(new)
-    a, b = [unit.form for unit in left], [unit.form for unit in right]
+    (a, left), (b, right) = _units(old), _units(new)
     pairs = list(_aligned(a, b))
     if sorted(a) == sorted(b):  # only the order differs: one difference, not several
         pairs = [pairs[0], (False, _between(pairs, 1), _between(pairs, 2)), pairs[-1]]
@@ -356,19 +309,13 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
 
 
 def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
-    """Return the words between the common beginning and the common end of two texts, as a slice.
-
-    `pairs`: all runs of the two texts, in order. `side`: 1 to return the slice in the first text, 2
-    for the second.
-    """
     return slice(pairs[0][side].stop, pairs[-1][side].start)
 
 
 def differs(old: str, new: str) -> str:
-    """Return the differences of two texts as one line to show to a person; "" if there are none.
+    """Return the differences as one line for a person; "" if there are none.
 
-    The words are quoted from the texts, those of `old` first: `"October 15" / "October 16"; one
-    adds "at noon"`.
+    For example, `"October 15" / "October 16"; one adds "at noon"`.
     """
     pairs = differing(old, new)
     changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]
@@ -382,8 +329,8 @@ def _quoted(phrases: Iterable[str]) -> str:
     return ", ".join(f'"{phrase}"' for phrase in phrases)
 
 
-def _units(text: str) -> list[_Unit]:
-    found, shouted = [], text.isupper()
+def _units(text: str) -> tuple[list[str], list[slice]]:
+    forms, places, shouted = [], [], text.isupper()
     for match in _UNIT.finditer(text):
         unit = match.group()
         core = unit.strip(_AROUND)
@@ -391,10 +338,10 @@ def _units(text: str) -> list[_Unit]:
             core = unit  # :) is no colon
         start = match.start() + unit.index(core)
         # `identity` folds the case of a plain word only where it stands among others
-        form = identity(f"a {core.lower() if shouted else core}")
-        found.append(_Unit(form, start, start + len(core)))
-    return found
+        forms.append(identity(f"a {core.lower() if shouted else core}"))
+        places.append(slice(start, start + len(core)))
+    return forms, places
 
 
-def _own(text: str, units: Sequence[_Unit]) -> str:
-    return shortened(text[units[0].start : units[-1].end], _LONGEST) if units else ""
+def _own(text: str, places: Sequence[slice]) -> str:
+    return shortened(text[places[0].start : places[-1].stop], _LONGEST) if places else ""

@@ -1,8 +1,8 @@
 """Tokenise Japanese with a dictionary, SudachiPy, which is an optional extra.
 
-If it is not installed, `memory/text/tokens.py` cuts Japanese at each change of script. Words are
-brought to their dictionary form (遊んで to 遊ぶ, 二人 to 2人). Endings that change the statement
-(negation, voice, tense, aspect, mood, conditions) and particles become separate tokens.
+Words get their dictionary form (遊んで to 遊ぶ, 二人 to 2人).
+
+Particles, and endings that change the statement, become separate tokens.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _LONGEST = 12_000  # characters; the dictionary fails at about 16,000
 
 
 def japanese_tokens(text: str) -> list[Token] | None:
-    """Return the tokens of a Japanese text, in order, as the dictionary divides it.
+    """Return the tokens of a Japanese text as the dictionary divides it.
 
-    `Token.participle` is true for every verb. Returns None if no dictionary is installed, or if
-    the text is longer than `_LONGEST` characters.
+    None if no dictionary is installed, or if the text is too long for it.
     """
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
@@ -98,8 +97,7 @@ def _particle(word: str, detail: str, tokens: list[Token]) -> None:
     elif detail == "接続助詞" and word in ("て", "で"):
         tokens.append(Token("て", Kind.PARTICLE, word))
     elif word in _SILENT_PARTICLES or detail in ("終助詞", "準体助詞"):
-        asks = word == "か"
-        tokens.append(Token(word, Kind.TURNING if asks else Kind.FILLER, word))
+        tokens.append(Token(word, Kind.TURNING if word == "か" else Kind.FILLER, word))
     elif detail == "副助詞" and word in ("や", "まで"):
         _case(word, tokens)
     else:
@@ -107,11 +105,6 @@ def _particle(word: str, detail: str, tokens: list[Token]) -> None:
 
 
 def _case(word: str, tokens: list[Token]) -> None:
-    """Append the case particle `word` to `tokens`, or join it to the particle before it.
-
-    It is joined only if the last token is a particle too: に and も become にも. But は and の are
-    dropped after a particle: には becomes に.
-    """
     before = tokens[-1] if tokens else None
     if before is None or before.kind is not Kind.PARTICLE:
         tokens.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
@@ -153,11 +146,6 @@ def _verb(morpheme: Morpheme, tokens: list[Token], *, follows_noun: bool) -> Non
 
 
 def _mood(form: str, word: str, tokens: list[Token]) -> None:
-    """Append a token to `tokens` that marks a verb as volitional, imperative or conditional.
-
-    `form`: the dictionary's name of the verb form. For any other form, nothing is appended. `word`:
-    the verb as the text spells it.
-    """
     if form.startswith(("意志推量形", "命令形", "仮定形")):
         tokens.append(Token(form[:2], Kind.TURNING, word))
 
@@ -166,10 +154,10 @@ def _mood(form: str, word: str, tokens: list[Token]) -> None:
 
 
 class Phrase(NamedTuple):
-    """A phrase of a Japanese sentence: some words and the case particle that ends them.
+    """A phrase of a Japanese sentence.
 
-    The last phrase, the predicate, ends with the sentence instead. `role`: the particle, or "" for
-    the predicate. `words`: pairs of a word and the particle that joins it to the next word, or "".
+    `words`: each word with the particle that joins it to the next word, or "". `role`: the case
+    particle after the phrase; "" for the predicate.
     """
 
     words: tuple[tuple[str, str], ...]
@@ -182,9 +170,7 @@ _ADJUNCTS = frozenset({"で", "に", "から", "まで"})
 _MANNERS = frozenset(
     "ゆっくり のんびり しっかり ぼんやり はっきり じっくり こっそり にっこり ぐっすり".split()
 )
-"""Adverbs of manner. Two predicates that differ only in such adverbs count as equal."""
 _MOVING = frozenset("泳ぐ 歩く 走る 飛ぶ 滑る 進む 散歩 移動 駆ける".split())
-"""Verbs of motion, which may mark the path of the movement with を."""
 _PLACES = frozenset({"上", "中", "中央", "内"})
 _SCOPE = frozenset(
     "全て 全部 全員 皆 各 毎 殆ど 余り 滅多に 多く 多い 少ない 少し 多分 "
@@ -196,19 +182,14 @@ _SCOPE = frozenset(
     "信じる 願う 望む 伝える 述べる 話す 語る 発表 報告 程 位 丁度 以上 以下 "
     "以内 未満 約 半分 半 殆 一部 殆んど 大半 大部分".split()
 )
-"""Words of quantity, doubt or denial (全て "all"), in dictionary form.
-
-In a text with such a word, any extra word may change the statement.
-"""
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
     """Return whether a longer plain statement states everything that a shorter one states.
 
-    Both predicates must be equal, and every phrase of `shorter` must be in `longer` with the same
-    particle. The longer statement may have additional words before a noun: a quality, a number, an
-    owner or a clause. It may also have an additional phrase of place, time or means, or an
-    additional earlier action. Returns False if no dictionary is installed.
+    Their predicates must be equal, and `longer` must have each phrase of `shorter`. It may add
+    words before a noun, a phrase of place, time or means, or an earlier action. Without a
+    dictionary, the result is False.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False
@@ -228,12 +209,6 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
 
 
 def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase | None] | None:
-    """Find, for each phrase of `longer`, the phrase of `shorter` that it repeats or extends.
-
-    Return these phrases of `shorter` in the order of `longer`; an item is None if a phrase of
-    `longer` repeats none. If a phrase of `shorter` is not repeated in `longer`, return None instead
-    of a list.
-    """
     left = list(shorter)
     matches: list[Phrase | None] = []
     for phrase in longer:
@@ -247,12 +222,6 @@ def _matched(longer: Sequence[Phrase], shorter: Sequence[Phrase]) -> list[Phrase
 
 
 def _only_adds(phrases: Sequence[Phrase], position: int, matched: Sequence[Phrase | None]) -> bool:
-    """Return whether one phrase of the longer statement leaves the shorter statement true.
-
-    `phrases`: all phrases of the longer statement. `position`: the position of the phrase to check,
-    which is not the predicate. `matched`: for each phrase except the predicate, the phrase of the
-    shorter statement that it repeats or extends; None if there is none.
-    """
     phrase, same, behind = phrases[position], matched[position], phrases[position + 1]
     if same is not None:
         adds_verb = phrase.has_verb and not same.has_verb
@@ -296,11 +265,6 @@ def _phrases(tokens: Sequence[Token]) -> list[Phrase]:
 
 
 def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
-    """Return whether `longer` is the phrase `shorter`, with or without more words before its noun.
-
-    The extra words may be a quality, a number, an owner or a clause. For example, 歌っている姉 (the
-    singing sister) is also 姉 (the sister).
-    """
     words = longer.words
     if (
         longer.role != shorter.role
@@ -316,20 +280,10 @@ def _is_more_of(longer: Phrase, shorter: Phrase) -> bool:
 
 
 def _has_nearer_owner(words: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` has an additional owner directly after an owner that `others` has too.
-
-    Example: レオの兄の犬 (Leo's brother's dog) has the additional owner 兄, so it is not the same
-    as レオの犬 (Leo's dog). Both parameters are the words of a phrase: pairs of a word and the
-    particle after it.
-    """
     owns = [(word in others, word[1] == "の") for word in words]
     return ((True, True), (False, True)) in pairwise(owns)
 
 
 def _holds(words: Sequence[tuple[str, str]], shorter: Sequence[tuple[str, str]]) -> bool:
-    """Return whether `words` contains all words of `shorter` in order, with the same last word.
-
-    Both parameters are the words of a phrase: pairs of a word and the particle after it.
-    """
     rest = iter(words)
     return words[-1] == shorter[-1] and all(word in rest for word in shorter)

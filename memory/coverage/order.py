@@ -1,8 +1,7 @@
 """Check whether the words that two texts share have the same order and the same prepositions.
 
-Some changes of order keep the meaning. A phrase may move to the other end of a sentence ("In May
-Mia left"), an adverb may move past the next word, and a German subject may move behind its verb.
-Any other change of order counts as a change of who does what.
+A phrase may move to the other end of a sentence, an adverb past the next word, and a German subject
+behind its verb. Any other change of order counts as a change of who does what.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from memory.text import (
     NO_ADVERBS,
     NOT,
     OTHER,
-    SAME_AS,
     TEMPORAL,
     UNITS,
+    with_all_languages,
 )
 
 _ORDER = "word order"
@@ -33,11 +32,9 @@ _ORDER = "word order"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two texts that are compared, and the words that the other text lacks.
+    """One of two compared texts.
 
-    `parse`: what the text states. `extra`: how many times more often this text states a word than
-    the other text, by `Word.stated`. It has no words that the other text states as often or more
-    often.
+    `extra`: for each `Word.stated`, how many more times this text has it than the other text.
     """
 
     text: str
@@ -46,9 +43,9 @@ class Side:
 
     @cached_property
     def added(self) -> list[bool]:
-        """Return, for each stated word of the text, in order, whether the other text lacks it.
+        """For each of `parse.stated`, whether the other text lacks it.
 
-        If this text has a word more often than the other, its last occurrences count as lacking.
+        If the other text has a word fewer times, it lacks the last occurrences.
         """
         remaining = dict(self.extra)
         is_extra = []
@@ -59,54 +56,49 @@ class Side:
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
-    """Return how the words that two texts share differ in order, in number or in preposition.
+    """Return how the words that two texts share differ in order, in plural or in preposition.
 
-    Number means singular or plural. Returns ("word order",) if the order differs in a way that may
-    change the meaning. Otherwise each item is a string with two phrases, such as "cat / cats" or
-    "from Mia / to Mia". Returns () if nothing differs.
+    Each item is "word order" or a pair such as "cat / cats" or "in March / by March".
     """
     first, second = _common(left), _common(right)
     if _equal(first, second):
         return governed(first, second)
-    if left.extra or right.extra:
+    if left.extra or right.extra or left.parse.language == OTHER:
         return (_ORDER,)
     if left.parse.language == right.parse.language == JAPANESE:
         return () if _phrases(first) == _phrases(second) else (_ORDER,)
-    if left.parse.language == OTHER:
-        return (_ORDER,)
     return () if _may_move(left, right, first, second) else (_ORDER,)
 
 
 def _may_move(left: Side, right: Side, first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Return whether two texts mean the same although their words are in a different order.
-
-    The texts state the same words. They mean the same if the partners of a mutual relation ("Mia is
-    married to Tom") or two words joined by "and" are swapped, or if an adverb, a phrase or a
-    subject is in another position. `first`, `second`: the words of `left` and of `right`, in order.
-    """
     if _is_mutual(first, second) or _is_identity(first, second) or _is_identity(second, first):
         return True
     differ = [n for n, (a, b) in enumerate(zip(first, second, strict=True)) if a.stated != b.stated]
     start, end = differ[0], differ[-1] + 1
     two_swapped = end - start == 2
     if two_swapped and _are_joined(first, start) and _are_joined(second, start):
-        return not is_ranked(left.text) and all(t.key not in _CONTRAST for t in left.parse.tokens)
+        return not is_ranked(left.text) and all(t.key not in _CONTRASTS for t in left.parse.tokens)
     if sorted(_governed_words(first)) != sorted(_governed_words(second)):
         return False
+    changed = first[start:end]
     return (
-        (two_swapped and _adverb_moved(first[start], first[start + 1]))
+        (
+            two_swapped
+            and is_manner(changed[0]) != is_manner(changed[1])
+            and all(word.key != NOT for word in changed)
+        )
         or _times_moved(first, second)
         or _phrase_moved(first, second)
         or _inverted(first, second)
         or _inverted(second, first)
         or (
-            left.parse.passive != right.parse.passive
-            and _phrase_jumped(first[start:end], second[start:end])
+            left.parse.passive != right.parse.passive and _phrase_jumped(changed, second[start:end])
         )
     )
 
 
-_CONTRAST = frozenset({"but", "sondern"})
+_CONTRASTS = with_all_languages("but", lambda grammar: grammar.CONTRASTS)
+_RANKING = with_all_languages("", lambda grammar: grammar.RANKING)
 
 is_ranked = re.compile(
     r"\b(?:rank(?:s|ed|ing|ings)?|respectively|consecutively|successively|followed by"
@@ -114,21 +106,17 @@ is_ranked = re.compile(
     r"|by (?:age|size|height|weight|length|date|name|price|value|priority|importance|preference)"
     r"|\w+(?:est|st) (?:to|first|last)|sorted|former|latter|queue|podium|itinerary"
     r"|chronologically|alphabetically|in turn|(?:starting|beginning) with"
-    r"|zuerst|nacheinander|der reihe nach|reihenfolge)\b",
+    rf"|{'|'.join(_RANKING)})\b",
     re.IGNORECASE,
 ).search
-"""Finds words that give the order of a list a meaning, such as "in this order" or "oldest first".
-"""
+"""A search for words that give a list's order a meaning, such as "by age" or "in turn"."""
 
 
 def _common(side: Side) -> Sequence[Word]:
     """Return the words of a text that the other text has too, with their prepositions adjusted.
 
-    If a word is dropped, the next word gets its preposition: "on a small stage" becomes "on stage".
-    There are two exceptions:
-    - The preposition of a time is dropped with it: "In May Mia left" becomes "Mia left".
-    - If "door" is dropped from "door of the house", "house" gets the preposition `_PART_OF`,
-      because the door is not the house. Measures are no parts: a cup of tea is tea.
+    The preposition of a dropped word goes to the next word, unless the dropped word is a time. If
+    "door" is dropped from "door of the house", the preposition of "house" becomes "part of".
     """
     if not side.extra:
         return side.parse.words
@@ -148,10 +136,7 @@ def _common(side: Side) -> Sequence[Word]:
 
 
 def is_written_apart(left: Side, right: Side) -> bool:
-    """Return whether two texts differ only in that one writes a word in two parts: "web site".
-
-    An adjective is never joined to its noun, because a black bird is not a blackbird.
-    """
+    """Return whether two texts differ only in that one writes a word in two parts: "web site"."""
     return (
         left.parse.persons == right.parse.persons
         and left.parse.shades == right.parse.shades
@@ -181,10 +166,6 @@ _QUALITIES = frozenset(
     "sweet sour bitter rough smooth round square sharp blind dead poor rich common every any some "
     "no may over under out in up down off on all one two there here where".split()
 )
-"""Words that name a different thing if they are joined to the next word.
-
-Example: a "green house" is not a "greenhouse".
-"""
 
 
 # --- what governs ---------------------------------------------------------------------------------
@@ -192,18 +173,12 @@ Example: a "green house" is not a "greenhouse".
 _PART_OF = "part of"
 _NO_PARTS = MEASURES | {"front"}  # "of" after them names no part: a cup of tea, in front of it
 _LOOSE = frozenset({"", "in", "of"})
-"""Keys of the prepositions that may be left out: "on Monday" or "Monday", "all (of) the cats".
-
-The key "in" is also that of "on" and "at". The key "" stands for a word without a preposition.
-"""
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return how the words of two texts differ in number (singular or plural) or in preposition.
+    """Return how equal words of two texts differ: "cat / cats", or in preposition.
 
-    `left` and `right` must have the same words in the same order. Each item is a string with two
-    phrases, that of `left` first: "cat / cats" or "from Mia / to Mia". Prepositions are compared
-    only if no word differs in number. Returns () if nothing differs.
+    Prepositions are compared only if no word is singular in one text and plural in the other.
     """
     pairs = list(zip(left, right, strict=True))
     several = [(a, b) for a, b in pairs if _differ_in_number(a.surface, b.surface)]
@@ -222,7 +197,6 @@ def _is_loose(a: Word, b: Word) -> bool:
 
 
 def _differ_in_number(a: str, b: str) -> bool:
-    """Return whether `a` and `b` are singular and plural of the same word, in either order."""
     short, long = sorted((a.casefold(), b.casefold()), key=len)
     if short == long or a.casefold() in UNITS:
         return False
@@ -240,12 +214,6 @@ _Phrase = tuple[tuple[str, str], ...]
 
 
 def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
-    """Group the phrases of a Japanese text by the clause and the particle that ends the phrase.
-
-    Return lists of phrases, in text order, by (number of the clause from 0, particle). The particle
-    is "" for the last phrase of a clause, the predicate. A clause ends at punctuation if the word
-    before it has no particle.
-    """
     found: defaultdict[tuple[int, str], list[_Phrase]] = defaultdict(list)
     phrase: _Phrase = ()
     number = clause = 0
@@ -266,29 +234,17 @@ def _phrases(words: Sequence[Word]) -> Mapping[tuple[int, str], list[_Phrase]]:
 
 
 def _is_mutual(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether two sentences state the same mutual relation, with its partners swapped.
-
-    Example: "Mia is married to Tom" and "Tom is married to Mia".
-    """
     last = max((n for n, word in enumerate(left) if word.role), default=0)
     for position in range(max(1, last - 1), len(left) - 1):
         relation, other = left[position], left[position + 1 :]
-        if _MUTUAL.get(relation.key) == other[0].role:
+        if MUTUAL.get(relation.key) == other[0].role:
             turned = [*other, relation, *left[:position]]
             plain = not any(word.role or word.is_number for word in left[:position])
             return plain and _equal(turned, right) and right[len(other) + 1].role == other[0].role
     return False
 
 
-_MUTUAL = {SAME_AS.get(word, word): role for word, role in MUTUAL.items()}
-
-
 def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether two texts state "X is Y" and "Y is X", where X is a name.
-
-    `left` must begin with the name, and `right` must end with it: "Mia is Tom's sister" and "Tom's
-    sister is Mia".
-    """
     if not 4 <= len(left) <= 5 or left[2].key != "have" or left[0].clause != left[-1].clause:
         return False
     named = all(word.surface[:1].isupper() for word in left[:2])
@@ -296,10 +252,6 @@ def _is_identity(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _are_joined(words: Sequence[Word], position: int) -> bool:
-    """Return whether an "and" joins only the word at `position` and the next word.
-
-    The two words may then be swapped: "French and German".
-    """
     first, last = words[position : position + 2]
     behind = words[position + 2] if position + 2 < len(words) else None
     doing = all(word.surface.endswith("ing") and word.surface.islower() for word in (first, last))
@@ -314,20 +266,11 @@ def _are_joined(words: Sequence[Word], position: int) -> bool:
 
 
 def _times_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether the only difference is that all times moved to the other end of the sentence.
-
-    Example: "On Monday at 5 pm Mia swims" and "Mia swims on Monday at 5 pm".
-    """
     (times, rest), (other_times, other_rest) = _without_times(left), _without_times(right)
     return bool(times) and times == other_times and _equal(rest, other_rest)
 
 
 def _without_times(words: Sequence[Word]) -> tuple[list[str], Sequence[Word]]:
-    """Return the times at one end of a sentence, and the rest of the words.
-
-    The times are sorted: days before hours. If both ends of the sentence have a time, no times are
-    returned, and the rest is the whole sentence.
-    """
     no_times = [n for n, word in enumerate(words) if not is_time(word.key)] or [len(words)]
     start, end = no_times[0], no_times[-1] + 1
     if start and end < len(words):
@@ -344,10 +287,6 @@ _NO_PHRASE = frozenset({"", "of", "than", "as"})
 
 
 def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
-    """Return whether the only difference is one phrase that moved to the other end of the sentence.
-
-    Example: "From Porto Mia flew to Rome" and "Mia flew to Rome from Porto".
-    """
     cut = _turn(left, right)
     front, rest = left[:cut], left[cut:]
     other_front, other_rest = right[: len(rest)], right[len(rest) :]
@@ -359,12 +298,10 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether a negation applies to the first phrase of a sentence once it is at the end.
+    """Return whether the first phrase, moved to the end, would come under a negation.
 
-    `words`: the sentence; `front`: its first phrase. "Because of the rain she did not leave" says
-    why she stayed. "She did not leave because of the rain" may say that she left for a different
-    reason. Returns True for a cause, a purpose or a companion. Returns False for a place or a time,
-    and for a sentence without a negation.
+    "Because of the rain she did not leave" gives a reason; "She did not leave because of the rain"
+    may say that she left for another reason.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):
@@ -381,10 +318,6 @@ _DENYING = frozenset({NOT, "only", "rarely", "seldom", "hardly", "barely", "scar
 
 
 def _phrase_jumped(first: Sequence[Word], second: Sequence[Word]) -> bool:
-    """Return whether the sentences differ only in the position of one phrase within a clause.
-
-    Example: "A dog is pushed by Mia in the pool" and "A dog is pushed in the pool by Mia".
-    """
     cut = _turn(first, second)
     return (
         cut > 0
@@ -401,11 +334,6 @@ def _is_phrase(words: Sequence[Word]) -> bool:
 
 
 def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
-    """Return whether two sentences differ only in that a phrase and the subject are swapped.
-
-    The verb stays between them, as German allows: "In Berlin wohnt Mia" (`fronted`) and "Mia wohnt
-    in Berlin" (`plain`).
-    """
     first, second = _lettered(fronted, plain)
     for verb in range(1, len(fronted) - 1):
         if first[verb + 1 :] + first[verb] + first[:verb] == second:
@@ -415,15 +343,6 @@ def _inverted(fronted: Sequence[Word], plain: Sequence[Word]) -> bool:
     return False
 
 
-def _adverb_moved(first: Word, last: Word) -> bool:
-    """Return whether exactly one of two words that were swapped is an adverb in -ly.
-
-    Example: "quickly running" and "running quickly". `first`, `last`: the two words. Returns False
-    if one of them is a negation.
-    """
-    return NOT not in (first.key, last.key) and is_manner(first) != is_manner(last)
-
-
 def is_manner(word: Word) -> bool:
     """Return whether the word is an adverb of manner in -ly; "slowly" is, "Kimberly" is not."""
     surface = word.surface
@@ -431,10 +350,7 @@ def is_manner(word: Word) -> bool:
 
 
 def is_time(key: str) -> bool:
-    """Return whether a key denotes a day, a month, a year or an hour of a day.
-
-    `key`: a word in the form in which words are compared.
-    """
+    """Return whether the key of a word denotes a day, a month, a year or an hour of a day."""
     return key in TEMPORAL or key.startswith(("at ", "day ")) or (key.isdigit() and len(key) == 4)
 
 
@@ -443,22 +359,12 @@ def _equal(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _turn(left: Sequence[Word], right: Sequence[Word]) -> int:
-    """Return the position at which `left` can be cut so that its two parts, swapped, are `right`.
-
-    Example: 1 if `left` has the words a, b, c and `right` has b, c, a. Returns 0 if there is no
-    such position.
-    """
     first, second = _lettered(left, right)
     cut = (first + first).find(second, 1) if len(first) == len(second) else 0
     return cut if 0 < cut < len(first) else 0
 
 
 def _lettered(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, str]:
-    """Write each of two sequences of words as a string, with one character for each word.
-
-    Words with the same `stated` get the same character in both strings. Strings can be compared
-    faster than sequences of words.
-    """
     letters: dict[str, str] = {}
     for word in (*left, *right):
         letters.setdefault(word.stated, chr(len(letters)))

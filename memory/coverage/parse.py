@@ -1,9 +1,4 @@
-"""Parse a text into what it states: content words in order, each with its preposition.
-
-Wordings with the same meaning are rewritten to one form first, so that two texts can be compared
-word by word. Examples are the passive ("the ball is thrown by Mia"), a clause that only names a
-quality ("a dog which is black"), "made of", "a few", "next to", and "a raise of 5 %".
-"""
+"""Parse a text into what it states: content words in order, each with its preposition."""
 
 from __future__ import annotations
 
@@ -35,21 +30,13 @@ class Word(NamedTuple):
     """A word that has a meaning of its own, such as a noun, a verb, a number or a negation."""
 
     stated: str
-    """The key of the word, with " (past)" added if the word is a past form.
-
-    The addition keeps "made" different from "make".
-    """
+    """The form for comparison: the key, with " (past)" added for a past form."""
     key: str
-    """A string that is the same for all forms and synonyms of the word."""
     surface: str
-    """The word as the text spells it."""
     role: str
-    """The key of the preposition before the word, or of the Japanese particle after it; "" if none.
-    """
+    """The key of the preposition before the word, or of the Japanese particle after it; else ""."""
     joined: bool
-    """Whether the word directly follows another `Word`, with no function word between them."""
     clause: int
-    """The number of the clause of the text that the word is in, counted from 0."""
     is_number: bool
     past: bool
 
@@ -58,32 +45,20 @@ class Parse(NamedTuple):
     """The statement of a text, in a form that can be compared with another text."""
 
     tokens: Sequence[Token]
-    """All tokens, function words included, after equal wordings were rewritten to one form."""
     words: Sequence[Word]
     stated: Sequence[str]
-    """The attribute `stated` of each of `words`, in order."""
     counts: Counter[str]
-    """How often each string of `stated` occurs."""
     negations: int
     turning: Set[tuple[str, bool]]
-    """The words that change the whole statement, such as "might".
-
-    Each is a pair: the key of the word, and whether the word is a past form.
-    """
+    """The key of each word that changes the whole statement, and whether it is a past form."""
     persons: Sequence[str]
-    """The key of each pronoun, in order: "he" for "his"."""
     shades: Sequence[tuple[str, str]]
     """Fillers that have a meaning, such as "very", each with the key of the stated word before it.
     """
     asks: bool
-    """Whether the text ends with a question mark."""
     language: str
-    """One of ENGLISH, JAPANESE, OTHER and the keys of `GRAMMARS`."""
+    """ENGLISH, JAPANESE, OTHER or a key of `GRAMMARS`."""
     passive: bool
-    """Whether a passive was rewritten as an active.
-
-    The phrases after the verb may then stand in a different order.
-    """
 
 
 @lru_cache(maxsize=16_384)
@@ -129,11 +104,6 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
 
 
 def _by_tables(token: Token, grammar: Grammar) -> Token:
-    """Return the token with the key and the kind that the word lists of its language have for it.
-
-    `grammar`: the word lists, for example of negations and prepositions. The key is the form by
-    which words are compared. If no list has the word, the token is returned unchanged.
-    """
     word = token.surface.lower()
     if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
         return token
@@ -151,11 +121,6 @@ _SHADING = SHADES | EMPHASES
 
 
 def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return the fillers that have a meaning, such as "very", each with the word that it follows.
-
-    Each item is a pair of keys: that of the filler, and that of the last stated word before it (""
-    if there is none). The items are in the order of the text.
-    """
     shades: list[tuple[str, str]] = []
     before, denied = "", False
     for key, kind, *_ in found:
@@ -168,17 +133,10 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     return shades
 
 
-_NEW_CLAUSE = frozenset(
-    "and but or while when where because who whom whose which that so if und aber".split()
-)
+_NEW_CLAUSE = frozenset("and but who whom whose which that so".split())
 
 
 def _words(found: Sequence[Token]) -> list[Word]:
-    """Return the words that have a meaning of their own, in order.
-
-    A preposition without an object counts as such a word, since "to kick a bucket over" is not "to
-    kick the bucket".
-    """
     words: list[Word] = []
     role, joined, clause = "", False, 0
     for n, (key, kind, surface, past, _) in enumerate(found, start=1):

@@ -1,7 +1,4 @@
-"""Rewrite different wordings of one meaning to a standard form.
-
-After that, two texts can be compared word by word.
-"""
+"""Rewrite different wordings of one meaning to a standard form, for comparison word by word."""
 
 from __future__ import annotations
 
@@ -26,11 +23,10 @@ from memory.text import (
 
 
 def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
-    """Rewrite every known wording in the tokens of an English text to its standard form.
+    """Rewrite every known wording of an English text to its standard form.
 
-    Return the rewritten tokens; `tokens` itself may be changed too. `keys`: the set of `Token.key`
-    of all tokens; "have" may be added to it. `owns`: whether the text has an apostrophe, so that it
-    may have a possessive such as "Mia's".
+    `tokens` and `keys`, the keys of all tokens, may be changed. `owns`: whether the text has an
+    apostrophe, as in "Mia's".
     """
     if owns:
         tokens = [part for token in tokens for part in _with_have(token)]
@@ -43,17 +39,12 @@ def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
 
 
 def _with_have(token: Token) -> list[Token]:
-    """Return [token]; if it is a possessive such as "Mia's", add a token "have" after it."""
     if token.kind is not Kind.CONTENT or token.surface[-2:] not in ("'s", "’s", "s'", "s’"):
         return [token]
     return [token, Token("have", Kind.CONTENT, token.surface[-2:])]
 
 
 def _end(tokens: Sequence[Token], start: int, fits: Callable[[Token], bool]) -> int:
-    """Return the position of the first token, from `start` on, for which `fits` is false.
-
-    Returns `len(tokens)` if there is none.
-    """
     return next((n for n in range(start, len(tokens)) if not fits(tokens[n])), len(tokens))
 
 
@@ -81,18 +72,10 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
     **{(word, "but"): (("", ""), ("except", Kind.TURNING)) for word in _ALL},
     **{("great", kin): (("", ""), (f"great {kin}", "")) for kin in _GREAT_KIN},
 }
-"""For the keys of two neighbouring tokens, the new key and the new kind of each token.
-
-A new key of "" leaves the key unchanged; a new kind of "" leaves the kind unchanged.
-"""
+"""For the keys of two neighbours, the new (key, kind) of each; "" means unchanged."""
 
 
 def _pairs_read_as_one(tokens: list[Token]) -> list[Token]:
-    """Change the keys and kinds of two neighbouring tokens that are one expression: "next to".
-
-    Both tokens stay in the list. `_PAIRS` has their new values: "next" gets the key of "near", and
-    "to" becomes a filler, so that "next to" and "near" are equal in a comparison.
-    """
     for n in range(len(tokens) - 1):
         changes = _PAIRS.get((tokens[n].key, tokens[n + 1].key), ())
         for position, (key, kind) in enumerate(changes, start=n):
@@ -105,10 +88,7 @@ _DETERMINERS = frozenset("a an the this that these those its such own".split())
 
 
 def _without_auxiliaries(tokens: list[Token]) -> list[Token]:
-    """Mark auxiliary verbs as fillers, so that they are not compared.
-
-    Examples: "has" in "has adopted" and "does" in "does not", but not "has" in "has a doctor".
-    """
+    """Mark auxiliary verbs as fillers: "has" in "has adopted", not in "has a doctor"."""
     for position, token in enumerate(tokens):
         if token.key in AUXILIARIES:
             after = _end(tokens, position + 1, _may_stand_between)
@@ -130,11 +110,7 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _idioms_with_no(tokens: list[Token]) -> list[Token]:
-    """Replace each idiom with "no" by one token, which is a negation only if the idiom denies.
-
-    "By no means" becomes a negation. "In no time" becomes a content word, because it denies
-    nothing.
-    """
+    """Join idioms such as "by no means" to one token, which is a negation if the idiom denies."""
     for position in range(len(tokens) - 3, -1, -1):
         before, no, noun = tokens[position : position + 3]
         if no.kind is not Kind.NOT or no.surface.lower() != "no":
@@ -148,11 +124,6 @@ def _idioms_with_no(tokens: list[Token]) -> list[Token]:
 
 
 def _inversion_after_no(tokens: list[Token]) -> list[Token]:
-    """Mark "is" as a content word, which is compared, in "With no job is she happy".
-
-    In this word order, the negation applies to the whole sentence, unlike in "With no job she is
-    happy".
-    """
     begins = [token.kind for token in tokens[:2]] == [Kind.GOVERNING, Kind.NOT]
     if begins and len(tokens) > 3 and tokens[3].key in _FORMS_OF_BE:
         tokens[3] = tokens[3]._replace(kind=Kind.CONTENT)
@@ -163,10 +134,6 @@ _FORMS_OF_BE = BE | WAS
 
 
 def _little(tokens: list[Token]) -> list[Token]:
-    """Replace "little" by "small" in "a little garden".
-
-    In "a little brother", the word means "younger" and stays.
-    """
     for position, (token, behind) in enumerate(pairwise(tokens)):
         if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
             tokens[position] = token._replace(key="small")
@@ -177,10 +144,7 @@ def _little(tokens: list[Token]) -> list[Token]:
 
 
 def _in_active_voice(tokens: list[Token]) -> list[Token]:
-    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball", in the tense of "was".
-
-    The result begins with the token `PASSIVE`. A text without "by" after the verb is not rewritten.
-    """
+    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball", with `PASSIVE` before it."""
     for be in (n for n, token in enumerate(tokens) if token.key in _FORMS_OF_BE):
         verb = _end(tokens, be + 1, lambda after: after.kind is Kind.FILLER)
         if verb < len(tokens) and tokens[verb].participle:
@@ -204,7 +168,6 @@ def _in_active_voice(tokens: list[Token]) -> list[Token]:
 
 
 PASSIVE = Token("", Kind.FILLER, "")
-"""A token that is put before the first token of a text in which a passive was rewritten."""
 
 
 # --- noun phrases in one order: the owner, the material, the purpose, the quality first ----------
@@ -233,17 +196,10 @@ _RELATIONAL = frozenset(SAME_AS.get(word, word) for word in RELATIONAL)
 
 
 def _end_of_owner(tokens: Sequence[Token], start: int) -> int:
-    """Return the position after the owner that begins at `start`: "Mia", or "Mia's sister".
-
-    Returns `start` if no owner begins there.
-    """
     end = _end(tokens, start, is_name)
     if start < end < len(tokens) and tokens[end].key == "have":
         return _end(tokens, end + 1, _is_content)
     return end
-
-
-_GIVING_VERBS = frozenset(SAME_AS.get(word, word) for word in GIVING)
 
 
 def _receiver_last(tokens: list[Token]) -> list[Token]:
@@ -251,7 +207,7 @@ def _receiver_last(tokens: list[Token]) -> list[Token]:
     for position in range(len(tokens) - 3):
         start = position + 2
         if (
-            tokens[position].key in _GIVING_VERBS
+            tokens[position].key in GIVING
             and is_name(tokens[position + 1])
             and tokens[start].kind in (Kind.FILLER, Kind.NUMBER)
         ):
@@ -276,10 +232,7 @@ def _job_first(tokens: list[Token]) -> list[Token]:
 
 
 def _material_first(tokens: list[Token]) -> list[Token]:
-    """Put the material or the amount before its noun.
-
-    "A wall made of stone" becomes "a stone wall", and "a raise of 5 %" becomes "a 5 % raise".
-    """
+    """Rewrite "a wall made of stone" as "a stone wall", "a raise of 5 %" as "a 5 % raise"."""
     position = 1
     while position < len(tokens) - 1:
         made = tokens[position - 1].key == "make" and tokens[position - 1].past
@@ -294,10 +247,7 @@ def _material_first(tokens: list[Token]) -> list[Token]:
 
 
 def _purpose_first(tokens: list[Token]) -> list[Token]:
-    """Rewrite "a rope (used) for climbing" as "a climbing rope".
-
-    "A coat for Leo" stays unchanged.
-    """
+    """Rewrite "a rope (used) for climbing" as "a climbing rope", but not "a coat for Leo"."""
     nouns = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
     for position in range(2, len(tokens) - 1):
         if tokens[position].key == "for":
@@ -315,14 +265,12 @@ def _purpose_first(tokens: list[Token]) -> list[Token]:
 
 
 def _is_thing(tokens: Sequence[Token], position: int) -> bool:
-    """Return whether the token at `position` is a noun after "a" or "an", as in "a pen"."""
     token = tokens[position]
     article = position > 0 and tokens[_start_of_noun(tokens, position) - 1].key in ("a", "an")
     return token.kind is Kind.CONTENT and not is_name(token) and not token.past and article
 
 
 def _qualities_first(tokens: list[Token]) -> list[Token]:
-    """Rewrite "a dog(,) which is black" as "a black dog"."""
     position = 1
     while position < len(tokens) - 2:
         if tokens[position].key in WHICH and tokens[position + 1].key in BE:
@@ -338,21 +286,11 @@ def _qualities_first(tokens: list[Token]) -> list[Token]:
 
 
 def _start_of_noun(tokens: Sequence[Token], head: int) -> int:
-    """Return the position at which the noun that ends at `head` starts.
-
-    A noun may have several words, as in "a pork chop"; its article shows the start. Without an
-    article, returns `head`.
-    """
     start = next((n for n in range(head, 0, -1) if not _is_content(tokens[n - 1])), 0)
     return start if start and tokens[start - 1].key in ("a", "an", "the") else head
 
 
 def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:
-    """Return the position after the adjectives that begin at `start`.
-
-    Returns `start` if there are no adjectives, or if they are followed by a word other than a form
-    of "be" in the same clause.
-    """
     end = start
     while end < len(tokens) and (
         tokens[end].kind is Kind.CONTENT
@@ -376,13 +314,8 @@ _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], 
     (frozenset({"of"}), _material_first),
     (frozenset({"for"}), _purpose_first),
     (frozenset({"of"}), _owner_first),
-    (_GIVING_VERBS, _receiver_last),
+    (GIVING, _receiver_last),
     (frozenset({"work"}), _job_first),
     (BE | WAS, _in_active_voice),
 )
-"""Pairs of trigger words and a rewriting function, in the order in which the functions run.
-
-A function is only called if the text has at least one of its trigger words. It takes the tokens of
-the text and returns the rewritten tokens.
-"""
 _TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

@@ -1,9 +1,8 @@
 """Check a merged text without a model: accept it, refuse it, or leave it to a model or a person.
 
-The sources of a merged text are the texts from which it was merged. The text is refused if it adds
-a hard fact (number, date, amount, name, code) to its sources, or lacks a hard fact of the newest
-source. In doubt, a text counts as stating a fact. The reasons for a refusal are worded so that a
-model can correct its text.
+Its sources are the texts that were merged. Hard facts are numbers, dates, amounts, names and codes.
+A text is refused if it adds a hard fact, or lacks a hard fact of the newest source. Reasons are
+worded for a model that corrects its text.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse, parse_by_dictionary
 from memory.text import (
     CURRENCIES,
+    GRAMMARS,
     MONTH_SET,
     WEEKDAYS,
     Kind,
@@ -35,35 +35,25 @@ _INVENTS = "states what no memory states:"
 
 
 class Belief(StrEnum):
-    """Whether a merged text is accepted (BELIEVED), refused (REFUSED) or undecided (DOUBTFUL)."""
-
     BELIEVED = "believed"
     DOUBTFUL = "doubtful"
-    """The text can neither be accepted nor refused, so a model or a person must read it."""
+    """Neither accepted nor refused: a model or a person must read the text."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of checking a merged text, with its reason."""
-
     belief: Belief
     reason: str = ""
-    """Why the text is refused, or, if it is accepted, which values of its sources are outdated.
-
-    Empty if there is nothing to report.
-    """
+    """Why the text is refused, or which values of its sources are outdated; else ""."""
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text against the texts from which it was merged.
+    """Check a merged text against its `sources`, oldest first.
 
-    `sources`: those texts, oldest first. The result is BELIEVED if the text equals a source that
-    covers all other sources. It is REFUSED if the text states a number, date, amount or name that
-    no source states, or lacks one of the newest source. It is also REFUSED if the text is empty,
-    much too long, or shares no word with a source. Otherwise it is DOUBTFUL, and a model or a
-    person must read the text. If a text is longer than `LONGEST` characters, only an equal text
-    covers another, and only numerals and names count as facts.
+    BELIEVED if it equals a source that covers all others. REFUSED if it is empty, is much longer
+    than all sources together, has no word of one source, adds a hard fact, or lacks a hard fact of
+    the newest source. Otherwise DOUBTFUL.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
@@ -73,8 +63,7 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
         return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
     merged, *stated = hard_facts([text, *sources])
     if invented := merged.beyond(stated):
-        reason = f"the merged text {_INVENTS} {_listing(invented)}"
-        return Verification(Belief.REFUSED, reason)
+        return Verification(Belief.REFUSED, f"the merged text {_INVENTS} {_listing(invented)}")
     if dropped := stated[-1].beyond([merged]):
         reason = f"the merged text drops what the newest memory states: {_listing(dropped)}"
         return Verification(Belief.REFUSED, reason)
@@ -85,10 +74,6 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _ignores_a_source(text: str, sources: Sequence[str]) -> bool:
-    """Return whether at least one of the sources shares no word with the merged text `text`.
-
-    A model may write such a text if it obeys an instruction in a memory instead of merging.
-    """
     if _has_document([text, *sources]):
         own, *others = (frozenset(_PLAIN_WORD(words.casefold())) for words in (text, *sources))
     else:
@@ -98,23 +83,13 @@ def _ignores_a_source(text: str, sources: Sequence[str]) -> bool:
 
 
 def _has_document(texts: Iterable[str]) -> bool:
-    """Return whether at least one text has more than `LONGEST` characters.
-
-    Such a text is not compared word by word.
-    """
     return any(len(text) > LONGEST for text in texts)
 
 
 _PLAIN_WORD = re.compile(r"[\u3041-\u30ff\u3400-\u9fff]|[^\W_\u3041-\u30ff\u3400-\u9fff]+").findall
-"""Finds words, or single characters of a script that has no spaces."""
 
 
 def _listing(words: Sequence[str]) -> str:
-    """Join words with commas, for the reason of a refusal; shorten long words and long lists.
-
-    At most `_MOST_SHOWN` words are listed, and then the number of the others: ", and 12 more". A
-    model reads the reason, and a model that is given hundreds of words corrects none.
-    """
     more = f", and {len(words) - _MOST_SHOWN:,} more" if len(words) > _MOST_SHOWN else ""
     return ", ".join(shortened(word, _SHOWN) for word in words[:_MOST_SHOWN]) + more
 
@@ -123,12 +98,11 @@ def _listing(words: Sequence[str]) -> str:
 
 
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text by its words alone, because no model will read it.
+    """Check a merged text by its words alone, because no model will read it; never DOUBTFUL.
 
-    `sources`: the texts from which it was merged, oldest first. The result is BELIEVED if the text
-    covers every source and adds no word, and otherwise REFUSED; it is never DOUBTFUL. An older
-    source need not be covered if a newer source states the same with other numbers or dates.
-    `reason` then names the outdated values.
+    `sources`: oldest first. BELIEVED if the text covers every source and adds no word. A source
+    need not be covered if a newer source states the same with other numbers or dates. Then `reason`
+    names the outdated values.
     """
     found = verify(text, sources)
     if found.belief is not Belief.DOUBTFUL:
@@ -150,11 +124,6 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
 
 
 def _states(text: str, source: str) -> bool:
-    """Return whether a merged text states everything that one of its sources states.
-
-    This is so if the text covers the source as a whole. It is also so if the text covers or repeats
-    every sentence of the source, and the source has at most `_MOST_SENTENCES` sentences.
-    """
     if covers(text, source):
         return True
     own, repeated = sentences(source), set(sentences(text))
@@ -165,12 +134,6 @@ def _states(text: str, source: str) -> bool:
 
 
 def _given_otherwise(older: str, newer: str) -> list[str] | None:
-    """Return the numbers, months and weekdays of `older` for which `newer` has a different value.
-
-    They are quoted from `older`. Returns [] if `newer` states everything that `older` states.
-    Returns None if `newer` lacks anything else of `older`, or if one of the texts has more than
-    `LONGEST` characters.
-    """
     if _has_document([older, newer]):
         return None
     difference = compare(newer, older)
@@ -182,16 +145,11 @@ def _given_otherwise(older: str, newer: str) -> list[str] | None:
         if not others:
             return None
         fresh.remove((value_type, others[0]))
-        parts = re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected)
-        corrected = others[0].join(parts)
+        corrected = others[0].join(re.split(rf"(?<!\w){re.escape(words)}(?!\w)", corrected))
     return list(difference.only_b) if covers(newer, corrected) else None
 
 
 def _value_type(words: str) -> str:
-    """Return the type that all words of a phrase have: "number", "month" or "weekday".
-
-    Returns "" if the phrase has words of a different type, or of several types.
-    """
     types = {
         "number" if token.kind == Kind.NUMBER else _DATES.get(token.key, "")
         for token in parse(words).tokens
@@ -215,30 +173,21 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
 
 _NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
 _MOMENT = re.compile(r"^(?:at |day )|(?::00|\.)$")
-_UMLAUT = re.compile("[äöüßÄÖÜ]")
+_NOUN_LETTERS = "".join(grammar.LETTERS for grammar in GRAMMARS.values() if grammar.CAPITAL_NOUNS)
 _DIGITS = re.compile(r"\d+")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
 class HardFacts:
-    """The hard facts of one text: its numbers, dates, amounts, names and codes."""
+    """The numbers, dates, amounts, names and codes of one text."""
 
     stated: Mapping[str, str]
-    """Each fact in the words of the text, by the key under which facts are compared."""
     digits: frozenset[str]
-    """Every sequence of digits in the text."""
     squeezed: str | frozenset[str]
-    """The letters and digits of the text in lower case, without spaces.
-
-    For a text of more than `LONGEST` characters, the set of its words in that form.
-    """
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
-        """Return the facts of this text that none of the `others` states, as this text words them.
-
-        In doubt, another text counts as stating a fact.
-        """
+        """Return this text's facts that none of the `others` may state, in this text's words."""
         return [
             words
             for key, words in self.stated.items()
@@ -248,8 +197,8 @@ class HardFacts:
     def may_state(self, key: str, words: str) -> bool:
         """Return whether this text may state a fact of another text, even if in another form.
 
-        `key`, `words`: the fact, an item of the other text's `stated`. For example, "11M" may state
-        "11 million", and "American" may state "Americans". A sign or a code must match exactly.
+        `key`, `words`: an item of the other text's `stated`. "11M" may state "11 million". A code
+        must match exactly.
         """
         if key in self.stated or is_code(key):
             return key in self.stated
@@ -259,12 +208,10 @@ class HardFacts:
 
 
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
-    """Return the values in which two texts conflict, or None if they do not conflict.
+    """Return the values in which two texts conflict, `old` first; None if they do not conflict.
 
-    The first item has the values of `old`, the second those of `new`, each quoted from the text and
-    joined with commas. Two texts conflict if each states a hard fact (such as a number or a name)
-    that the other lacks, or if they have different numerals in the same position. A value that only
-    one text has is not a conflict.
+    Two texts conflict if each has a hard fact that the other lacks, or if they have different
+    numerals in the same position.
     """
     ours, theirs = hard_facts([old, new])
     before, after = ours.beyond([theirs]), theirs.beyond([ours])
@@ -275,10 +222,9 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
 
 
 def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
-    """Return the hard facts of each text, in the order of the texts.
+    """Return the hard facts of each text; a name in one text counts as a name in all.
 
-    A word that is a name in one of the texts counts as a name in all of them. If one text is longer
-    than `LONGEST` characters, only the numerals and names of all texts are returned.
+    If one text has more than `LONGEST` characters, only numerals and names are returned.
     """
     names = _names_in([text for text in texts if not _capitalises_nouns(text)])
     if max(map(len, texts), default=0) > LONGEST:
@@ -294,9 +240,10 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
 
 def _capitalises_nouns(text: str) -> bool:
-    """Return whether a capital in the text may show a noun instead of a name, as in German."""
     grammar = grammar_of(text)
-    return (grammar is not None and grammar.CAPITAL_NOUNS) or _UMLAUT.search(text) is not None
+    return (grammar is not None and grammar.CAPITAL_NOUNS) or not set(text).isdisjoint(
+        _NOUN_LETTERS
+    )
 
 
 def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
@@ -308,11 +255,6 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Yield the key and the words of each hard fact, such as a number, a date or a name.
-
-    `names`: the words that count as names. The word "one" does not count as a number, because it is
-    often an article.
-    """
     for token in parse(text).tokens:
         if token.kind == Kind.NUMBER:
             key = _MOMENT.sub("", token.key)
@@ -333,23 +275,17 @@ def _squeezed(text: str) -> str:
 _LETTERS = re.compile(r"[^\W\d_][\w'’]*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
 _without_genitive = partial(re.compile(r"['’]s?$").sub, "")
-"""Return a name without its genitive ending: Mia for "Mia's"."""
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7  # a text with a larger share of capitalised words is taken for a title
 
 
 def _names_in(texts: Sequence[str]) -> frozenset[str]:
-    """Return the words that are a name in at least one text and are in lower case in no text."""
     named = frozenset[str]().union(*map(_named, texts))
     small = {word for text in texts for word in _LETTERS.findall(text) if word.islower()}
     return frozenset(name for name in named if name.casefold() not in small)
 
 
 def _named(text: str) -> frozenset[str]:
-    """Return the capitalised words that do not begin a sentence.
-
-    Returns no words if the text looks like a title, in which most words are capitalised.
-    """
     words = _LETTERS.findall(text)
     long = [word for word in words if len(word) > 3]
     if len(long) > 2 and sum(word[0].isupper() for word in long) > _TITLE_CASE * len(long):

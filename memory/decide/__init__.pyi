@@ -14,13 +14,12 @@ from .likeness import connected as connected
 from .likeness import near_copies as near_copies
 from .likeness import plan_groups as plan_groups
 from .likeness import similarity_histogram as similarity_histogram
-from .pages import MOST_CHARACTERS as MOST_CHARACTERS
 from .pages import MOST_ON_PAGE as MOST_ON_PAGE
 from .pages import PagePlan as PagePlan
 from .pages import PageRules as PageRules
 from .planning import AskedAgain as AskedAgain
-from .planning import Matching as Matching
 from .planning import Planner as Planner
+from .planning import PlanSettings as PlanSettings
 from .planning import RoundPlan as RoundPlan
 from .planning import plan_again as plan_again
 from .policy import MOST_ASKED as MOST_ASKED

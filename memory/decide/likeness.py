@@ -1,7 +1,4 @@
-"""Compare memories by their vectors, to find candidate pairs and groups of similar memories.
-
-The search for pairs runs in this process or on an executor, such as a cluster.
-"""
+"""Compare memories by their vectors, to find candidate pairs and groups of similar memories."""
 
 from __future__ import annotations
 
@@ -13,13 +10,15 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from memory.decide.policy import GroupPlan, plan_group
 from memory.ledger import Row, Snapshot, VectorTable
 from memory.models import (
     COPIES_FROM,
     PLAIN,
+    Flags,
+    Floats,
+    Ints,
     Memory,
     Rules,
     Scale,
@@ -39,25 +38,16 @@ from memory.search import (
 )
 from memory.text import has_cjk, text_key
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-
 
 class Likeness:
-    """Computes the similarity of memories from their vectors.
-
-    The memories are the live memories of one snapshot of the store.
-    """
+    """Computes the similarity of the live memories of one snapshot from their vectors."""
 
     def __init__(self, snapshot: Snapshot, scale: Scale) -> None:
         self._vectors = snapshot.vectors
         self._scale = scale
-        self._rows = snapshot.rows
-        self._keys: dict[str, str] = {}
+        self._keys = {row.memory.id: row.text_key for row in snapshot.rows}
 
     def lowest(self, members: Sequence[Memory]) -> float:
-        """Return the similarity of the two least similar members; 1 if all have the same text."""
         alike = self.group(members)
         return min((alike.of(a, b) for a, b in combinations(members, 2)), default=1.0)
 
@@ -66,12 +56,6 @@ class Likeness:
         return group
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
-        """Return the similarities of the members of each group, in the order of the groups.
-
-        Every two members of a group are compared. All cosines are computed in one pass.
-        """
-        if not self._keys:
-            self._keys = {row.memory.id: row.text_key for row in self._rows}
         keys_of = [
             {one.id: self._keys.get(one.id) or text_key(one.content) for one in members}
             for members in groups
@@ -102,18 +86,15 @@ class Likeness:
 class AlikeGroup:
     """The similarity of every two memories of one group.
 
-    `keys`: for each member's id, the key of its text. `pairs`: for a pair of text keys, the lower
-    key first, the tuple (cosine, similarity). A pair is missing if one of its texts has no vector.
+    `keys`: for each member's id, the key of its text. `pairs`: for two text keys, the lower key
+    first, the tuple (cosine, similarity). A pair is missing if one of its texts has no vector.
     """
 
     keys: Mapping[str, str]
     pairs: Mapping[tuple[str, str], tuple[float, float]]
 
     def of(self, a: Memory, b: Memory) -> float:
-        """Return the similarity of two members of the group, from 0 to 1.
-
-        It is 1 if they have the same text, and 0 if one of their texts has no vector.
-        """
+        """Return the similarity of two members: 1 for equal texts, 0 if a text has no vector."""
         return self._pair(a, b)[1]
 
     def _pair(self, a: Memory, b: Memory) -> tuple[float | None, float]:
@@ -123,11 +104,9 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the group's plan with the values `cosine` and `copies` set in its question.
+        """Return the plan with the lowest cosine and the near-copies of its question's members.
 
-        `cosine` is the lowest cosine between two members of the question. `copies` has its
-        near-copies: pairs of members, by position, whose cosine is at least `COPIES_FROM`. A plan
-        without a question is returned unchanged.
+        Near-copies are pairs of members, by position, whose cosine is at least `COPIES_FROM`.
         """
         if plan.question is None:
             return plan
@@ -147,9 +126,9 @@ class AlikeGroup:
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:
     """Return whether all cosines between two sets of vectors reach their required minimums.
 
-    `rows`, shape (n,), and `columns`, shape (m,), are row numbers of `matrix`. `min_cosines`, shape
-    (n, m), has the minimum for each pair. The cosine of a row with itself always counts as reached.
-    Products are computed in float32, and products near their minimum a second time in float64.
+    `rows`, shape (n,), and `columns`, shape (m,), are row numbers of `matrix`. `min_cosines` has
+    the shape (n, m). The cosine of a row with itself always counts as reached. Products are
+    computed in float32, and products near their minimum a second time in float64.
     """
     products = matrix[rows] @ matrix[columns].T
     margin = slack(matrix.shape[1])
@@ -165,7 +144,7 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
 
 
 def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected components of a graph whose nodes are 0 to n - 1, each component sorted.
+    """Return the connected components of a graph with the nodes 0 to n - 1, each sorted.
 
     Nodes without an edge are components of one node. Computed by union-find.
     """
@@ -187,24 +166,23 @@ def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def cohesive(
-    component: Sequence[int],
+    nodes: Sequence[int],
     edges: Sequence[tuple[int, int, float]],
     may_join: Callable[[Sequence[int], Sequence[int]], bool],
 ) -> list[list[int]]:
-    """Split a connected component of a graph into groups of nodes that may all be merged.
+    """Divide the nodes of a graph into groups, by complete linkage.
 
-    If a is similar to b and b to c, but a is not similar to c, the three must not be merged. The
-    merged text would claim of a what only c states. Groups are therefore built by complete linkage:
-    they start as single nodes, and each edge may join the groups of its two nodes.
+    If a is similar to b and b to c, but a is not similar to c, the three must not be merged. So
+    groups start as single nodes, and each edge may join the groups of its two nodes.
 
     `edges`: triples (node, node, similarity) in any order; the most similar are tried first, and
-    ties are resolved by node number. `may_join`: called with the nodes of two groups; returns
-    whether to join them. Each returned group is sorted.
+    ties are resolved by node number. `may_join`: called with the nodes of two groups. Each returned
+    group is sorted.
     """
-    group_of = {member: member for member in component}
-    members_of = {member: [member] for member in component}
+    group_of = {node: node for node in nodes}
+    members_of = {node: [node] for node in nodes}
     apart: set[tuple[int, int]] = set()
-    fresh = max(component, default=0) + 1
+    fresh = max(nodes, default=0) + 1
     for a, b, _ in sorted(edges, key=lambda edge: (-edge[2], edge[0], edge[1])):
         left, right = sorted((group_of[a], group_of[b]))
         if left == right or (left, right) in apart:
@@ -229,47 +207,31 @@ class PairSearch:
     """A search for pairs of similar texts within one scope.
 
     It finds all pairs with a similarity of at least `upper`. Below `upper`, it finds the pairs of
-    each text with its `neighbours` nearest texts that reach `floor`. `keys` has the key of each
-    text; `is_cjk` and `weights` are in the order of `keys`.
+    each text with its `neighbours` nearest texts that reach `floor`. `is_cjk` and `weights`, shape
+    (n,), are in the order of `keys`. For each similarity in `bands`, the pairs of memories that
+    reach it are counted.
     """
 
     keys: tuple[str, ...]
     is_cjk: Flags
-    """For each text, whether it has Japanese or Chinese characters, shape (n,)."""
     weights: Ints
-    """For each text, the number of memories that have it, shape (n,)."""
+    """For each text, the number of memories that have it."""
     scale: Scale
     upper: float
     floor: float
-    """The lowest similarity at which a text counts as a nearest neighbour."""
     neighbours: int
     bands: tuple[float, ...]
-    """Similarity thresholds; for each, the pairs of memories that reach it are counted."""
 
-    def part(self, begin: int, end: int) -> PairSearch:
-        """Return a search with the same settings over only some of the texts.
-
-        These are the texts at positions `begin` to `end` - 1 of `keys`.
-        """
-        part = slice(begin, end)
-        return replace(
-            self, keys=self.keys[part], is_cjk=self.is_cjk[part], weights=self.weights[part]
-        )
-
-    def with_rows(self, other: PairSearch) -> PairSearch:
+    def part(self, positions: Sequence[int]) -> PairSearch:
         return replace(
             self,
-            keys=self.keys + other.keys,
-            is_cjk=np.concatenate([self.is_cjk, other.is_cjk]),
-            weights=np.concatenate([self.weights, other.weights]),
+            keys=tuple(self.keys[n] for n in positions),
+            is_cjk=self.is_cjk[positions],
+            weights=self.weights[positions],
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Return how many comparisons of two texts the method `find` makes; each pair counts twice.
-
-        `across`: None if all texts are compared with each other; otherwise only the first `across`
-        texts are compared with the remaining texts.
-        """
+        """Return how many comparisons of two texts `find` makes; each pair counts twice."""
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
 
@@ -280,14 +242,11 @@ class PairSearch:
         threads: int | None = None,
         on_share: OnShare | None = None,
     ) -> CandidatePairs:
-        """Compare the texts, and return the pairs of similar texts as positions in `keys`.
+        """Return the pairs of similar texts, as positions in `keys`.
 
-        These are all pairs with a similarity of at least `upper`. Below `upper`, they are the pairs
-        of each text with its nearest neighbours that reach `floor`. `vectors`: the vectors by text
-        key. `across`: None to compare all texts; otherwise only the first `across` texts are
-        compared with the remaining texts. `threads`: the number of threads (default: one per core).
-        `on_share`: called during the search with the share of the comparisons that is done, from 0
-        to 1; None for no reports.
+        `vectors`: by text key. `across`: compare only the first `across` texts with the remaining
+        texts; None compares all texts. `threads`: one per core by default. `on_share`: called with
+        the share of the comparisons that is done, from 0 to 1.
         """
         if len(self.keys) < 2:
             none = joined([])
@@ -308,9 +267,8 @@ class PairSearch:
 class Compared:
     """Adds up the progress of several searches, and reports it as a number of texts.
 
-    `on_compared` is called with the number of texts compared and the number of all texts; None to
-    report nothing. The first number is an estimate: the share of all comparisons that are done,
-    times the number of all texts.
+    The number is an estimate: the share of all comparisons that are done, times the number of
+    texts.
     """
 
     def __init__(self, searches: Sequence[PairSearch], on_compared: Progress | None) -> None:
@@ -325,11 +283,6 @@ class Compared:
         self.report(0, 0.0)
 
     def report(self, comparisons: int, share: float) -> None:
-        """Report the progress of a search that is not finished.
-
-        `comparisons`: how many comparisons the whole search makes. `share`: the share of these
-        comparisons that is done, from 0 to 1.
-        """
         if self._on_compared is not None:
             done = self._done + share * comparisons
             self._on_compared(int(self._texts * done / self._all), self._texts)
@@ -344,16 +297,10 @@ class PlanExecutor:
         vectors: VectorTable,
         on_compared: Progress | None = None,
     ) -> Iterator[CandidatePairs]:
-        """Run each search, and yield its candidate pairs, in the order of `searches`.
-
-        `vectors`: the vectors of all texts, by text key. `on_compared`: called during the searches
-        with the number of texts compared and the number of all texts; None for no reports.
-        """
         compared = Compared(searches, on_compared)
         for search in searches:
-            comparisons = search.comparisons()
-            found = search.find(vectors, on_share=partial(compared.report, comparisons))
-            compared.add(comparisons)
+            found = search.find(vectors, on_share=partial(compared.report, search.comparisons()))
+            compared.add(search.comparisons())
             yield found
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
@@ -363,9 +310,7 @@ class PlanExecutor:
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
     """Return the plan of each group, in order.
 
-    `groups`: the members of each group, oldest first, with their similarities. `rules`: decide
-    which members are replaced and which are asked about. A plan's question also has the lowest
-    cosine between two of its members.
+    The question of a plan has the lowest cosine between two of its members.
     """
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 
@@ -376,10 +321,6 @@ def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
 def _rows_by_scope(
     snapshot: Snapshot, scope_of: Callable[[Memory], Scope]
 ) -> dict[Scope, list[Row]]:
-    """Return the rows of a snapshot by the scope of their memory, without rows that have no vector.
-
-    `scope_of`: returns the scope of a memory.
-    """
     scopes: dict[Scope, list[Row]] = {}
     for row in snapshot.rows:
         if row.text_key in snapshot.vectors:
@@ -388,7 +329,7 @@ def _rows_by_scope(
 
 
 class NearCopies(NamedTuple):
-    """Two live memories of one scope, `older` and `newer`, and their similarity."""
+    """Two live memories of one scope and their similarity."""
 
     older: Memory
     newer: Memory
@@ -404,9 +345,8 @@ def near_copies(
 ) -> list[NearCopies]:
     """Return the pairs of similar memories that include at least one named memory.
 
-    The most similar pair comes first. `names`: the ids of the named memories. `scope_of`: returns
-    the scope of a memory. `min_similarity`: the lowest similarity of a pair. `scale`: turns a
-    cosine into a similarity. Pairs that were judged distinct are left out.
+    The most similar pair comes first. Pairs that were judged distinct are left out. `names`: the
+    ids of the named memories.
     """
     found: dict[tuple[int, int], NearCopies] = {}
     for scope, rows in _rows_by_scope(snapshot, scope_of).items():
@@ -422,21 +362,15 @@ def near_copies(
                 older, newer = rows[min(n, m)], rows[max(n, m)]
                 low, high = sorted((older.text_key, newer.text_key))
                 if m != n and (scope.key, low, high) not in snapshot.distinct:
-                    pair = NearCopies(older.memory, newer.memory, float(scores[m]))
-                    found[older.seq, newer.seq] = pair
+                    found[older.seq, newer.seq] = NearCopies(
+                        older.memory, newer.memory, float(scores[m])
+                    )
     return sorted(found.values(), key=lambda pair: -pair.similarity)
 
 
 _BINS = 40
-"""The number of bins of a histogram of similarities, of equal width from 0 to 1.
-
-With 40 bins, the thresholds 0.90 and 0.95 are edges of bins.
-"""
+"""With 40 bins from 0 to 1, the thresholds 0.90 and 0.95 are edges of bins."""
 MOST_PAIRS = 4_000_000
-"""If a store has more pairs of memories than this, a histogram compares only a sample of them.
-
-Only pairs of memories of the same scope are counted.
-"""
 
 
 def similarity_histogram(
@@ -445,10 +379,9 @@ def similarity_histogram(
     scale: Scale,
     most_pairs: int = MOST_PAIRS,
 ) -> SimilarityHistogram:
-    """Count the pairs of memories of the same scope in each interval of similarity, from 0 to 1.
+    """Count the pairs of memories of one scope in each interval of similarity, from 0 to 1.
 
-    `scope_of`: returns the scope of a memory. `scale`: turns a cosine into a similarity. If there
-    are more than `most_pairs` pairs, the counts are estimated from a sample. Memories without a
+    With more than `most_pairs` pairs, the counts are estimated from a sample. Memories without a
     vector are left out.
     """
     scopes = _rows_by_scope(snapshot, scope_of)

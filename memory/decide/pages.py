@@ -3,7 +3,7 @@
 The memories form a graph, with an edge from each memory to each of its nearest neighbours. A page
 covers an edge if both memories of the edge are on the page. Pages are built greedily. A page starts
 with the memory whose uncovered edges have the greatest total weight. Then, repeatedly, the memory
-is added that increases the covered weight most. The module does no I/O.
+is added that increases the covered weight most.
 """
 
 from __future__ import annotations
@@ -13,32 +13,18 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
-import numpy.typing as npt
 
-from memory.models import Memory, Question, Scope
+from memory.models import Flags, Ints, Memory, Question, Scope
 from memory.search import Pairs
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 MOST_ON_PAGE = 48
 MOST_CHARACTERS = 8_000
-"""Maximum total length of the texts on one page, in characters, unless the first two are longer."""
+"""Maximum total length of the texts on one page, unless the first two are longer."""
 NEIGHBOURS = 10
-"""Number of nearest neighbours to which a memory has an edge."""
 SURELY_MET = 8
-"""The number of nearest neighbours with which thorough pages show each unread memory.
-
-Unread memories are those that no model has read on a page. Pages are thorough if this is requested
-or if few memories of the scope are unread.
-"""
 _SHOWN = 0.81
 """The share of the total edge weight that pages must cover, unless they are thorough."""
 _FEW = 0.25
-"""If the share of unread memories in a scope is at most this, its pages are thorough.
-
-Thorough pages show each unread memory with all of its `SURELY_MET` nearest neighbours.
-"""
 _WEIGHT = 2_520
 """The weight of the edge to the n-th nearest neighbour, counted from 0, is `_WEIGHT` // (n + 2)."""
 # Gain for showing a memory that no page shows yet. It equals the edge between two memories that
@@ -50,14 +36,13 @@ _PLACED = _WEIGHT
 class PageRules:
     """Limits of pages.
 
-    A page is a list of at most `size` memories of one scope that a model reads in one question.
-    `private`: whether pages are made of private memories, too.
+    `private`: whether pages are made of private memories, too. `thorough`: whether each unread
+    memory must share a page with each of its `SURELY_MET` nearest neighbours.
     """
 
     size: int = MOST_ON_PAGE
     private: bool = False
     thorough: bool = False
-    """Whether each unread memory must be shown together with its eight nearest neighbours."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +57,14 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """The question about the page, with the page's members in their present order.
-
-        Before a model reads the question, the caller must sort its members by time.
-        """
+        """The question about the page; the caller must sort its members by time."""
         return Question(self.members, "read on a page", 0.0, is_page=True)
-
-    def halves(self) -> tuple[PagePlan, PagePlan]:
-        middle = len(self.members) // 2
-        first, second = self.members[:middle], self.members[middle:]
-        return PagePlan(self.scope, first), PagePlan(self.scope, second)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
         """Return the page with each retired memory replaced by its live successor.
 
-        `living`: for the id of each retired memory, its successor. If a successor is itself a key
-        of `living`, it is followed to its own successor, and so on. No memory occurs twice.
+        `living`: by the id of a retired memory, its successor, which may be retired too. No memory
+        occurs twice.
         """
         members: dict[str, Memory] = {}
         for member in self.members:
@@ -97,72 +74,54 @@ class PagePlan:
         return PagePlan(self.scope, tuple(members.values()))
 
 
-@dataclass(frozen=True)
-class PageGraph:
-    """The memories of one scope, by position, with their nearest neighbours."""
+def pages(
+    sizes: Ints, pairs: Pairs, unread: Flags, *, thorough: bool = False, most: int = MOST_ON_PAGE
+) -> list[list[int]]:
+    """Divide the memories of a scope into pages; return the positions of each page's memories.
 
-    sizes: Ints
-    """The number of characters of each memory, shape (n,)."""
-    pairs: Pairs
-    """Pairs of a memory and one of its nearest neighbours, by position; each pair occurs once."""
-    unread: Flags
-    """For each memory, whether no earlier run has read it, shape (n,).
+    Similar memories stand next to each other. Every unread memory is on a page, and each page has
+    at least two memories. If nothing is unread, there are no pages.
 
-    Only edges with at least one unread memory must be covered. An edge is covered if one page shows
-    both of its ends.
+    `sizes`: the number of characters of each memory, shape (n,). `pairs`: pairs of a memory and one
+    of its nearest neighbours, by position; each pair occurs once. `unread`: for each memory,
+    whether no earlier run has read it, shape (n,). Only pairs with an unread memory must share a
+    page. `thorough`: whether each unread memory must share a page with each of its `SURELY_MET`
+    nearest neighbours. This is always done if at most a quarter of the memories are unread.
     """
-
-
-def pages(graph: PageGraph, *, thorough: bool = False, most: int = MOST_ON_PAGE) -> list[list[int]]:
-    """Divide the memories of a scope into pages, and return the members of each page by position.
-
-    A page is a list of memories that a model reads in one question; similar memories stand next to
-    each other. Every unread memory is on at least one page, and each page has at least two
-    memories. `thorough`: whether each unread memory must share a page with each of its `SURELY_MET`
-    nearest neighbours. This is always done if at most a quarter of the memories are unread. `most`:
-    the maximum number of memories on a page. Returns [] if nothing is unread.
-    """
-    if len(graph.sizes) < 2 or not graph.unread.any():
+    if len(sizes) < 2 or not unread.any():
         return []
-    thorough = thorough or bool(graph.unread.mean() <= _FEW)
-    edges = _edges(graph, SURELY_MET if thorough else NEIGHBOURS)
-    return _PageGrower(graph, edges, most).grow(0.0 if thorough else 1.0 - _SHOWN)
+    thorough = thorough or bool(unread.mean() <= _FEW)
+    edges = _edges(pairs, unread, SURELY_MET if thorough else NEIGHBOURS)
+    return _PageGrower(sizes, unread, edges, most).grow(0.0 if thorough else 1.0 - _SHOWN)
 
 
-_Edges = tuple[Ints, Ints, Ints]
-"""The edges of a graph as three arrays of shape (m,): first ends, second ends, and weights.
+def _edges(pairs: Pairs, unread: Flags, nearest: int) -> tuple[Ints, Ints, Ints]:
+    """Return the edges from each unread memory to its `nearest` nearest neighbours.
 
-The first end of an edge is always less than the second.
-"""
-
-
-def _edges(graph: PageGraph, nearest: int) -> _Edges:
-    """Return the edges from each unread memory to its `nearest` nearest neighbours, with weights.
-
-    A nearer neighbour has an edge of greater weight (see `_WEIGHT`). If two unread memories are
-    nearest neighbours of each other, they have one edge, whose weight is the sum for both
-    directions.
+    The first end of an edge is less than the second. If two unread memories are nearest neighbours
+    of each other, their edge has the sum of the weights for both directions.
     """
-    pairs = graph.pairs
     ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
     order = np.lexsort((others, -np.concatenate([pairs.similarity] * 2), ends))
     sorted_ends = ends[order]
     rank = np.empty(len(ends), np.int64)
     rank[order] = np.arange(len(ends)) - np.searchsorted(sorted_ends, sorted_ends)
-    weight = np.where((rank < nearest) & graph.unread[ends], _WEIGHT // (rank + 2), 0)
+    weight = np.where((rank < nearest) & unread[ends], _WEIGHT // (rank + 2), 0)
     both = weight[: len(pairs.i)] + weight[len(pairs.i) :]
     kept = both > 0
     return pairs.i[kept], pairs.j[kept], both[kept]
 
 
 class _PageGrower:
-    """Builds pages, which are lists of memories to read, one after another.
+    """Builds pages one after another.
 
     An edge of the graph is open until one page shows both of its ends.
     """
 
-    def __init__(self, graph: PageGraph, edges: _Edges, most: int) -> None:
-        self._sizes = graph.sizes.tolist()
+    def __init__(
+        self, sizes: Ints, unread: Flags, edges: tuple[Ints, Ints, Ints], most: int
+    ) -> None:
+        self._sizes = sizes.tolist()
         self._most = most
         count = len(self._sizes)
         i, j, self._weight = edges
@@ -174,21 +133,18 @@ class _PageGrower:
         self._open = np.ones(len(i), np.bool_)
         # weight of the open edges of each memory
         self._left = np.bincount(ends, np.tile(self._weight, 2), count).astype(np.int64)
-        self._unplaced = graph.unread.copy()
+        self._unplaced = unread.copy()
 
     def grow(self, most_left: float) -> list[list[int]]:
-        """Build pages until every unread memory is on a page and few edges are open.
-
-        `most_left`: the share of the total edge weight that may stay open, from 0 to 1. Returns,
-        for each page, the positions of its memories.
-        """
         enough = int(self._left.sum() * most_left)
         found: list[list[int]] = []
         while self._left.sum() > enough or self._unplaced.any():
             only = self._unplaced if self._left.sum() <= enough else None
             page = self._page(only)
             if len(page) == 1:  # the last memory that was left
-                page += self._nearest(page[0])
+                [member] = page
+                others = self._others[self._first[member] : self._first[member + 1]]
+                page += others.tolist()[:SURELY_MET] or [0 if member else 1]
             self._close(page)
             found.append(page)
         return found
@@ -224,14 +180,6 @@ class _PageGrower:
         passed: set[int],
         only: Flags | None,
     ) -> int | None:
-        """Return the position of the memory to add to the page next, or None if there is none.
-
-        It is the memory with the greatest gain. If no memory has a gain, it is the memory with the
-        greatest weight of open edges. `gain`: for each memory with an edge to the page, how much it
-        would add. `best_first`: a heap of (-gain, memory), in which outdated gains are skipped.
-        `passed`: memories that were tried for this page. `only`: for each memory, whether it may be
-        added; None if all may.
-        """
         while best_first:
             negative, member = heappop(best_first)
             if gain.get(member) == -negative:
@@ -242,11 +190,6 @@ class _PageGrower:
         return best if left[best] > 0 else None
 
     def _open_edges(self, member: int) -> tuple[list[int], Ints, list[int]]:
-        """Return three arrays about the open edges of a memory, with one item per edge.
-
-        They are the position of the memory at the other end, the number of the edge, and its
-        weight. An edge is open if no page shows both of its ends.
-        """
         part = slice(self._first[member], self._first[member + 1])
         edges = self._edge[part]
         is_open = self._open[edges]
@@ -263,12 +206,3 @@ class _PageGrower:
                     self._left[member] -= weight
                     self._left[other] -= weight
         self._unplaced[page] = False
-
-    def _nearest(self, member: int) -> list[int]:
-        """Return the positions of up to `SURELY_MET` memories to which a memory has an edge.
-
-        The result includes memories that share an earlier page with this memory. If the memory has
-        no edge, the result is one arbitrary other memory.
-        """
-        part = slice(self._first[member], self._first[member + 1])
-        return self._others[part].tolist()[:SURELY_MET] or [0 if member else 1]

@@ -1,8 +1,7 @@
 """Decide about one new memory, a group of memories, or a question that a model failed to answer.
 
-If only a model can decide, the result is a `Question`. The caller asks the model, and passes its
-answer, a `Verdict`, to the functions of the module `verdicts`. `decide_new` and `plan_group`
-implement the decision table of ARCHITECTURE.md. The module does no I/O.
+If only a model can decide, the result is a `Question`. `decide_new` and `plan_group` implement the
+decision table of ARCHITECTURE.md. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from memory.search import similarities
 from memory.text import has_cjk, identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
-"""A function that returns the similarity of two memories, from 0 to 1."""
 MOST_ASKED = 8
 """The maximum number of members in one question.
 
@@ -41,11 +39,10 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan for a group of similar memories: a replacement, then a question to a model.
+    """The plan for a group of similar memories: a replacement, then a question about the others.
 
-    The replacement retires members that another member covers. The question is about the remaining
-    members. Each is None if it is not needed. `on_pages`: whether a model reads the members on
-    pages of many memories, instead of a question about this group alone.
+    Each is None if it is not needed. `on_pages`: whether a model reads the members on pages of many
+    memories, instead of a question about this group alone.
     """
 
     members: tuple[Memory, ...]
@@ -65,11 +62,8 @@ def decide_new(
 ) -> tuple[Decision | Question, SearchResult | None]:
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
-    Return the decision or question, and the match that it is about (None if there are no matches).
-    If a match has a similarity of at least `rules.upper`, and one of the two memories covers the
-    other, the decision is to replace the covered one. Otherwise, the question is about the most
-    similar match of at least `rules.lower`. Without such a match, the decision is to add the new
-    memory.
+    Return the decision or question, and the match that it is about. The rules are those of the
+    decision table in ARCHITECTURE.md.
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
     memories whose text was judged distinct from the new text. `shown`: keys of texts that the model
@@ -105,11 +99,7 @@ def oldest_first(stored: Memory, new: Memory) -> tuple[Memory, Memory]:
 
 
 def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) -> GroupPlan:
-    """Return the plan for a group of similar memories, which must be ordered oldest first.
-
-    `similarity`: called with two members; returns their similarity. The plan has a replacement, a
-    question, both, or neither.
-    """
+    """Return the plan for a group of similar memories, which must be ordered oldest first."""
     replacement = replace_covered(members, similarity, rules)
     gone = set(replacement.retired) if replacement else set()
     left = tuple(member for member in members if member.id not in gone)
@@ -122,12 +112,6 @@ def plan_group(members: Sequence[Memory], similarity: Similarity, rules: Rules) 
 
 
 def _closest_members(members: tuple[Memory, ...], similarity: Similarity) -> tuple[Memory, ...]:
-    """Choose at most `MOST_ASKED` members for one question; return them in their original order.
-
-    First the most similar pair is chosen, then repeatedly the member whose similarities to the
-    members already chosen have the greatest sum. `similarity`: called with two members; returns
-    their similarity.
-    """
     if len(members) <= MOST_ASKED:
         return members
     chosen = {
@@ -163,11 +147,9 @@ def replace_covered(
 ) -> Decision | None:
     """Return the decision to retire each member that another member covers; None if there is none.
 
-    A member covers another if it states everything that the other states. Different texts are only
-    compared if their similarity is at least `rules.upper`. The member that covers the most members
-    stays, or the newest of several such members. It takes over the newest time and metadata of the
-    members that it replaces. `members` must be ordered oldest first. `similarity`: returns the
-    similarity of two members.
+    `members` must be ordered oldest first. Different texts are only compared if their similarity is
+    at least `rules.upper`. The member that covers the most members stays, or the newest of several
+    such members. It takes over the newest time and metadata of the members that it replaces.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
@@ -176,12 +158,12 @@ def replace_covered(
     newest_first = [same[0] for same in copies.values()]
     takes = _covered(newest_first, similarity, rules)
     survivors, reasons, lowest = [], [], 1.0
+    gone = set[str]()
     for member in sorted(newest_first, key=lambda one: -len(takes[one.id])):  # most covering first
-        if all(member is not one for one in newest_first):
+        if member.id in gone:
             continue
-        covered = [other for other in newest_first if other.id in takes[member.id]]
-        taken = {member.id, *(other.id for other in covered)}
-        newest_first = [one for one in newest_first if one.id not in taken]
+        covered = [other for other in newest_first if other.id in takes[member.id] - gone]
+        gone |= {member.id, *takes[member.id]}
         group = [same for one in (member, *covered) for same in copies[identity(one.content)]]
         if len(group) > 1:
             survivors.append(survive(member, sorted(group, key=lambda one: position[one.id])))
@@ -197,12 +179,6 @@ def replace_covered(
 def _covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> dict[str, set[str]]:
-    """Return, for the id of each member, the ids of the members that it could replace.
-
-    `similarity`: called with two members; returns their similarity. Texts are compared only if it
-    is at least `rules.upper`. Without `rules.guard`, such members can replace each other, whatever
-    they state.
-    """
     takes: dict[str, set[str]] = {member.id: set() for member in members}
     for a, b in combinations(members, 2):
         if similarity(a, b) >= rules.upper:
@@ -223,21 +199,20 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 
 
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
-    """Return a Survivor: `member` stays, and replaces all other members of its group.
+    """Return a Survivor: `member` stays and replaces all other members of its group.
 
-    It takes over the newest time and metadata of the group (see `inherit`). `group` must be ordered
-    oldest first, and contains `member`.
+    It takes over the newest time and metadata of the group. `group` is ordered oldest first and
+    contains `member`.
     """
     others = tuple(other.id for other in group if other.id != member.id)
     return Survivor(inherit(member, group), others)
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return a copy of `text_of`, with values that it takes over from its group.
+    """Return a copy of `text_of`, with values that it takes over from its group, oldest first.
 
-    `group` must be ordered oldest first. The id and the text stay. Category, emotion, metadata and
-    time are those of the newest member. Tags are the tags of all members. Intensity and importance
-    are the highest of any member. Links between memories are moved in the ledger, not here.
+    The id and the text stay. Category, emotion, metadata and time are those of the newest member.
+    Tags are the tags of all members. Intensity and importance are the highest of any member.
     """
     newest = group[-1]
     return text_of.model_copy(
@@ -259,8 +234,7 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 def without_fallback(decision: Decision) -> Decision:
     """Change a decision that rules made after a failed model call, so that it keeps all members.
 
-    Return the changed decision; its question stays pending. This is used if no model call of the
-    whole run succeeded.
+    The question stays pending. This is used if no model call of the whole run succeeded.
     """
     return replace(
         decision,
@@ -271,12 +245,10 @@ def without_fallback(decision: Decision) -> Decision:
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
-    """Return the decision about a question that a model failed to answer.
+    """Return the decision about a question that a model failed to answer; it is pending.
 
-    If `rules.on_merge_failure` is "replace" and the cosines show that all members are near-copies,
-    each member is retired whose text another member covers. All other members are kept. The
-    decision is marked as pending, so that a later batch asks the question once more. `reason`: why
-    the model failed.
+    If `rules.on_merge_failure` is "replace" and all members are near-copies, each member is retired
+    whose text another member covers. All other members are kept. `reason`: why the model failed.
     """
     may_replace = rules.on_merge_failure == "replace"
     fallback = None
@@ -305,11 +277,6 @@ class PendingWrites:
     def __init__(
         self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
     ) -> None:
-        """Start without any unwritten decision.
-
-        `scale`: turns a cosine into a similarity. `scope_of`: returns the scope of a memory.
-        `min_similarity`: the lowest similarity at which two memories match.
-        """
         self._scale = scale
         self._scope_of = scope_of
         self._min_similarity = min_similarity
@@ -325,14 +292,11 @@ class PendingWrites:
     def seen_by(
         self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
     ) -> list[SearchResult] | None:
-        """Return the matches of a new memory as if the unwritten decisions were already written.
+        """Return the matches of a new memory, most similar first, as if the decisions were written.
 
-        `matches`: the matches of the new memory in the store. `distinct`: keys of texts judged
-        distinct from the new text. The result is sorted, most similar first.
-
-        Returns None if this cannot be computed, for example if an unwritten decision changes one of
-        the matches or is about the same text. The caller must then write the decisions and search
-        the store once more.
+        `matches`: its matches in the store. `distinct`: keys of texts judged distinct from the new
+        text. Returns None if the store must be searched again, for example because an unwritten
+        decision changes one of the matches.
         """
         before = self._by_scope.get(self._scope_of(new.memory), ())
         key, changed = text_key(new.memory.content), set[str]()

@@ -1,8 +1,7 @@
 """Check the groups of a model's verdict, and turn them into decisions, without I/O or model calls.
 
-First, `resolve` accepts or refuses each merged text if this is possible without a model. The caller
-then has a model read the doubtful texts, and passes each result to `as_read`. If no model reads
-them, the caller calls `checked` with `by_words` instead. Last, `decided` makes the decision.
+`resolve` or `page_parts` checks what needs no model. `as_read` takes in what a model said about a
+doubtful text, and `decided` makes the decision.
 """
 
 from __future__ import annotations
@@ -30,23 +29,18 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A proposed merge of memories, with the result of checking its merged text.
-
-    The merge comes from one group of a model's verdict.
-    """
+    """A proposed merge of memories, with the result of checking its merged text."""
 
     merge: ProposedMerge
     belief: Belief
-    """Whether the text is accepted or refused; DOUBTFUL means that a model must read it."""
     reason: str = ""
     """Why the merge is refused, worded for a model.
 
     For an accepted merge, it says which values of the members are outdated, or is "".
     """
     verified: Verified | None = None
-    """How the accepted text was checked; None if it is not accepted."""
     is_final: bool = False
-    """Whether the merge is refused for good; the model is then not asked about it a second time."""
+    """Whether the merge is refused for good; the model is not asked about it a second time."""
 
     @property
     def ids(self) -> set[str]:
@@ -56,8 +50,7 @@ class Part:
 def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
     """Check each group of a verdict without a model; return one part per group, in order.
 
-    A verdict is a model's answer to the question which members state the same fact. If the verdict
-    as a whole is invalid, the result is a text that says why.
+    If the verdict as a whole is invalid, the result is a text that says why.
     """
     named = [index for group in verdict.parts for index in group.members]
     if any(not 0 <= index < len(question.members) for index in named):
@@ -75,9 +68,9 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
-    DOUBTFUL means that a model must read the text. `by_words`: true if no model will read the
-    text. Then the result is never DOUBTFUL: to be accepted, the text must have every statement and
-    value of its members. Only values for which a newer member has another value may be missing.
+    DOUBTFUL means that a model must read the text. `by_words`: no model will read it, so the result
+    is never DOUBTFUL. To be accepted, the text must then have every statement and value of its
+    members. Only values for which a newer member has another value may be missing.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -88,25 +81,16 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 MOST_IN_GROUP = 12
 """Maximum number of memories on a page that a model may merge into one."""
 LONGEST = 400
-"""The usual maximum length of a merged text, in characters.
-
-If 1.2 times the length of the longest member is more than this, that product is the maximum.
-"""
 Apart = Callable[[Sequence[Memory]], Judge | None]
-"""A function that returns the judge who ruled that two of several memories are different facts.
-
-It returns None if nobody has ruled so.
-"""
+"""Returns the judge who ruled that two of several memories are different facts, or None."""
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
     """Check each group of a model's answer about a page, and return one part per group.
 
-    A page is a question about up to 48 memories. A group is memories that the model wants to merge;
-    groups with fewer than two members are left out. Each group is checked by itself, without a
-    model. `apart`: called with the members of a group; returns the judge who ruled that two of them
-    are different facts, or None. If there is such a judge, the group is refused. If this judge is a
-    model, the refusal is only final if `question` is a repeated one.
+    Groups with fewer than two members are left out. A group is refused if a judge ruled that two
+    members are different facts. If this judge is a model, the refusal is only final if `question`
+    is a repeated one.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -120,8 +104,9 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
         if not set(group.members) <= set(shown):
             fault = "it names a memory that was not shown"
         taken |= set(named)
-        keeper = apart(merge.members)
-        parts.append(part_alone(merge, keeper, fault, is_last=bool(question.objection)))
+        parts.append(
+            part_alone(merge, apart(merge.members), fault, is_last=bool(question.objection))
+        )
     return parts
 
 
@@ -130,9 +115,9 @@ def part_alone(
 ) -> Part:
     """Check one proposed merge without a model; return it as accepted, refused or DOUBTFUL.
 
-    `keeper`: the judge who ruled that two members of the merge are different facts; None if nobody
-    did. If there is a keeper, the merge is refused. The refusal is final if the keeper is a person,
-    or if `is_last` is true. `fault`: a reason for refusal that the caller has found; "" if none.
+    `keeper`: the judge who ruled that two members of the merge are different facts; it is then
+    refused. `is_last`: whether that refusal is final even if the keeper is a model. `fault`: a
+    reason for refusal that the caller has found.
     """
     longest = max(len(member.content) for member in merge.members)
     final = ""
@@ -154,18 +139,19 @@ def part_alone(
 def as_read(part: Part, reading: MergeReading | None) -> Part:
     """Return a doubtful part as accepted or refused, depending on its second reading.
 
-    `reading`: what the model said about the merged text. None means that the model did not answer;
-    the part is then refused.
+    `reading`: None means that the model did not answer; the part is then refused.
     """
     if reading is None:
-        reason = "the second reading did not answer about the merged text"
-        return replace(part, belief=Belief.REFUSED, reason=reason)
+        return replace(
+            part,
+            belief=Belief.REFUSED,
+            reason="the second reading did not answer about the merged text",
+        )
     if reading.accepted:
         return replace(part, belief=Belief.BELIEVED, reason="", verified="by a second reading")
     faults = [f"loses: {'; '.join(reading.lost)}"] if reading.lost else []
     faults += [f"adds: {'; '.join(reading.added)}"] if reading.added else []
-    reason = f"the merged text {', and '.join(faults)}"
-    return replace(part, belief=Belief.REFUSED, reason=reason)
+    return replace(part, belief=Belief.REFUSED, reason=f"the merged text {', and '.join(faults)}")
 
 
 def decided(
@@ -177,12 +163,11 @@ def decided(
 ) -> Decision:
     """Return the decision that carries out a model's answer to a question.
 
-    `verdict`: the answer, from which the reason and the cost are taken. `parts`: the merges in the
-    answer, all of which must have passed their checks. Members that are not in the same part are
-    recorded as distinct. `new_id`: called to get the id of a new memory. `model`: the name of the
-    model.
+    `parts`: the merges in the answer, all of which must have passed their checks. Members that are
+    not in the same part are recorded as distinct.
     """
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
+    part_of = {one.id: n for n, part in enumerate(parts) for one in part.merge.members}
     by_reading = any(part.verified == "by a second reading" for part in parts)
     why = verdict.reason or ("states the same fact" if verdict.parts else "judged distinct")
     return Decision(
@@ -192,7 +177,11 @@ def decided(
         survivors,
         similarity=question.similarity,
         cosine=question.cosine,
-        distinct=_distinct_pairs(question, parts),
+        distinct=tuple(
+            (a.id, b.id)
+            for a, b in combinations(question.members, 2)
+            if a.id not in part_of or part_of[a.id] != part_of.get(b.id)
+        ),
         model=model,
         usage=verdict.usage,
         verified=("by a second reading" if by_reading else "by words") if survivors else None,
@@ -200,10 +189,9 @@ def decided(
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """Return the memory that stays after a merge of `group` into the text `text`.
+    """Return the memory that stays after a merge of `group`, oldest first, into the text `text`.
 
     It is the newest member that has this text already. If there is none, it is a new memory.
-    `group`: the members, ordered oldest first. `new_id`: called to get the id of the new memory.
     """
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:
@@ -217,12 +205,3 @@ def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> S
         }
     )
     return Survivor(inherit(seed, group), tuple(member.id for member in group))
-
-
-def _distinct_pairs(question: Question, parts: Sequence[Part]) -> tuple[tuple[str, str], ...]:
-    part_of = {one.id: n for n, part in enumerate(parts) for one in part.merge.members}
-    return tuple(
-        (a.id, b.id)
-        for a, b in combinations(question.members, 2)
-        if a.id not in part_of or part_of[a.id] != part_of.get(b.id)
-    )

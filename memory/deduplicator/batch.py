@@ -14,17 +14,14 @@ from memory.decide import (
     AskedAgain,
     GroupFilter,
     GroupPlan,
-    Matching,
     PagePlan,
-    PageRules,
-    PlanExecutor,
     Planner,
+    PlanSettings,
     RoundPlan,
     without_fallback,
 )
-from memory.deduplicator.judging import Judging
-from memory.deduplicator.page_reading import KeptApart, ScopeContext, ScopeReading
-from memory.deduplicator.second_reading import TRIAL
+from memory.deduplicator.judging import TRIAL, Judging
+from memory.deduplicator.page_reading import KeptApart, ScopeReading
 from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -32,8 +29,6 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     Price,
-    Rules,
-    Scope,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
@@ -54,44 +49,26 @@ from memory.text import text_key
 logger = logging.getLogger(__name__)
 
 _JUST_BELOW = 0.05
-"""Width of the similarity band just below the lower threshold; an audit also counts pairs in it."""
+"""Width of the similarity band just below the lower threshold in which an audit counts pairs."""
 
 _MOST_ANSWERS = 2
-"""The greatest number of answers of the model to one question.
-
-If the first answer cannot be used, the question is asked a second time, with the reason.
-"""
 
 OnPlan = Callable[[DeduplicationReport], None]
-"""A callback that receives the report of the planned first round, before the model is asked."""
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """Settings of a batch: how it searches for groups, and the limits on asking the model."""
-
-    rules: Rules
-    neighbours: int
+    plan: PlanSettings
     concurrency: int
-    """The greatest number of questions that the model is asked at the same time."""
     budget_s: float
-    """Seconds that one question may wait for the model."""
     price: Price | None
-    executor: PlanExecutor | None
-    pages: PageRules | None = None
-    """Limits of pages, which are questions about many memories of one scope at once.
-
-    If it is None, the model is only asked about pairs and small groups.
-    """
-    on_compared: Progress | None = None
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
-    """The plan of a batch's first round, a report about it, and the snapshot it is based on."""
+    """The plan of a batch's first round, and a report about it."""
 
     plan: RoundPlan
-    snapshot: Snapshot
     report: DeduplicationReport
 
 
@@ -114,11 +91,8 @@ class Batch:
         self._judging = judging
         self._settings = settings
         self._calls = calls
+        # the next task that holds `_turn` applies all of them in one transaction
         self._waiting: list[tuple[GroupPlan, Decision]] = []
-        """Decisions that are not applied yet.
-
-        The next task that holds `_turn` applies all of them in one transaction.
-        """
         self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
         self._held: list[tuple[GroupPlan, Decision]] = []
@@ -127,30 +101,16 @@ class Batch:
         They are applied at the end of the round. If no call of the model has succeeded by then, the
         memories are kept as they are instead.
         """
-        self._planner = self._new_planner(0.0)
-
-    def _new_planner(self, just_below: float) -> Planner:
-        own = self._settings
-        matching = Matching(self._store.scale, own.neighbours, own.pages, just_below)
-        return Planner(own.rules, self._store.scope_of, matching, own.executor, own.on_compared)
+        self._planner = Planner(store.scope_of, settings.plan)
 
     async def audit(self, wanted: GroupFilter) -> Audit:
-        """Plan the first round, and return the plan with a report; nothing is applied.
-
-        `wanted`: selects the groups that the report lists.
-        """
         started = time.monotonic()
-        self._planner = self._new_planner(_JUST_BELOW)
+        settings = replace(self._settings.plan, just_below=_JUST_BELOW)
+        self._planner = Planner(self._store.scope_of, settings)
         account = Account(run="", first=await self._plan(), started=started)
-        report = await in_thread(self._planned, account, wanted)
-        assert self._snapshot is not None  # `_plan` has read it
-        return Audit(account.first, self._snapshot, report)
+        return Audit(account.first, await in_thread(self._planned, account, wanted))
 
     def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
-        """Return a report of the planned first round, with the estimated cost of its questions.
-
-        `account`: holds the plan. `wanted`: selects the groups that the report lists.
-        """
         report = account.planned(self._asker.model, wanted)
         if self._asker.model == OFFLINE:
             return report.model_copy(update={"money": self._money(Usage())})
@@ -160,11 +120,16 @@ class Batch:
             for pages in plan.pages_by_scope.values()
             for n in range(0, len(pages), at_once)
         ]
-        is_trusted = self._judging.reader.passed_trial() if batches else None
+        is_trusted = self._judging.passed_trial() if batches else None
         trial = TRIAL if is_trusted is None else ()
         cost = estimated(plan.asked, batches, is_read=is_trusted is not False, trial=trial)
-        found = {"estimated": cost, "estimated_model_calls": cost.calls, "money": self._money(cost)}
-        return report.model_copy(update=found)
+        return report.model_copy(
+            update={
+                "estimated": cost,
+                "estimated_model_calls": cost.calls,
+                "money": self._money(cost),
+            }
+        )
 
     def _money(self, usage: Usage) -> float | None:
         return None if self._settings.price is None else self._settings.price.of(usage)
@@ -179,11 +144,8 @@ class Batch:
     ) -> DeduplicationReport:
         """Deduplicate the store in rounds until nothing is left to do; return the report.
 
-        `on_progress` is called with the number of settled groups of the round and the number of all
-        its groups. `on_page` is called with the number of pages that the model has read and the
-        number of all pages (default: `on_progress`). `on_plan` is called with the report of the
-        planned first round, with its estimated cost, before the model is asked. `pending_only`: ask
-        only the questions that a model failed to answer earlier.
+        The callbacks are those of `MemoryDeduplicator.deduplicate_all`. `pending_only`: ask only
+        the questions that a model failed to answer earlier.
         """
         started = time.monotonic()
         with telemetry.span("batch") as span:
@@ -192,8 +154,8 @@ class Batch:
             members = {name for record in reopened for name in record.members}
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
-            only, bound_by = members if pending_only else None, self._asker.bound_by
-            account = Account(new_run(), plan, only_ids=only, started=started, bound_by=bound_by)
+            only = members if pending_only else None
+            account = Account(new_run(), plan, only_ids=only, started=started)
             if on_plan is not None:
                 on_plan(await in_thread(self._planned, account, GroupFilter(0)))
             while True:
@@ -209,7 +171,7 @@ class Batch:
             await in_thread(self._record, plan.alone)
             asked = await in_thread(self._asked, reopened, account)
             await in_thread(close_pending, self._store.ledger, asked)
-            report = account.report(plan.memories, self._asker.model)
+            report = account.report(len(plan.snapshot.rows), self._asker.model)
             span.set_attributes(
                 {
                     "memories": report.memories,
@@ -223,9 +185,8 @@ class Batch:
     def _reopened(self) -> list[DecisionRecord]:
         """Undo decisions that were made without an answer of the model; return their records.
 
-        This run then repeats the questions of these decisions. Decisions whose retry is not due yet
-        stay as they are. If the retry policy is `AGAIN`, the model is asked about the whole store:
-        the record of the texts that it has read is deleted too.
+        This run then repeats their questions. If the retry policy is `AGAIN`, the record of the
+        texts that the model has read is deleted too.
         """
         store, asker = self._store, self._asker
         if asker.retry is RetryPolicy.AGAIN:
@@ -233,8 +194,7 @@ class Batch:
                 writer.readings.drop_all(asker.model)
 
         def unasked(reader: Reader) -> set[TextPair]:
-            distinct = asker.distinct(reader, store.scope_fields)
-            return distinct | asker.waiting(reader, store.clock())
+            return asker.distinct(reader, store.scope_fields) | asker.waiting(reader, store.clock())
 
         return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
 
@@ -243,11 +203,9 @@ class Batch:
     ) -> dict[str, tuple[frozenset[str], ...]]:
         """Return, by scope key, the groups of texts that must be shown together on one page.
 
-        `questions`: the records of reopened decisions. Each record makes one group: the keys of the
-        texts of its live memories. Private memories are included only if pages may show them. If
-        the model reads no pages, the result is empty.
+        Each question makes one group: the keys of the texts of its live memories.
         """
-        pages, groups = self._settings.pages, dict[str, list[frozenset[str]]]()
+        pages, groups = self._settings.plan.pages, dict[str, list[frozenset[str]]]()
         if pages is None:
             return {}
         with self._store.ledger.reading() as reader:
@@ -261,9 +219,7 @@ class Batch:
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
         """Return the reopened decisions whose questions were asked, or need no answer any more.
 
-        `reopened`: the records of decisions that were undone so that this run repeats their
-        questions. A question needs no answer if fewer than two of its texts are live. `account`:
-        knows which memories this run has shown to the model, and which it left for the next run.
+        A question needs no answer if fewer than two of its texts are live.
         """
         return [
             one
@@ -277,12 +233,7 @@ class Batch:
         ]
 
     def _record(self, texts: Iterable[ScopedText]) -> None:
-        """Record in the ledger that the model has read these texts, if it reads pages at all.
-
-        `texts`: pairs of a scope's key and a text's key. A page is a question about many memories
-        of one scope.
-        """
-        pages, texts = self._settings.pages, list(texts)
+        pages, texts = self._settings.plan.pages, list(texts)
         if pages is not None and texts:
             with self._store.ledger.writing() as writer:
                 writer.readings.record(texts, self._asker.model, thorough=pages.thorough)
@@ -290,15 +241,8 @@ class Batch:
     async def _plan(
         self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
     ) -> RoundPlan:
-        """Plan one round. Every round after the first one plans only what has changed.
-
-        `apart`: pairs of texts that were judged different in this run; the model is not asked about
-        these pairs. `again`: groups of texts that a page must show together, even if the model has
-        read them before; None if there are none.
-        """
-        lineage = Lineage.SYNTHESISED if self._settings.rules.guard else Lineage.WHOLE
-        read = self._store.snapshot
-        self._snapshot = await in_thread(read, self._asker, lineage, self._snapshot)
+        lineage = Lineage.SYNTHESISED if self._settings.plan.rules.guard else Lineage.WHOLE
+        self._snapshot = await in_thread(self._store.snapshot, self._asker, lineage, self._snapshot)
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
         return await in_thread(self._planner.plan, snapshot, again)
 
@@ -307,12 +251,6 @@ class Batch:
     async def _settle_all(
         self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
     ) -> None:
-        """Apply the replacements that rules planned, then ask the model about the other groups.
-
-        `account`: records what is decided. The model is asked several questions at the same time.
-        `on_progress` is called with the number of settled groups and the number of all groups; None
-        for no reports.
-        """
         replaced = [(group, group.replacement) for group in groups if group.replacement is not None]
         asked = [group for group in groups if group.replacement is None]
         finished = _step_counter(on_progress, len(groups))
@@ -326,18 +264,11 @@ class Batch:
             finished(len(part))
         await side_by_side(settle, asked, self._settings.concurrency)
         held, self._held = self._held, []
-        answered = self._calls.answered
-        kept = [(group, one if answered else without_fallback(one)) for group, one in held]
-        await self._apply(kept, account)
+        if not self._calls.answered:
+            held = [(group, without_fallback(decision)) for group, decision in held]
+        await self._apply(held, account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
-        """Ask the model the question about a group, and apply the decision.
-
-        If the decision conflicts with another write, the next round plans the group again. If no
-        call of the model is left, the group waits for the next run. `account`: records what happens
-        to the group. If a transaction is running, the decision is applied in the next one, with all
-        others that wait.
-        """
         assert group.question is not None
         if not self._calls.left:
             account.leave(group)
@@ -359,15 +290,9 @@ class Batch:
             await self._apply(waiting, account)
 
     async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
-        """Apply the decisions about several groups in one transaction.
-
-        `settled`: each group with its decision; no two groups share a member. `account`: records
-        what was applied. If a decision conflicts with another write, its group is left for the next
-        round.
-        """
         if not settled:
             return
-        condition = WhileMergeable(account.latest.revision, account.bound_by)
+        condition = WhileMergeable(account.latest.snapshot.revision, self._asker.bound_by)
         decided = [Decided(decision, condition) for _, decision in settled]
         done = await in_thread(self._store.apply_all, decided, run=account.run)
         for (group, decision), outcome in zip(settled, done, strict=True):
@@ -383,21 +308,12 @@ class Batch:
     async def _read_all(
         self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
     ) -> None:
-        """Have the model read pages, and apply its decisions.
-
-        A page is one question about many memories of a scope. `scopes`: the pages of each scope.
-        The pages of one scope are read in order; several scopes are read at the same time.
-        `account`: records what is read and decided. `on_progress` is called with the number of
-        pages read and the number of all pages; None for no reports.
-        """
-        assert self._snapshot is not None
-        arrival = {row.memory.id: n for n, row in enumerate(self._snapshot.rows)}
+        arrival = {row.memory.id: n for n, row in enumerate(account.latest.snapshot.rows)}
         finished = _step_counter(on_progress, sum(map(len, scopes)))
         concurrency = asyncio.Semaphore(self._settings.concurrency)
 
         async def read(pages: Sequence[PagePlan]) -> None:
-            context = self._context(pages[0].scope, account, arrival, concurrency)
-            reading = ScopeReading(context, pages)
+            reading = self._reading(pages, account, arrival, concurrency)
             try:
                 await reading.run(finished)
             finally:
@@ -407,20 +323,19 @@ class Batch:
 
         await side_by_side(read, scopes, self._settings.concurrency)
 
-    def _context(
+    def _reading(
         self,
-        scope: Scope,
+        pages: Sequence[PagePlan],
         account: Account,
         arrival: dict[str, int],
         concurrency: asyncio.Semaphore,
-    ) -> ScopeContext:
-        snapshot, plan = self._snapshot, account.latest
-        assert snapshot is not None
-        kept_apart = KeptApart(scope, snapshot)
-        condition = WhileUnanswered(plan.revision, account.bound_by)
+    ) -> ScopeReading:
+        scope, plan = pages[0].scope, account.latest
+        kept_apart = KeptApart(scope, plan.snapshot)
+        condition = WhileUnanswered(plan.snapshot.revision, self._asker.bound_by)
 
         async def apply(decision: Decision) -> Memory | None:
-            held = condition if decision.survivors else WhileMergeable(plan.revision)
+            held = condition if decision.survivors else WhileMergeable(plan.snapshot.revision)
             done = await in_thread(self._store.apply, decision, held, run=account.run)
             if isinstance(done, Conflict):
                 logger.info("left for the next round: %s", done.why)
@@ -434,7 +349,8 @@ class Batch:
         async def record(keys: set[str]) -> None:
             await in_thread(self._record, [(scope.key, key) for key in keys])
 
-        return ScopeContext(
+        return ScopeReading(
+            pages,
             judging=self._judging,
             calls=self._calls,
             budget_s=self._settings.budget_s,
@@ -454,8 +370,6 @@ class Batch:
         account.apart |= await in_thread_if_long(texts, self._distinct_pairs, decision)
 
     def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
-        if not decision.distinct:
-            return set()
         scope = self._store.scope_of(decision.members[0]).key
         keys = {member.id: text_key(member.content) for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
@@ -463,12 +377,6 @@ class Batch:
 
 
 def _step_counter(on_progress: Progress | None, count: int) -> Callable[..., None]:
-    """Return a function that counts finished steps and reports their number.
-
-    Call the returned function with the number of steps that were just finished (default: 1). If
-    `on_progress` is not None, it is then called with the number of steps finished so far and with
-    `count`, the number of all steps.
-    """
     done = 0
 
     def finished(steps: int = 1) -> None:

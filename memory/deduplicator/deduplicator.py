@@ -18,6 +18,7 @@ from memory.decide import (
     PageRules,
     PendingWrites,
     PlanExecutor,
+    PlanSettings,
     RoundPlan,
     decide_new,
     without_fallback,
@@ -65,16 +66,9 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""The greatest number of questions to the model about one new memory.
-
-A second question is only needed if another write came before the decision was stored.
-"""
+"""At most this many questions about a memory. The second follows a conflicting write."""
 _MOST_DECISIONS = 50
-"""The greatest number of decisions about one new memory.
-
-A conflict with another write makes a further decision necessary. The last decision stores the
-memory in spite of conflicts.
-"""
+"""At most this many attempts to decide about a memory. The last one stores it in any case."""
 _UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
@@ -82,37 +76,28 @@ _EMBED_AT_ONCE = 256
 
 @dataclass
 class _Effort:
-    """Counts the attempts to decide about new memories, and the cost of attempts that failed."""
-
     calls: CallBudget
+    budget: Budget
     lost: Usage
-    """Cost of earlier attempts, to be added to the next outcome.
-
-    It is the cost of checking a proposed merge, and of answers that were not used because another
-    write came first.
-    """
     attempts: int = 0
-    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
 class _Incoming:
-    """A new memory, with what the model that extracted it said about stored memories."""
-
     extracted: Extracted
     embedded: Embedded | None = None
-    """The memory with its vector; None if the vector is made later, when neighbours are sought."""
     named: NamedMerge | None = None
-    """The checked merge that the extracting model proposed; None if it proposed none.
-
-    It would merge the new memory with stored memories.
-    """
 
 
 class MemoryDeduplicator:
-    """Keeps near-copies out of a store.
+    """Keeps near-copies out of an open store.
 
     Use `check_and_merge` for each new memory, and `deduplicate_all` to clean the whole store.
+
+    `model` answers what rules cannot decide. `concurrency`: the greatest number of questions that a
+    batch asks at once. `budget_s`: seconds that one new memory, or one group of a batch, may wait
+    for the model. `price`: the price of the model's tokens, used in reports. `executor`: where
+    batches search for pairs and plan groups; None means in this process.
     """
 
     def __init__(
@@ -126,28 +111,20 @@ class MemoryDeduplicator:
         price: Price | None = None,
         executor: PlanExecutor | None = None,
     ) -> None:
-        """Set up deduplication of an open store; `model` answers what rules cannot decide.
-
-        `config`: thresholds and limits (default: those of `MemoryConfig`). `concurrency`: the
-        greatest number of questions that a batch asks at once. `budget_s`: seconds that one new
-        memory, or one group of a batch, may wait for the model. `price`: the price of the model's
-        tokens, used in reports. `executor`: batches call it to search for pairs and to plan groups,
-        for example on worker processes. If it is None, both run in this process.
-        """
         self._store = store
         if not hasattr(model, "page_size"):  # passed as it is, so without a circuit breaker
             model = GuardedModel(model, concurrency=4, failures=sys.maxsize)
         self._model = model
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
-        candidates = self._config.dedup_candidates
-        self._settings = BatchSettings(
-            self._rules, candidates, concurrency, budget_s, price, executor
+        plan = PlanSettings(
+            self._rules,
+            neighbours=self._config.dedup_candidates,
+            executor=executor or PlanExecutor(),
         )
+        self._settings = BatchSettings(plan, concurrency, budget_s, price)
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
-        self._many = self._config.dedup_enabled and self._rules.guard
-        """Whether the neighbours of several new memories may be looked up in one step."""
         self._hourly = CallBudget(self._config.dedup_calls_per_hour, window_s=3_600.0)
         self._hourly.answered = True  # a single failed merge falls back at once
 
@@ -206,8 +183,8 @@ class MemoryDeduplicator:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
         Each memory is compared with the stored memories and with the memories before it in the
-        list. The model that extracted a memory may have proposed to merge it with stored memories.
-        This merge is applied if the merged text passes a check.
+        list. If extraction proposed to merge a memory with stored memories, this is done if the
+        merged text passes a check.
 
         `run`: the identifier under which the decisions are recorded. The calls of the model are
         limited per run or, if `run` is None, per hour. `lease`: the lease on the conversation from
@@ -238,10 +215,6 @@ class MemoryDeduplicator:
         return outcomes
 
     async def _embedded(self, new: Sequence[Extracted], calls: CallBudget) -> list[_Incoming]:
-        """Embed new memories in one call, and check the merges that extraction proposed for them.
-
-        Return the memories in order. `calls`: the limit on the model's calls.
-        """
         vectors = await in_thread(self._store.embeddings.embed, [one.memory for one in new])
         naming = [pair for pair in zip(new, vectors, strict=True) if pair[0].named]
         asking = Asking(calls, Budget(self._settings.budget_s))
@@ -258,18 +231,12 @@ class MemoryDeduplicator:
         lease: Lease | None,
         calls: CallBudget,
     ) -> list[Outcome]:
-        """Decide about the first memory of `new`, or several of the first, and store them.
-
-        Return one outcome for each memory that is now stored, in order. The caller passes the
-        remaining memories to the next call. If another write came first, only the first memory is
-        decided about once more and stored. `run`: the identifier under which the decisions are
-        recorded. `lease`: must still be held at the write; None if there is no lease. `calls`: the
-        limit on calls of the model.
-        """
-        size = self._store.pace.size if self._many else 1
+        at_once = self._config.dedup_enabled and self._rules.guard
+        size = self._store.pace.size if at_once else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
         named = batch[0].named
-        effort = _Effort(calls, named.usage if named else Usage())
+        budget = Budget(self._settings.budget_s)
+        effort = _Effort(calls, budget, lost=named.usage if named else Usage())
         with telemetry.span("write") as span:
             while True:
                 effort.attempts += 1
@@ -292,12 +259,18 @@ class MemoryDeduplicator:
                     continue
                 if not isinstance(answer := next(answers, None), Applied):
                     break
-                why, usage, pending = one.decision.reason, one.decision.usage, one.decision.pending
-                outcome = Outcome(answer.memory, one.decision.action, why, usage, pending)
-                outcomes.append(outcome)
+                decision = one.decision
+                outcomes.append(
+                    Outcome(
+                        answer.memory,
+                        decision.action,
+                        decision.reason,
+                        decision.usage,
+                        decision.pending,
+                    )
+                )
             if effort.lost.calls:
-                usage = effort.lost + outcomes[0].usage
-                outcomes[0] = replace(outcomes[0], usage=usage)
+                outcomes[0] = replace(outcomes[0], usage=effort.lost + outcomes[0].usage)
             if named and named.decision:
                 log_merges(named.decision)
             span.set_attribute("kind", outcomes[0].action.value)
@@ -306,16 +279,6 @@ class MemoryDeduplicator:
     async def _decide(
         self, batch: Sequence[_Incoming], effort: _Effort
     ) -> list[AlreadyStored | Decided]:
-        """Decide about the first memories of `batch`, at least one; return the results in order.
-
-        A result is a decision to apply, or an AlreadyStored for a memory that was stored before.
-        Each memory is decided about as if the decisions before it had been applied. `effort`: how
-        many attempts were made, and the limits on asking the model.
-
-        The results stop before the first memory that needs a new search of the store or an answer
-        from a remote model. The first memory of the batch always gets a result. If its extraction
-        proposed a merge, and the merge was accepted, this merge is the only result.
-        """
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:
             condition = WhileMergeable(named.revision, self._asker.bound_by)
@@ -352,10 +315,7 @@ class MemoryDeduplicator:
     ) -> Decided | None:
         """Return the decision about one new memory; None if earlier memories must be stored first.
 
-        None is returned if a remote model must be asked and `alone` is false. `prepared`: the
-        memory with its neighbours. `incoming`: the same memory with what extraction said about it.
-        `effort`: how many attempts were made, and the limits on asking. `alone`: whether no earlier
-        memory of the batch waits to be stored.
+        `alone`: whether no earlier memory waits to be stored; only then is a remote model asked.
         """
         new, found = prepared.new.memory, prepared.neighbours
         if effort.attempts >= _MOST_DECISIONS:
@@ -391,11 +351,6 @@ class MemoryDeduplicator:
         return Decided(replace(decision, candidates=candidates), condition, prepared.new)
 
     def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
-        """Return `new` with the matches that it will have after earlier decisions are applied.
-
-        `before`: the decisions about earlier memories of the batch, which are not applied yet.
-        Return None if the matches can only be found by a new search of the store.
-        """
         found = new.neighbours
         if isinstance(found, Unsearched):
             return None
@@ -408,8 +363,7 @@ class MemoryDeduplicator:
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
         """Drop matches that have replaced a memory whose text is not similar to the new memory.
 
-        Otherwise, in a chain a~b~c, the dissimilar texts a and c would be merged. Only matches with
-        at least the lower threshold's similarity are checked; all others are kept.
+        Otherwise, in a chain a~b~c, the dissimilar texts a and c would be merged.
         """
         lower = self._rules.lower
         return tuple(
@@ -419,18 +373,10 @@ class MemoryDeduplicator:
         )
 
     async def _ask_model(self, question: Question, new: Memory, effort: _Effort) -> Decision:
-        """Ask the model one question about a new memory, and return the decision.
-
-        If the answer's merged text is in doubt, the model checks it in a second call. If the model
-        gives no usable answer, the decision is marked as pending, and a later batch repeats the
-        question. The same holds if `effort` allows no further question or call; the model is then
-        not asked.
-        """
         if effort.attempts > _MOST_QUESTIONS:
             return _add_pending(new, _OTHERS_FIRST)
         if not effort.calls.left:
             return _add_pending(new, "the budget of calls is spent")
-        effort.budget = effort.budget or Budget(self._settings.budget_s)
         asking = Asking(effort.calls, effort.budget)
         decision = await self._judging.decide(question, asking, most_answers=1)
         is_fallback = decision.pending and not effort.calls.answered
@@ -458,12 +404,10 @@ class MemoryDeduplicator:
         runs are repeated when they are due. If the run is interrupted, the decisions made so far
         are kept.
 
-        Some models can read pages, which are questions about up to 48 memories. Such a model is
-        also shown the memories that rules did not decide about.
-
         `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
-        all). This asks no model, opens no index and writes nothing. `thorough`: also show the model
-        memories that it has read before, unless it read them in an earlier thorough run.
+        all). This asks no model, opens no index and writes nothing. `thorough`: if the model reads
+        pages, also show it memories that it has read before, unless it read them in an earlier
+        thorough run.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages
@@ -486,14 +430,13 @@ class MemoryDeduplicator:
         `on_compared` is called, in another thread, with the number of texts compared and the number
         of all texts.
         """
-        batch = self._batch(Asker(self._model.name), None, on_compared)
-        return await batch.audit(chosen or GroupFilter())
+        asker = Asker(self._model.name)
+        return await self._batch(asker, None, on_compared).audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
         """Return the plan of the first round of `deduplicate_all`; change nothing.
 
-        `asker`: the judge for whom the groups are planned, for example a person in a review
-        (default: the model).
+        `asker`: the judge for whom the groups are planned, such as a person (default: the model).
         """
         batch = self._batch(asker or Asker(self._model.name), None)
         return (await batch.audit(GroupFilter(0))).plan
@@ -509,19 +452,15 @@ class MemoryDeduplicator:
         """Repeat the questions that the model failed to answer earlier; return a report.
 
         `again`: ask about the whole store instead, even about texts that the model has judged
-        before. Only memories that a person keeps apart are left out. The trial that shows
-        whether the model can check merged texts is repeated.
-
-        `on_progress` is called with the number of settled groups of the round and the number of all
-        its groups. `on_page` is called with the number of pages read and the number of all pages
-        (default: `on_progress`). `on_compared` is called, in another thread, with the number of
-        texts compared and the number of all texts.
+        before. Only memories that a person keeps apart are left out. The model is also tried again
+        as a reader of merged texts. The callbacks are those of `deduplicate_all`.
         """
         asker = Asker(self._model.name, RetryPolicy.AGAIN if again else RetryPolicy.NOW)
         if again:
-            await in_thread(self._judging.reader.forget_trial)
-        batch = self._batch(asker, None, on_compared)
-        return await batch.run(on_progress, on_page=on_page, pending_only=not again)
+            await in_thread(self._judging.forget_trial)
+        return await self._batch(asker, None, on_compared).run(
+            on_progress, on_page=on_page, pending_only=not again
+        )
 
     def _batch(
         self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
@@ -529,7 +468,10 @@ class MemoryDeduplicator:
         size, pages = min(self._model.page_size, MOST_ON_PAGE), None
         if asker.model == self._model.name and size > MOST_ASKED:  # else pairs and small groups
             pages = PageRules(size, self._config.read_private, asker.thorough)
-        settings = replace(self._settings, pages=pages, on_compared=on_compared)
+        plan = replace(
+            self._settings.plan, scale=self._store.scale, pages=pages, on_compared=on_compared
+        )
+        settings = replace(self._settings, plan=plan)
         return Batch(self._store, asker, self._judging, settings, self._calls(max_calls))
 
     def _calls(self, max_calls: int | None) -> CallBudget:
@@ -537,10 +479,6 @@ class MemoryDeduplicator:
 
 
 def _add_pending(new: Memory, reason: str) -> Decision:
-    """Return the decision to add a memory and to leave the question about it pending.
-
-    `reason`: why the question was not answered, recorded with the decision.
-    """
     return Decision(Action.ADD, reason, (new,), pending=True)
 
 

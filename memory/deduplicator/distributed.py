@@ -1,9 +1,8 @@
 """Search for pairs and plan groups of a batch on local worker processes or on a cluster.
 
-A search task compares two row ranges of one scope's texts, or several small scopes. A planning task
-plans several groups. A search task receives the keys of its texts and reads their vectors from the
-ledger. Tasks write nothing. The results are the same as those of a local run. If a task fails,
-because its worker died or cannot reach the ledger, this process does the task's work.
+Workers read vectors from the ledger and write nothing. The results are the same as those of a local
+run. If a task fails, because its worker died or cannot reach the ledger, this process does the
+task's work.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 logger = logging.getLogger(__name__)
 
 ROWS = 15_840
-"""Number of texts in a row range; a task compares two row ranges.
+"""Number of texts in a row range; a task compares two row ranges, in about two seconds.
 
-This many vectors of 256 dimensions take 16 MB. To compare two ranges takes about two seconds.
+This many vectors of 256 dimensions take 16 MB.
 """
-_GROUPS = 250
-"""Number of groups that one task plans."""
+_GROUPS_OF_A_TASK = 250
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,10 +39,9 @@ T = TypeVar("T")
 class _Block:
     """A part of a search, which compares the texts of two ranges, or the texts of one range.
 
-    `search`: position of the search in the list of all searches. `part`: the texts to compare,
-    those of the first range first. `across`: number of texts in the first range; None if there is
-    only one range. `left`, `right`: the positions at which the two ranges start in the whole
-    search; equal if there is only one range.
+    `search`: position of the search in the list of all searches. `across`: number of texts in the
+    first range; None if there is only one. `left`, `right`: the positions at which the ranges start
+    in the whole search; equal if there is only one.
     """
 
     search: int
@@ -55,15 +52,13 @@ class _Block:
 
 
 class DistributedExecutor(PlanExecutor):
-    """Searches for pairs and plans groups in tasks on worker processes or a cluster."""
+    """Searches for pairs and plans groups in tasks on worker processes or a cluster.
+
+    `ledger_url`: the address at which workers open the ledger. `rows`: the texts of a search are
+    divided into ranges of this many texts; a task compares two ranges.
+    """
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:
-        """Set where tasks run and how large they are.
-
-        `executor`: the pool or cluster to which tasks are submitted. `ledger_url`: the address at
-        which workers open the ledger. `rows`: the texts of a search are divided into ranges of this
-        many texts; a task compares two ranges.
-        """
         self._executor = executor
         self._url = ledger_url
         self._rows = rows
@@ -87,7 +82,10 @@ class DistributedExecutor(PlanExecutor):
         return (_combined(one, parts) for one, parts in zip(searches, found, strict=True))
 
     def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        parts = [groups[start : start + _GROUPS] for start in range(0, len(groups), _GROUPS)]
+        parts = [
+            groups[start : start + _GROUPS_OF_A_TASK]
+            for start in range(0, len(groups), _GROUPS_OF_A_TASK)
+        ]
         if len(parts) < 2:
             return plan_groups(groups, rules)
         futures = [self._submit(plan_groups, part, rules) for part in parts]
@@ -105,21 +103,18 @@ class DistributedExecutor(PlanExecutor):
             return None
 
     def _blocks(self, number: int, search: PairSearch) -> Iterator[_Block]:
-        starts = range(0, max(len(search.keys), 1), self._rows)
+        count = len(search.keys)
+        starts = range(0, max(count, 1), self._rows)
         for left, right in combinations_with_replacement(starts, 2):
-            a, b = search.part(left, left + self._rows), search.part(right, right + self._rows)
+            first = [*range(left, min(left + self._rows, count))]
             if left == right:
-                yield _Block(number, a, None, left, left)
+                yield _Block(number, search.part(first), None, left, left)
             else:
-                yield _Block(number, a.with_rows(b), len(a.keys), left, right)
+                second = range(right, min(right + self._rows, count))
+                yield _Block(number, search.part([*first, *second]), len(first), left, right)
 
 
 def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
-    """Divide the blocks of all searches among tasks; return the list of blocks of each task.
-
-    `rows`: the greatest number of texts in the blocks of one task. Only a task with a single block
-    may have more.
-    """
     runs: list[list[_Block]] = []
     room = 0
     for block in blocks:
@@ -132,13 +127,6 @@ def _runs(blocks: Sequence[_Block], rows: int) -> list[list[_Block]]:
 
 
 def _find_all(url: str, run: Sequence[_Block]) -> list[CandidatePairs]:
-    """Find the similar pairs in each block of a task; return the pairs of each block, in order.
-
-    `run`: the blocks. This runs in a worker, which reads the vectors from the ledger at the address
-    `url`.
-
-    Raises: LedgerError; KeyError if a text is no longer in the ledger.
-    """
     with Ledger.open(url) as ledger, ledger.reading() as reader:
         vectors = reader.vectors.table(key for block in run for key in block.part.keys)
     return _found_in(run, vectors, threads=1)  # the other cores have tasks of their own
@@ -153,11 +141,6 @@ def _found_in(
 def _answer(
     future: Future[T] | None, fallback: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Return the result of a task, or of `fallback` if the task failed.
-
-    `future`: the task; None if it could not be submitted. `fallback` is called in this process,
-    with `args` and `kwargs`.
-    """
     try:
         if future is not None:
             return future.result()
@@ -167,10 +150,6 @@ def _answer(
 
 
 def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]) -> CandidatePairs:
-    """Combine the results of a search's blocks into the result of the whole search.
-
-    `search`: the whole search. `parts`: each of its blocks, with the pairs found in the block.
-    """
     upper = joined(_renumbered(block, found.upper) for block, found in parts)
     near = joined(_renumbered(block, found.nearest) for block, found in parts)
     counts = np.sum([found.counts for _, found in parts], axis=0)
@@ -179,6 +158,5 @@ def _combined(search: PairSearch, parts: Sequence[tuple[_Block, CandidatePairs]]
 
 
 def _renumbered(block: _Block, pairs: Pairs) -> Pairs:
-    """Convert the positions in `pairs` from texts of the block to texts of the whole search."""
     second = block.left if block.across is None else block.right - block.across
     return Pairs(pairs.i + block.left, pairs.j + second, pairs.similarity)

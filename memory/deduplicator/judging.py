@@ -1,24 +1,34 @@
-"""Ask a model which memories state the same fact, and check the texts it would merge them into."""
+"""Ask a model which memories state the same fact, and check the texts it would merge them into.
+
+If the program cannot check a text, the model compares the text with its memories in a second
+reading. A model is only trusted with this after a trial of eight test merges. Four of them are
+faithful to their memories, though reworded. Each of the others has an error that is easy to miss: a
+changed value, a wrong person, a newer fact left out, or an invention.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 from memory.coverage import Belief
 from memory.decide import (
     Apart,
     Part,
     after_failure,
+    as_read,
+    checked,
     decided,
     merged,
     page_parts,
     part_alone,
     resolve,
 )
-from memory.deduplicator.second_reading import SecondReader
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
+from memory.ledger import Reader
 from memory.models import (
     MOST_READ,
     Action,
@@ -28,86 +38,82 @@ from memory.models import (
     Memory,
     ProposedMerge,
     Question,
+    Rereading,
     Rules,
     Usage,
     Verdict,
 )
 from memory.protocols import LanguageModel
 from memory.providers import Asking
-from memory.runtime import in_thread, in_thread_if_long
+from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
 from memory.store import MemoryStore, Named, find_named
 from memory.text import shortened
 
 logger = logging.getLogger(__name__)
 
 QUOTED = 60
-"""The greatest number of characters of a memory that a log line quotes."""
-_FAILED = "DEDUP_FAIL: LLM merge failed"
+_BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
+_PREFIX = "second_reading:1:"
+"""Raise the number when the test merges change, so that every model is tried with the new ones."""
 
 
 @dataclass(frozen=True)
 class _Problem:
     """The reason why an answer of the model cannot be used as it is.
 
-    `why`: the reason in words. `refused`: true if the answer had the right form, but at least one
-    of its merged texts was refused.
+    `refused`: whether the answer had the right form, but a merged text was refused. `partial`: the
+    decision about the accepted groups of the answer, if any.
     """
 
     why: str
     refused: bool = False
     partial: Decision | None = None
-    """The decision about those groups of the answer that were accepted; None if there are none."""
 
 
 @dataclass(frozen=True)
 class NamedMerge:
     """The result of checking a merge that a model proposed when it extracted a new memory.
 
-    The proposal is to merge the new memory with stored memories that the model named.
+    `decision`: None if the memories can no longer be merged; `conflict` then says why. If the
+    merged text was refused, it keeps all memories, and their question stays pending.
     """
 
     decision: Decision | None = None
-    """The decision about the merge; None if the memories can no longer be merged.
-
-    If the merged text was refused, the decision keeps all memories unmerged, and their question
-    stays pending.
-    """
     revision: int = 0
     conflict: str = ""
-    """The reason why the memories can no longer be merged; empty if they can."""
     usage: Usage = field(default_factory=Usage)
-    """Cost of the check; if several merges are checked in one call, only the first has a cost."""
+    """If several merges are checked in one call, only the first has a cost."""
 
 
 class Judging:
     """Asks a language model which memories state the same fact, and returns decisions.
 
     The program checks the merged texts in the answers. If the program is in doubt, the model
-    compares them with their memories in a second call.
+    compares them with their memories in a second call. If the model is not trusted with this, the
+    program compares the words instead.
     """
 
     def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
         self._store = store
         self.model = model
         self._rules = rules
-        self.reader = SecondReader(store, model)
+        self._trusted: bool | None = None
+        self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
         After an unusable answer, the question is repeated with the reason. After `most_answers`
-        unusable answers, or if the model fails, rules decide, and the question stays pending.
-        `asking`: the limits on calls and seconds. If no calls are left, nothing is asked: the
-        returned decision keeps all members, stays pending and names no model.
+        unusable answers, or if the model fails, rules decide, and the question stays pending. If no
+        calls are left, the returned decision keeps all members, stays pending and names no model.
         """
         problem = _Problem("")
         for _ in range(most_answers):
             try:
                 answer = await self._answer(question, asking)
             except CallsSpent as exc:
-                similarity, cosine = question.similarity, question.cosine
-                decision = left_open(question.members, exc.problem, similarity)
-                return replace(decision, cosine=cosine, usage=asking.usage)
+                decision = left_open(question.members, exc.problem, question.similarity)
+                return replace(decision, cosine=question.cosine, usage=asking.usage)
             except ModelError as exc:
                 asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
                 return await self._failed(question, _Problem(str(exc)), asking.usage, asked)
@@ -124,41 +130,41 @@ class Judging:
     ) -> list[NamedMerge]:
         """Check the merges that extraction proposed for new memories; return one result for each.
 
-        `new`: each new memory as it was extracted, and the same memory with its vector. The results
-        are in the order of `new`. If the program is in doubt about merged texts, one call of the
-        model checks all of these texts. `asking`: the limits on calls and seconds.
+        `new`: each new memory as it was extracted, and the same memory with its vector. One call of
+        the model checks all doubtful texts.
         """
         found, revision = await in_thread(find_named, self._store, new)
         parts: list[Part] = []
         for (extracted, _), named in zip(new, found, strict=True):
             if isinstance(named, Named):
                 merge = ProposedMerge(named.members, extracted.merged.strip())
-                texts = [merge.text, *(one.content for one in named.members)]
-                keeper = named.keeper
-                parts.append(await in_thread_if_long(texts, part_alone, merge, keeper))
+                part = await in_thread_if_long(_merge_texts(merge), part_alone, merge, named.keeper)
+                parts.append(part)
         settled, problem = await self._read_all(parts, asking)
-        checked, joined = iter(settled), list[NamedMerge]()
+        remaining, joined = iter(settled), list[NamedMerge]()
         for named in found:
             if isinstance(named, str):
                 joined.append(NamedMerge(conflict=named))
                 continue
-            part = next(checked)
+            part = next(remaining)
             if part.belief is Belief.DOUBTFUL:
                 asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
-                why = part.reason or "extraction named what it repeats or updates"
-                decision = self.join(part, named.similarity, why)
+                decision = self.join(
+                    part,
+                    named.similarity,
+                    part.reason or "extraction named what it repeats or updates",
+                )
             joined.append(NamedMerge(decision, revision))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        `part`: the merge with the result of the check. If the text was accepted, the members are
-        merged, and `why` is the recorded reason. If it was refused, the members are kept as they
-        are. Their question then stays pending, unless the refusal is final. `similarity`: recorded
-        with the decision.
+        If the text was accepted, the members are merged, and `why` is the recorded reason. If it
+        was refused, the members are kept, and their question stays pending unless the refusal is
+        final.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
@@ -177,16 +183,10 @@ class Judging:
         return replace(decision, pending=not part.is_final)
 
     async def _read_all(self, parts: Sequence[Part], asking: Asking) -> tuple[Sequence[Part], str]:
-        """Have the model check doubtful merged texts in one call; return all merges, and a problem.
-
-        `parts`: the proposed merges; only the first 16 are checked, the others are returned
-        unchanged. `asking`: the limits on calls and seconds. The problem says why some merges were
-        not checked; it is "" if all were.
-        """
         first, others = parts[:MOST_READ], parts[MOST_READ:]
         problem = f"one second reading is shown {MOST_READ} merges" if others else ""
         try:
-            return (*await self.reader.settle(first, asking), *others), problem
+            return (*await self.settle(first, asking), *others), problem
         except CallsSpent as exc:
             return parts, exc.problem
         except ModelError as exc:
@@ -194,77 +194,13 @@ class Judging:
             return parts, str(exc)
 
     async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
-        """Ask the question once; return a decision, or a problem if the answer cannot be used.
-
-        `asking`: the limits on calls and seconds.
-
-        Raises: ModelError.
-        """
         verdict = await asking.ask(self.model.judge, question)
-        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
-        parts = await in_thread_if_long(texts, resolve, question, verdict)
+        parts = await in_thread_if_long(_texts(question, verdict), resolve, question, verdict)
         if isinstance(parts, str):
             return _Problem(parts)
-        return self._decided(question, verdict, await self.reader.settle(parts, asking))
-
-    async def decide_together(
-        self, questions: Sequence[Question], asking: Asking
-    ) -> list[Decision | None]:
-        """Ask about several groups of one scope in a single question; return their decisions.
-
-        `questions`: one per group; the decisions are in the same order. If the answer merges
-        members of two groups, both groups get None instead of a decision. `asking`: the limits on
-        calls and seconds.
-
-        Raises: ModelError.
-        """
-        members = [one for question in questions for one in question.members]
-        members.sort(key=lambda one: one.timestamp)
-        page = Question(tuple(members), "asked together", 0.0, is_page=True)
-        verdict, parts = await self.read_page(page, asking, lambda _: None)
-        verdict = verdict.model_copy(update={"reason": "", "usage": Usage()})  # of other groups too
-        settled: list[Part] = []
-        for n in range(0, len(parts), MOST_READ):
-            settled += await self.reader.settle(parts[n : n + MOST_READ], asking)
-        found: list[Decision | None] = []
-        for question in questions:
-            ids = {member.id for member in question.members}
-            own = [part for part in settled if not part.ids.isdisjoint(ids)]
-            decision = None
-            if all(part.ids <= ids for part in own):
-                decision = self._decided(question, verdict, own)
-            if isinstance(decision, _Problem):
-                decision = await self._failed(question, decision, Usage())
-            found.append(decision)
-        return found
-
-    async def read_page(
-        self, page: Question, asking: Asking, apart: Apart
-    ) -> tuple[Verdict, list[Part]]:
-        """Ask about a page; return the model's answer, and a checked part for each group in it.
-
-        A group is memories that the model wants to merge. The program checks each merged text: a
-        part is accepted, refused or, if the model must read the text, DOUBTFUL. `apart`: called
-        with the members of a group; returns the judge who called two of them different, or None.
-        `asking`: the limits on calls and seconds.
-
-        Raises: ModelError.
-        """
-        verdict = await asking.ask(self.model.judge, page)
-        texts = [*(one.content for one in page.members), *(one.text for one in verdict.parts)]
-        return verdict, await in_thread_if_long(texts, page_parts, page, verdict, apart)
-
-    def _decided(
-        self, question: Question, verdict: Verdict, parts: Sequence[Part]
-    ) -> Decision | _Problem:
-        """Turn the model's answer to a question into a decision.
-
-        `verdict`: the answer. `parts`: the merges in the answer, each accepted or refused. If any
-        merge was refused, return a problem instead. The problem's `partial` is the decision about
-        the accepted merges, or None if there are none.
-        """
-        refused = [part for part in parts if part.belief is Belief.REFUSED]
-        believed = [part for part in parts if part not in refused]
+        settled = await self.settle(parts, asking)
+        refused = [part for part in settled if part.belief is Belief.REFUSED]
+        believed = [part for part in settled if part.belief is not Belief.REFUSED]
         gone = {member.id for part in refused for member in part.merge.members}
         left = tuple(member for member in question.members if member.id not in gone)
         rest = replace(question, members=left)
@@ -275,24 +211,108 @@ class Judging:
         partial = replace(decision, reason=f"{decision.reason}; another group is refused: {why}")
         return _Problem(why, refused=True, partial=partial if believed else None)
 
+    async def read_page(
+        self, page: Question, asking: Asking, apart: Apart
+    ) -> tuple[Verdict, list[Part]]:
+        """Ask about a page; return the model's answer, and a checked part for each group in it.
+
+        Raises: ModelError.
+        """
+        verdict = await asking.ask(self.model.judge, page)
+        return verdict, await in_thread_if_long(
+            _texts(page, verdict), page_parts, page, verdict, apart
+        )
+
     async def _failed(
         self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
     ) -> Decision:
-        """Return the decision about a question to which the model gave no usable answer.
-
-        If `problem.partial` is a decision, it is returned; otherwise rules decide. `usage`: the
-        cost of the failed answers. `asked`: whether the model was asked at all; if not, a decision
-        by rules names no model.
-        """
         if problem.partial is not None:
             log_merges(problem.partial)
             return replace(problem.partial, usage=usage)
         texts = [member.content for member in question.members]
         decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
-        failed = "DEDUP_REFUSED: merged text refused" if problem.refused else _FAILED
-        logger.warning("%s, falling back to %s (%s)", failed, fallback, decision.reason)
+        what = (
+            "DEDUP_REFUSED: merged text refused"
+            if problem.refused
+            else "DEDUP_FAIL: LLM merge failed"
+        )
+        logger.warning("%s, falling back to %s (%s)", what, fallback, decision.reason)
         return replace(decision, model=self.model.name if asked else None, usage=usage)
+
+    # --- second readings ---
+
+    async def settle(self, parts: Sequence[Part], asking: Asking) -> tuple[Part, ...]:
+        """Return the proposed merges in order, with each doubtful one now accepted or refused.
+
+        At most 16 merges may be doubtful, because the model reads them in one call. A merge that
+        the model's answer does not mention is refused.
+
+        Raises: ModelError.
+        """
+        doubtful = [part for part in parts if part.belief is Belief.DOUBTFUL]
+        if not doubtful:
+            return tuple(parts)
+        if await self._is_trusted(asking):
+            answer = await asking.ask(self.model.reread, [part.merge for part in doubtful])
+            readings = (*answer.readings, *[None] * len(doubtful))
+            settled = iter(list(map(as_read, doubtful, readings)))
+        else:
+            settled = iter(
+                [
+                    await in_thread_if_long(
+                        _merge_texts(part.merge), checked, part.merge, by_words=True
+                    )
+                    for part in doubtful
+                ]
+            )
+        return tuple(next(settled) if part.belief is Belief.DOUBTFUL else part for part in parts)
+
+    # --- the trial ---
+
+    async def _is_trusted(self, asking: Asking) -> bool:
+        if not self.model.page_size:
+            return False
+        async with self._trying.mine(asyncio.Lock):
+            if self._trusted is None:
+                self._trusted = await in_thread(self.passed_trial)
+            if self._trusted is None:
+                self._trusted = await self._tried(asking)
+        return self._trusted
+
+    async def _tried(self, asking: Asking) -> bool:
+        answer = await asking.ask(self.model.reread, TRIAL)
+        if all(reading is None for reading in answer.readings):
+            logger.warning("%s gave no reading when it was tried: %s", self.model.name, _BY_WORDS)
+            return False  # and is tried again by the next run
+        wrong = accepted_wrongly(answer)
+        await in_thread(self._keep, wrong)
+        if wrong > MOST_WRONGLY_ACCEPTED:
+            logger.warning("%s", _described(self.model.name, wrong))
+        return wrong <= MOST_WRONGLY_ACCEPTED
+
+    def passed_trial(self) -> bool | None:
+        """Return whether the model passed its trial; None if the ledger has no result."""
+        with self._store.ledger.reading() as reader:
+            wrong = reader.meta(_PREFIX + self.model.name)
+        return None if wrong is None else int(wrong) <= MOST_WRONGLY_ACCEPTED
+
+    def _keep(self, wrong: int) -> None:
+        with self._store.ledger.writing() as writer:
+            writer.set_meta(_PREFIX + self.model.name, str(wrong))
+
+    def forget_trial(self) -> None:
+        self._trusted = None
+        with self._store.ledger.writing() as writer:
+            writer.drop_meta(_PREFIX + self.model.name)
+
+
+def _merge_texts(merge: ProposedMerge) -> list[str]:
+    return [merge.text, *(member.content for member in merge.members)]
+
+
+def _texts(question: Question, verdict: Verdict) -> list[str]:
+    return [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
 
 
 def left_open(
@@ -302,13 +322,16 @@ def left_open(
     model: str | None = None,
     usage: Usage | None = None,
 ) -> Decision:
-    """Return a decision that keeps the members as they are and leaves their question pending.
-
-    `why`: the recorded reason. `similarity`: recorded with the decision; None if it is not known.
-    `model`: the model that was asked; None if no model was asked. `usage`: the cost of asking.
-    """
-    decision = Decision(Action.KEEP_BOTH, why, members, similarity=similarity, pending=True)
-    return replace(decision, model=model, usage=usage or Usage())
+    """Return a decision that keeps the members as they are and leaves their question pending."""
+    return Decision(
+        Action.KEEP_BOTH,
+        why,
+        members,
+        similarity=similarity,
+        pending=True,
+        model=model,
+        usage=usage or Usage(),
+    )
 
 
 def log_merges(decision: Decision) -> None:
@@ -316,3 +339,107 @@ def log_merges(decision: Decision) -> None:
         count = len({*survivor.stands_for, survivor.memory.id} & {m.id for m in decision.members})
         text = shortened(survivor.memory.content, QUOTED)
         logger.info('DEDUP_MERGE: %d memories -> "%s"', count, text)
+
+
+# --- the trial ----------------------------------------------------------------------------------
+
+MOST_WRONGLY_ACCEPTED = 1
+_FAITHFUL, _WRONG = True, False
+_MERGES = (
+    (
+        _FAITHFUL,
+        "Ines moved to Ghent for a job at a print shop.",
+        "Ines has been running the print shop in Ghent since its owner retired.",
+        "Ines moved to Ghent to work at a print shop, which she runs now that its owner retired.",
+    ),
+    (
+        _WRONG,  # a value: once every two weeks, not twice a week
+        "Tomasz sees a physiotherapist about his knee.",
+        "Tomasz sees the physiotherapist every other week and does exercises at home.",
+        "Tomasz sees a physiotherapist about his knee twice a week and exercises at home.",
+    ),
+    (
+        _WRONG,  # who: Amara is the one who owes
+        "Amara and her brother Kofi bought a van together.",
+        "Amara still owes Kofi her share of the van, and pays him back every month.",
+        "Amara and her brother Kofi bought a van together; Kofi still owes her his share, which he "
+        "pays back every month.",
+    ),
+    (
+        _FAITHFUL,
+        "Lucia is thinking about giving up meat.",
+        "Lucia is a vegetarian now, though she still eats fish on holidays.",
+        "Lucia has become a vegetarian, but eats fish when she is on holiday.",
+    ),
+    (
+        _FAITHFUL,
+        "Henrik teaches chemistry at a school in Aarhus.",
+        "Henrik's pupils won a prize with a project about dyes.",
+        "Henrik is a chemistry teacher in Aarhus whose students won a prize for their project on "
+        "dyes.",
+    ),
+    (
+        _WRONG,  # the newer fact, that the lessons have stopped, is gone
+        "Noor takes piano lessons from a neighbour and practises every evening.",
+        "Noor stopped the lessons with her neighbour, but still practises the piano every evening.",
+        "Noor learns the piano with a neighbour and practises every evening.",
+    ),
+    (
+        _FAITHFUL,
+        "Pavel's dog is afraid of thunder.",
+        "Pavel bought his dog a padded vest, and it no longer hides during storms.",
+        "Pavel's dog used to hide in thunderstorms; since Pavel got it a padded vest, it does not.",
+    ),
+    (
+        _WRONG,  # an invention: nobody says why
+        "Greta sold her car.",
+        "Greta sold her car and cycles to the harbour, where she works.",
+        "Greta sold her car to save money, and cycles to her work at the harbour.",
+    ),
+)
+
+
+def _merge(number: int, *texts: str) -> ProposedMerge:
+    start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+    *members, merged = texts
+    return ProposedMerge(
+        tuple(
+            Memory(id=f"mem_{16 * number + n:012x}", content=text, timestamp=start.replace(hour=n))
+            for n, text in enumerate(members)
+        ),
+        merged,
+    )
+
+
+TRIAL = tuple(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
+"""The eight test merges, which a model reads in one call before it is trusted."""
+FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
+"""For each test merge in `TRIAL`, in order: whether its text is faithful to its memories."""
+
+
+def accepted_wrongly(answer: Rereading) -> int:
+    """Count the wrong test merges that a model accepted.
+
+    `answer`: its readings of `TRIAL`, in order. A merge without a reading counts as not accepted.
+    """
+    return sum(
+        reading is not None and reading.accepted and not faithful
+        for reading, faithful in zip(answer.readings, FAITHFUL, strict=False)
+    )
+
+
+def untrusted_readers(reader: Reader) -> list[str]:
+    """Return a sentence about each model that failed its trial on test merges, sorted by name."""
+    tried = reader.metas(_PREFIX)
+    return [
+        _described(key.removeprefix(_PREFIX), int(wrong))
+        for key, wrong in sorted(tried.items())
+        if int(wrong) > MOST_WRONGLY_ACCEPTED
+    ]
+
+
+def _described(name: str, wrong: int) -> str:
+    return (
+        f"{name} accepted {wrong} of {FAITHFUL.count(False)} wrong merges when it was tried: "
+        f"{_BY_WORDS}"
+    )

@@ -1,7 +1,4 @@
-"""Have a model read the pages of one scope, check its merged texts, and apply its decisions.
-
-A page is one question about up to 48 memories of a scope.
-"""
+"""Have a model read the pages of one scope, check its merged texts, and apply its decisions."""
 
 from __future__ import annotations
 
@@ -27,16 +24,15 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _SMALLEST = 8
-"""A page with more memories than this is read in halves if its answer cannot be used."""
 _SHARED = "groups of two pages share a memory: name it in one group, with one text for all of that"
 
 
 class KeptApart:
     """Finds out whether a person or a model has judged memories of one scope to be different.
 
-    Call an instance with a sequence of memories. It returns "person" or "model" if that judge found
-    any two of these memories to be different, or else None. A person's verdict about a text also
-    holds for the memory into which the text was merged.
+    Call an instance with a sequence of memories. It returns the judge who found any two of them to
+    be different, or None. A person's verdict about a text also holds for the memory into which the
+    text was merged.
     """
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
@@ -53,11 +49,7 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Note the merges of a decision: each merged memory stands for the texts of all members.
-
-        If one of these texts was judged different from another memory, the merged memory then
-        counts as different from it, too.
-        """
+        """Note that each merged memory of a decision stands for the texts of all members."""
         for survivor in decision.survivors:
             texts = [self._texts(member) for member in decision.members]
             self._stands_for[survivor.memory.id] = set().union(*texts)
@@ -75,63 +67,21 @@ def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class ScopeContext:
-    """The judge, the limits and the callbacks with which a `ScopeReading` reads pages of one scope.
-
-    A page is one question about up to 48 memories of a scope.
-    """
-
-    judging: Judging
-    calls: CallBudget
-    budget_s: float
-    """Seconds that one question may wait for the model."""
-    concurrency: asyncio.Semaphore
-    at_once: int
-    """The number of pages of one scope that are read before their merged texts are checked."""
-    apart: Apart
-    """Function that returns who judged two of the given memories to be different.
-
-    The result is "person" or "model", or None if nobody judged any two of them to be different.
-    """
-    similarity: Callable[[Sequence[Memory]], float]
-    """Function that returns the lowest similarity between any two of the given memories."""
-    apply: Callable[[Decision], Awaitable[Memory | None]]
-    """Function that applies a decision.
-
-    It returns the live memory that now stands for the decision's newest member; None if another
-    write came first.
-    """
-    record: Callable[[set[str]], Awaitable[None]]
-    """Function that records that the model has read the texts with the given text keys."""
-    arrival: Mapping[str, int]
-    """The position of each memory, by id, in the order in which memories were stored.
-
-    A merged memory has the position of its member that was stored last.
-    """
-
-    def oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
-        return tuple(sorted(members, key=lambda one: (one.timestamp, self.arrival.get(one.id, 0))))
-
-
 @dataclass
 class _Page:
     """A page that the model reads, whole or in parts.
 
-    `is_open`: whether a call of the model about the page failed. The texts are then not recorded as
-    read.
+    `usage`: the cost of the answers, until it is recorded with the first decision about the page.
+    `is_open`: whether a call about the page failed. The texts are then not recorded as read.
     """
 
     plan: PagePlan
     usage: Usage = field(default_factory=Usage)
-    """Cost of the page's answers; it is recorded with the first decision about the page."""
     is_open: bool = False
 
 
 @dataclass(eq=False)
 class _NamedGroup:
-    """A group of memories that the model proposes to merge, in its answer about a page."""
-
     page: _Page
     part: Part
 
@@ -139,94 +89,102 @@ class _NamedGroup:
     def members(self) -> tuple[Memory, ...]:
         return self.part.merge.members
 
-    @property
-    def ids(self) -> set[str]:
-        return self.part.ids
 
-
+@dataclass(eq=False)
 class ScopeReading:
     """Has a model read the pages of one scope, and applies its decisions.
 
-    A page is one question about up to 48 memories. Several pages are read at the same time. The
-    merged texts in their answers are then checked together.
+    Several pages are read at the same time. The merged texts in their answers are then checked
+    together.
     """
 
-    def __init__(self, context: ScopeContext, pages: Sequence[PagePlan]) -> None:
-        self._context = context
-        self._todo = list(pages)
-        self._calls = context.calls
-        self._living: dict[str, Memory] = {}
-        """For each memory that this reading has merged, by id: the live memory that it became."""
-        self._made: set[str] = set()
-        """Keys of the texts that this reading created by merging."""
-        self._unread: set[str] = set()
-        """Keys of texts that must be read again, even if a later page of this reading shows them.
+    pages: Sequence[PagePlan]
+    judging: Judging
+    calls: CallBudget
+    budget_s: float
+    concurrency: asyncio.Semaphore
+    at_once: int
+    """The number of pages that are read before their merged texts are checked."""
+    apart: Apart
+    similarity: Callable[[Sequence[Memory]], float]
+    apply: Callable[[Decision], Awaitable[Memory | None]]
+    """Applies a decision, and returns the live memory that stands for its newest member.
 
-        A text is added if the decision about its memory could not be applied, because another write
-        came first. It is also added if its group was dropped because it shares members with a
-        larger group.
+    It returns None if another write came first.
+    """
+    record: Callable[[set[str]], Awaitable[None]]
+    arrival: Mapping[str, int]
+    """The position of each memory, by id, in the order in which memories were stored.
+
+    A merged memory has the position of its member that was stored last.
+    """
+    usage: Usage = field(default_factory=Usage)
+    failure: str = ""
+    left: int = 0
+
+    def __post_init__(self) -> None:
+        self._living: dict[str, Memory] = {}
+        """By the id of a memory that this reading has merged: the live memory that it became."""
+        self._made: set[str] = set()
+        self._unread: set[str] = set()
+        """Keys of texts that must be read again, even if a later page shows them.
+
+        Either another write came before the decision about the memory, or its group was dropped
+        because it shares members with a larger group.
         """
-        self._planned = Counter(key for page in pages for key in _keys(page.members))
-        self.usage = Usage()
-        self.failure = ""
-        """The reason why the last failed call failed; empty if no call has failed."""
-        self.left = 0
-        """The number of pages that are left for the next run."""
+        self._planned = Counter(key for page in self.pages for key in _keys(page.members))
 
     async def run(self, on_page: Callable[[], None]) -> None:
-        """Read all pages and apply the decisions; call `on_page()` after each page."""
-        while self._todo:
-            pages = self._todo[: self._context.at_once]
-            self._calls = self._context.calls.part(_calls_for(len(pages)))
-            while len(pages) > 1 and _calls_for(len(pages)) > self._calls.left:
-                pages.pop()
+        todo = list(self.pages)
+        while todo:
+            plans = todo[: self.at_once]
+            self._calls = self.calls.part(_calls_for(len(plans)))
+            while len(plans) > 1 and _calls_for(len(plans)) > self._calls.left:
+                plans.pop()
+            pages = [_Page(plan) for plan in plans]
             try:
-                await self._read_batch(pages, on_page)
+                read = (self._read(page, page.plan.with_living(self._living)) for page in pages)
+                groups = [group for found in await asyncio.gather(*read) for group in found]
+                groups = await self._checked(self._without_overlaps(groups))
+                for group in await self._ask_again(groups):
+                    await self._settle(group)
+                for page in pages:
+                    await self._record(page)
+                    on_page()
             finally:
                 self._calls.close()
-            del self._todo[: len(pages)]
+            del todo[: len(pages)]
 
-    async def _read_batch(self, plans: Sequence[PagePlan], on_page: Callable[[], None]) -> None:
-        """Read several pages at once, check the merges in their answers, and apply the decisions.
-
-        `plans`: the pages. `on_page` is called without arguments after each page.
-        """
-        pages = [_Page(plan) for plan in plans]
-        read = (self._read(page, page.plan.with_living(self._living)) for page in pages)
-        groups = [group for found in await asyncio.gather(*read) for group in found]
-        groups = await self._checked(self._without_overlaps(groups))
-        for group in await self._ask_again(groups):
-            await self._settle(group)
-        for page in pages:
-            await self._record(page)
-            on_page()
+    def _oldest_first(self, members: Iterable[Memory]) -> tuple[Memory, ...]:
+        return tuple(sorted(members, key=lambda one: (one.timestamp, self.arrival.get(one.id, 0))))
 
     # --- asking ---
 
     async def _read(self, page: _Page, part: PagePlan) -> list[_NamedGroup]:
         """Ask about a part of a page; return the groups of memories that the model wants to merge.
 
-        If the answer is cut off or cannot be used, ask about each half of the part instead. `page`:
-        the page, in which the cost, and a failed call, are noted. `part`: the memories to ask
-        about.
+        If the answer is cut off or cannot be used, ask about each half of the part instead.
         """
-        members = self._context.oldest_first(part.members)
+        members = self._oldest_first(part.members)
         if len(members) > 1:
             try:
                 return await self._groups(page, replace(part.question, members=members))
             except ModelAnswerError as exc:
                 if len(members) > _SMALLEST:
                     logger.warning("a page is halved: %s", exc)
-                    return [one for half in part.halves() for one in await self._read(page, half)]
+                    middle = len(part.members) // 2
+                    first = replace(part, members=part.members[:middle])
+                    second = replace(part, members=part.members[middle:])
+                    return await self._read(page, first) + await self._read(page, second)
                 _log_failure(exc)
                 decision = left_open(
                     members,
                     str(exc),
-                    self._context.similarity(members),
-                    self._context.judging.model.name,
+                    self.similarity(members),
+                    self.judging.model.name,
                     Usage.of_failure(exc),
                 )
-                if await self._context.apply(decision) is None:
+                if await self.apply(decision) is None:
                     self._unread |= _keys(members)
             except ModelError as exc:
                 _log_failure(exc)
@@ -234,36 +192,20 @@ class ScopeReading:
         return []
 
     async def _groups(self, page: _Page, question: Question) -> list[_NamedGroup]:
-        """Ask the model a question; return the groups of memories that it wants to merge.
-
-        `page`: the page to which the question belongs; the cost of the answer is added to it.
-
-        Raises: ModelError.
-        """
-        judging, apart = self._context.judging, self._context.apart
         verdict, parts = await self._within_limits(
-            lambda asking: judging.read_page(question, asking, apart)
+            lambda asking: self.judging.read_page(question, asking, self.apart)
         )
         page.usage += verdict.usage  # not its reason: that may quote members of no group
         return [_NamedGroup(page, part) for part in parts]
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
-        """Call the model through the function `ask`, and return the result of `ask`.
-
-        `ask`: called with an Asking, which limits the calls and seconds. It waits if too many calls
-        run at the same time. The cost of the call is added to `usage`. If the call fails, the
-        reason is noted in `failure`, unless no call was left.
-
-        Raises: ModelError.
-        """
-        asking = Asking(self._calls, Budget(self._context.budget_s))
+        asking = Asking(self._calls, Budget(self.budget_s))
         try:
-            async with self._context.concurrency:
+            async with self.concurrency:
                 return await ask(asking)
-        except CallsSpent:
-            raise
         except ModelError as exc:
-            self.failure = str(exc)
+            if not isinstance(exc, CallsSpent):
+                self.failure = str(exc)
             raise
         finally:
             self.usage += asking.usage
@@ -271,51 +213,41 @@ class ScopeReading:
     def _without_overlaps(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Resolve overlaps between accepted groups, so that each memory is merged at most once.
 
-        Return the groups to keep. Refused groups are returned unchanged. If accepted groups overlap
-        and the largest of them contains all the others, only the largest is returned. Otherwise, a
-        group of all their members replaces them. It counts as refused, so that the model is asked
-        about it once more.
+        If the largest of the overlapping groups contains the others, only the largest is kept.
+        Otherwise, a group of all their members replaces them; the model is asked about it once
+        more.
 
-        A group of all their members is not allowed if it has too many members, or two members that
-        a person or a model judged to be different. Then groups without common members are chosen,
-        the largest first. Memories that are in no chosen group will be read again.
+        Such a group may be too large, or hold two members that were judged different. Then groups
+        without common members are chosen, the largest first. The other memories will be read again.
         """
         kept = set(filter(_is_refused, groups))
         found = [group for group in groups if group not in kept]
         holders: dict[str, list[int]] = {}
         for n, group in enumerate(found):
-            for name in group.ids:
+            for name in group.part.ids:
                 holders.setdefault(name, []).append(n)
         shared = [(numbers[0], n) for numbers in holders.values() for n in numbers[1:]]
-        most = min(MOST_IN_GROUP, self._context.judging.model.page_size)
+        most = min(MOST_IN_GROUP, self.judging.model.page_size)
         for component in connected(len(found), shared):
             entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
             largest = entangled[0]
             members = {one.id: one for group in entangled for one in group.members}
-            if len(entangled) > 1 and (
-                len(members) > most or self._context.apart([*members.values()])
-            ):
+            if len(entangled) > 1 and (len(members) > most or self.apart([*members.values()])):
                 for group in entangled:
-                    if members.keys() >= group.ids:
+                    if members.keys() >= group.part.ids:
                         kept.add(group)
                         members = {
-                            name: one for name, one in members.items() if name not in group.ids
+                            name: one for name, one in members.items() if name not in group.part.ids
                         }
                 self._unread |= _keys(members.values())
                 continue
             if len(members) > len(largest.members):
-                shown = self._context.oldest_first(members.values())
-                merge = replace(largest.part.merge, members=shown)
+                merge = replace(largest.part.merge, members=self._oldest_first(members.values()))
                 largest.part = Part(merge, Belief.REFUSED, _SHARED)
             kept.add(largest)
         return [group for group in groups if group in kept]
 
     async def _checked(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Have the model check doubtful merged texts; return the groups, each accepted or refused.
-
-        One call checks up to 16 groups. If a call fails, the groups that it should check are left
-        out of the result, and their pages are read again in the next run.
-        """
         doubtful = [one for one in groups if one.part.belief is Belief.DOUBTFUL]
         batches = (doubtful[n : n + MOST_READ] for n in range(0, len(doubtful), MOST_READ))
         await asyncio.gather(*map(self._check, batches))
@@ -324,9 +256,7 @@ class ScopeReading:
     async def _check(self, groups: Sequence[_NamedGroup]) -> None:
         parts = [group.part for group in groups]
         try:
-            settled = await self._within_limits(
-                lambda asking: self._context.judging.reader.settle(parts, asking)
-            )
+            settled = await self._within_limits(lambda asking: self.judging.settle(parts, asking))
         except ModelError as exc:
             _log_failure(exc)
             for group in groups:
@@ -336,13 +266,7 @@ class ScopeReading:
                 group.part = part
 
     async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask the model once more about refused groups, with the reasons; return groups to apply.
-
-        First, members of accepted groups are removed from the refused groups. Refused groups with
-        fewer than two members left are dropped. Accepted groups are returned unchanged, and so are
-        groups whose refusal is final.
-        """
-        accepted = set[str]().union(*(one.ids for one in groups if not _is_refused(one)))
+        accepted = set[str]().union(*(one.part.ids for one in groups if not _is_refused(one)))
         settled: list[_NamedGroup] = []
         batches: list[list[_NamedGroup]] = []
         room = 0
@@ -356,7 +280,7 @@ class ScopeReading:
             group.part = replace(group.part, merge=replace(group.part.merge, members=members))
             if len(members) > room:
                 batches.append([])
-                room = self._context.judging.model.page_size
+                room = self.judging.model.page_size
             batches[-1].append(group)
             room -= len(members)
         for batch in batches:
@@ -364,17 +288,20 @@ class ScopeReading:
         return settled
 
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask the model once more about refused groups; return the groups to apply.
+        """Ask once more about refused groups; return the groups of the new answer.
 
-        The question states the reason for each refusal. The result has all groups of the new
-        answer. It also has each refused group whose members are in no group of the new answer; the
-        refusal of such a group is now final. If there is no usable answer, the refused groups are
-        returned unchanged.
+        Also return each refused group of which the answer names no member. Its refusal is now
+        final. If there is no usable answer, the refused groups are returned unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
-        shown = self._context.oldest_first(members.values())
-        objection = _objection(shown, [group.part for group in refused])
-        question = Question(shown, "asked once more", 0.0, objection=objection, is_page=True)
+        shown = self._oldest_first(members.values())
+        question = Question(
+            shown,
+            "asked once more",
+            0.0,
+            objection=_objection(shown, [group.part for group in refused]),
+            is_page=True,
+        )
         page = _Page(refused[0].page.plan)
         try:
             again = await self._checked(await self._groups(page, question))
@@ -383,8 +310,8 @@ class ScopeReading:
             return refused
         if page.is_open:  # the new texts were not read: the questions stay open
             return refused
-        named = set[str]().union(*(group.ids for group in again))
-        apart = [group for group in refused if named.isdisjoint(group.ids)]
+        named = set[str]().union(*(group.part.ids for group in again))
+        apart = [group for group in refused if named.isdisjoint(group.part.ids)]
         for group in apart:
             reason = f"{group.part.reason}; judged different when asked once more"
             group.part = replace(group.part, reason=reason, is_final=True)
@@ -395,27 +322,21 @@ class ScopeReading:
     # --- what comes of it ---
 
     async def _settle(self, group: _NamedGroup) -> None:
-        """Apply the decision about one group that the model wanted to merge.
-
-        If the merged text was accepted, the members are merged. If it was refused, they are kept as
-        they are, and the question stays pending unless the refusal is final.
-        """
         page, part = group.page, group.part
-        decision = self._context.judging.join(part, self._context.similarity(group.members))
+        decision = self.judging.join(part, self.similarity(group.members))
         decision, page.usage = replace(decision, usage=page.usage), Usage()
-        living = await self._context.apply(decision)
+        living = await self.apply(decision)
         if living is None and not part.is_final:
             self._unread |= _keys(group.members)
         elif living is not None and decision.survivors:
             log_merges(decision)
-            self._living |= dict.fromkeys(group.ids, living)
+            self._living |= dict.fromkeys(group.part.ids, living)
             self._made.add(text_key(living.content))
 
     async def _record(self, page: _Page) -> None:
-        """Record that the model has read the texts of a page, and the texts created by merging.
+        """Record which texts of a page, and which merged texts, the model has read.
 
-        Texts that a later page also shows, or that must be read again, are not recorded yet. If a
-        call about the page failed, nothing is recorded, and the next run reads the page again.
+        Texts that a later page also shows, or that must be read again, are not recorded yet.
         """
         if page.is_open:
             self.left += 1
@@ -423,14 +344,10 @@ class ScopeReading:
         keys = _keys(page.plan.members)
         self._planned.subtract(keys)
         read = {key for key in keys if self._planned[key] <= 0} | self._made
-        await self._context.record(read - self._unread)
+        await self.record(read - self._unread)
 
 
 def _calls_for(pages: int) -> int:
-    """Return the expected number of calls for reading this many pages.
-
-    Each page takes one call, and every two pages take one more call to check merged texts.
-    """
     return pages + (pages + 1) // 2
 
 

@@ -24,6 +24,11 @@ class ChatMemory:
     `async with` closes the object. The methods may be called from any event loop and any thread. A
     turn that is sent twice is stored once: it is recognised by its conversation and text, together
     with its id or, without an id, its time.
+
+    A conversation is extracted when enough turns for one call of the model are waiting (by default
+    ten), or `wait_s` seconds after the first of these turns. `concurrency`: the greatest number of
+    calls of the model at the same time. `on_extracted`: called in the background thread with the
+    result of each extraction. `release`: awaited by `close`, after extraction has stopped.
     """
 
     def __init__(
@@ -37,14 +42,6 @@ class ChatMemory:
         on_extracted: OnExtracted | None = None,
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """Start extracting memories in the background.
-
-        A conversation is extracted when enough turns for one call of the model are waiting (by
-        default ten). It is extracted `wait_s` seconds after the first of these turns at the latest.
-        `concurrency`: the greatest number of calls of the model at the same time. `on_extracted`:
-        called in the background thread with the result of each extraction. `release`: called
-        without arguments and awaited by `close`, after extraction has stopped.
-        """
         self._store = store
         self._extractor = extractor
         self._deduplicator = deduplicator
@@ -60,13 +57,10 @@ class ChatMemory:
 
     @property
     def store(self) -> MemoryStore:
-        """The store of the memories."""
         return self._store
 
     async def hear(self, turn: Turn) -> None:
         """Store a turn; return when it is durable. Its memories are extracted later.
-
-        A turn that is sent twice is extracted once.
 
         Raises: LedgerError if the turn could not be stored.
         """
@@ -100,10 +94,9 @@ class ChatMemory:
         """Deduplicate and store one memory; return the live memory that now states it.
 
         The returned memory is the new one, an older one that already states it, or a merge of both.
-        `user`: whom the memory belongs to. `is_private`: whether to leave the memory out when the
-        memories of all users are searched. `metadata`: values of your own to store with the memory.
-        `at`: when it was recorded (default: now). `external_id`: your own identifier for the
-        memory.
+        `is_private`: whether to leave the memory out when the memories of all users are searched.
+        `metadata`: values of your own to store with the memory. `at`: when it was recorded
+        (default: now). `external_id`: your own identifier for the memory.
 
         Raises: InputError if a value is not valid; LedgerError.
         """
@@ -158,7 +151,6 @@ class ChatMemory:
         return await self._loop.run(self._background.settle(on_progress))
 
     async def waiting(self) -> int:
-        """Return the number of turns that are not extracted yet."""
         self._check_open()
         return await self._extractor.count_waiting()
 
@@ -180,14 +172,12 @@ class ChatMemory:
         Raises: LedgerError if not everything could be erased. Then call this method again.
         """
         self._check_open()
-        store = self._store
-        return await in_thread(forget_user, store.ledger, store.index, user, store.clock())
+        return await in_thread(
+            forget_user, self._store.ledger, self._store.index, user, self._store.clock()
+        )
 
     async def close(self) -> None:
-        """Stop extracting, and close. Turns that wait are extracted after the next start.
-
-        This may be called twice.
-        """
+        """Stop extracting, and close. Turns that wait are extracted after the next start."""
         await in_thread(self._close)
 
     def _close(self) -> None:

@@ -1,8 +1,5 @@
 """Store the turns of conversations, and extract memories from them in the background.
 
-Each turn is first stored in the ledger. Then a model finds candidates in it: facts that may become
-memories. The candidates are stored with the turn and passed to the deduplicator.
-
 When the memories of a turn are stored, the text of the turn is erased. Only the last few turns of a
 conversation are kept, as context for the next turns. After a crash or a failure of the model, turns
 stay pending, and the next process continues. Only one process at a time extracts a conversation.
@@ -14,22 +11,25 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+import secrets
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
     LeaseLost,
+    LedgerError,
     MemoryPipelineError,
     ModelError,
     ModelRefused,
     ModelTooSlow,
     ModelUnavailable,
 )
-from memory.extractor.leasing import leased
 from memory.extractor.turn_reader import TurnReader, TurnsRead, summed
-from memory.ledger import PendingTurn, Reader, Waiting
+from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
 from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
@@ -39,29 +39,34 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_ATTEMPTS = 3
-"""The number of failed attempts to read a turn after which the turn is given up."""
+_MOST_ATTEMPTS = 3
 
 OnExtracted = Callable[[ExtractionResult], None]
 """A callback that the extracting thread calls with the result of each extraction."""
 _LOOK_S = 5.0
 """Seconds between checks for turns that another process has stored but not extracted."""
 _LOOK_WHILE_SETTLING_S = 0.2
-_HELD_S = 1.0
-"""Seconds until the next try to extract a conversation that another process is extracting."""
-_UNREADABLE_S = 60.0
-"""Seconds for which a conversation is left alone after the model could not read its turns."""
-_LONGEST_PAUSE_S = 60.0
-"""Longest pause in seconds between tries while the model fails; the first pause is 1 s.
+_RETRY_IF_HELD_S = 1.0
+_PAUSE_IF_UNREADABLE_S = 60.0
+LEASE_S = 15.0
+"""Seconds after which a lease expires if it is not renewed.
 
-If the model's server asks for a longer pause, the pause is as long as it asks.
+If a process is killed, other processes wait this long before they extract its conversations. A
+lease is renewed after each third of this time, so that a short restart of the database does not end
+it.
 """
+_LONGEST_PAUSE_S = 60.0
 
 
 class MemoryExtractor:
     """Stores the turns of a chatbot and extracts memories from them with a language model.
 
     It is bound to no event loop, and several event loops and threads may use it at the same time.
+
+    `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
+    `gap_s`: turns before and after a longer silence never share a call. `concurrency`: how many
+    conversations `extract_and_store` extracts at the same time. `budget_s`: seconds for one call,
+    retries included.
     """
 
     def __init__(
@@ -75,16 +80,8 @@ class MemoryExtractor:
         concurrency: int = 1,
         budget_s: float = 60.0,
     ) -> None:
-        """Set up extraction into an open store.
-
-        `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
-        `gap_s`: seconds; turns before and after a longer silence never share a call. `concurrency`:
-        how many conversations `extract_and_store` extracts at the same time. `budget_s`: seconds
-        for one call, retries included.
-        """
         self._store = store
         self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
-        self.model_name = model.name
         self.turns_at_once = turns_at_once
         self._gap_s = gap_s
         self._concurrency = concurrency
@@ -98,10 +95,9 @@ class MemoryExtractor:
 
         Raises: LedgerError.
         """
-        named = [
-            (turn, turn.id or f"#{position}") for position, turn in enumerate(_answered(turns))
-        ]
-        return await in_thread(self._keep, named)
+        return await in_thread(
+            self._keep, [(turn, turn.id or f"#{n}") for n, turn in enumerate(_answered(turns))]
+        )
 
     async def keep_one(self, turn: Turn) -> None:
         """Store a turn that was just spoken, to be extracted later.
@@ -119,8 +115,7 @@ class MemoryExtractor:
 
         Turns that were stored before are not stored twice. A conversation that another process is
         extracting is waited for. If the model fails, turns stay pending. `on_progress` is called
-        with the number of turns that are extracted and the number of all turns; None for no
-        reports.
+        with the number of turns that are extracted and the number of all turns.
 
         Raises: LedgerError.
         """
@@ -141,7 +136,9 @@ class MemoryExtractor:
 
         Turns whose extraction failed three times do not count.
         """
-        return await in_thread(self._read, lambda reader: reader.turns.conversations(_ATTEMPTS))
+        return await in_thread(
+            self._read, lambda reader: reader.turns.conversations(_MOST_ATTEMPTS)
+        )
 
     async def count_waiting(self) -> int:
         """Count the turns that are not extracted, including turns given up after failures."""
@@ -154,9 +151,7 @@ class MemoryExtractor:
         on_chunk: OnExtracted | None = None,
         wait_s: float = 0.0,
     ) -> TurnsRead | None:
-        """Extract the waiting turns of a conversation; return what was read.
-
-        Return None if another process is extracting this conversation at the moment.
+        """Extract the waiting turns of a conversation; None if another process is extracting it.
 
         This ends when no turns wait. It also ends when fewer than `turns_at_once` turns wait, and
         the first of them has waited for less than `wait_s` seconds. `on_chunk` is called with the
@@ -206,26 +201,29 @@ class MemoryExtractor:
             return ask(reader)
 
     def _next_chunk(self, conversation: str, after: int, wait_s: float) -> list[PendingTurn]:
-        """Return the next turns to extract in one call; empty if no turns are due.
-
-        `after`: number of the last turn that was tried. `wait_s`: if fewer turns wait than fit into
-        one call, they are only due when the first has waited for this many seconds.
-        """
         with self._store.ledger.reading() as reader:
-            kept = reader.turns.to_extract(conversation, _ATTEMPTS, after, self.turns_at_once)
+            kept = reader.turns.to_extract(conversation, _MOST_ATTEMPTS, after, self.turns_at_once)
             if len(kept) < self.turns_at_once and wait_s > 0.0:
-                waiting = reader.turns.conversations(_ATTEMPTS)
-                waited = (one.waited_s for one in waiting if one.conversation == conversation)
-                if next(waited, 0.0) < wait_s:
+                waited_s = {
+                    one.conversation: one.waited_s
+                    for one in reader.turns.conversations(_MOST_ATTEMPTS)
+                }
+                if waited_s.get(conversation, 0.0) < wait_s:
                     return []
-        return _until_silence(kept, self._gap_s)
+        for n, (before, one) in enumerate(pairwise(kept), start=1):
+            if abs((one.turn.at - before.turn.at).total_seconds()) > self._gap_s:
+                return kept[:n]
+        return kept
 
 
 class BackgroundExtraction:
     """Extracts conversations when they are due, several at once, in one event loop.
 
     A conversation is due when enough turns for one call of the model wait, or when the first of
-    them has waited long enough.
+    them has waited for `wait_s` seconds. `run` starts the extraction.
+
+    `at_once`: the greatest number of conversations that are extracted at the same time.
+    `on_extracted`: called with the result of each call of the model.
     """
 
     def __init__(
@@ -236,20 +234,13 @@ class BackgroundExtraction:
         wait_s: float,
         on_extracted: OnExtracted | None = None,
     ) -> None:
-        """Set the limits of the extraction; `run` starts it.
-
-        `at_once`: the greatest number of conversations that are extracted at the same time.
-        `wait_s`: the longest time in seconds that the first turn of a conversation waits for more
-        turns. The wait ends earlier if enough turns for one call of the model are waiting.
-        `on_extracted`: called with the result of each call of the model.
-        """
         self._extractor = extractor
         self._at_once = at_once
         self._wait_s = wait_s
         self._on_extracted = on_extracted
         self._working: dict[str, asyncio.Task[None]] = {}
         self._last_start: dict[str, float] = {}
-        """For each conversation: when its last finished extraction began, in the loop's seconds."""
+        """When each conversation's last finished extraction began, in the loop's seconds."""
         self._not_before: dict[str, float] = {}
         self._paused_until = 0.0
         self._failures = 0
@@ -262,14 +253,13 @@ class BackgroundExtraction:
         self._moved = asyncio.Event()
 
     def wake(self) -> None:
-        """Make `run` check now which conversations are due; call this after storing turns.
+        """Make `run` check now which conversations are due.
 
         This method is not thread-safe: call it only in the event loop that runs `run`.
         """
         self._woken.set()
 
     async def run(self) -> None:
-        """Extract conversations whenever they are due, until `stop` is called."""
         while not self._stopped:
             self._woken.clear()
             pause_s = await self._start_due()
@@ -278,7 +268,6 @@ class BackgroundExtraction:
                     await self._woken.wait()
 
     async def stop(self) -> None:
-        """End `run` and cancel extractions; unfinished turns are extracted after the next start."""
         self._stopped = True
         self._woken.set()
         self._moved.set()
@@ -292,8 +281,7 @@ class BackgroundExtraction:
         """Wait until every turn that waits now has been extracted or tried once.
 
         Return the combined result of all extractions since the last call of this method. This
-        method returns early if the model or the ledger fails, or if `stop` is called. `on_progress`
-        is called with the number of turns that are extracted and the number of all turns.
+        method returns early if the model or the ledger fails, or if `stop` is called.
         """
         me = asyncio.current_task()
         self._settling.add(me)
@@ -302,9 +290,13 @@ class BackgroundExtraction:
         self.fault = None
         began = asyncio.get_running_loop().time()
         try:
-            while not (self._stopped or self.fault) and await self._unsettled(began):
+            while not (self._stopped or self.fault):
+                waiting = await self._extractor.waiting()
+                starts = [self._last_start.get(one.conversation, -math.inf) for one in waiting]
+                if all(start >= began for start in starts):
+                    break
                 if on_progress is not None:
-                    left = sum(one.turns for one in await self._extractor.waiting())
+                    left = sum(one.turns for one in waiting)
                     on_progress(self._account.extracted, self._account.extracted + left)
                 self._moved.clear()
                 self._woken.set()
@@ -322,7 +314,6 @@ class BackgroundExtraction:
     # --- what is due ---
 
     async def _start_due(self) -> float:
-        """Start to extract conversations that are due; return the seconds until the next check."""
         now = asyncio.get_running_loop().time()
         if now < self._paused_until:
             return self._paused_until - now
@@ -343,17 +334,10 @@ class BackgroundExtraction:
             if due_in_s > 0.0:
                 pause_s = min(pause_s, due_in_s)
             elif len(self._working) < self._at_once and not self._stopped:
-                work = self._work_at(one.conversation)
-                self._working[one.conversation] = asyncio.create_task(work)
+                self._working[one.conversation] = asyncio.create_task(
+                    self._work_at(one.conversation)
+                )
         return pause_s
-
-    async def _unsettled(self, began: float) -> bool:
-        """Return whether any conversation with waiting turns has not been extracted since `began`.
-
-        `began`: a time of the event loop's clock, in seconds.
-        """
-        waiting = await self._extractor.waiting()
-        return any(self._last_start.get(one.conversation, -math.inf) < began for one in waiting)
 
     # --- one conversation ---
 
@@ -365,9 +349,20 @@ class BackgroundExtraction:
                 on_chunk=self._tell,
                 wait_s=0.0 if self._settling else self._wait_s,
             )
-            if work is not None:
-                self._last_start[conversation] = started
-            self._note(conversation, work)
+            now = asyncio.get_running_loop().time()
+            if work is None:
+                self._not_before[conversation] = now + _RETRY_IF_HELD_S
+                return
+            self._last_start[conversation] = started
+            if work.fault and not isinstance(work.fault, (ModelTooSlow, ModelRefused)):
+                self._failed(work.fault)
+                return
+            self._failures = 0
+            self._not_before.pop(conversation, None)
+            if problem := str(work.fault or work.result.problem):
+                self._not_before[conversation] = now + _PAUSE_IF_UNREADABLE_S
+                self._last_start[conversation] = now  # tried: `settle` does not wait for the pause
+                self._account = replace(self._account, problem=self._account.problem or problem)
         except MemoryPipelineError as exc:
             self._failed(exc)
         except Exception as exc:  # an own model may raise anything; extraction must go on
@@ -377,20 +372,6 @@ class BackgroundExtraction:
             del self._working[conversation]
             self._woken.set()
             self._moved.set()
-
-    def _note(self, conversation: str, work: TurnsRead | None) -> None:
-        now = asyncio.get_running_loop().time()
-        if work is None:
-            self._not_before[conversation] = now + _HELD_S
-        elif work.fault is None or isinstance(work.fault, (ModelTooSlow, ModelRefused)):
-            self._failures = 0
-            self._not_before.pop(conversation, None)
-            if problem := str(work.fault or work.result.problem):
-                self._not_before[conversation] = now + _UNREADABLE_S
-                self._last_start[conversation] = now  # tried: `settle` does not wait for the pause
-                self._account = replace(self._account, problem=self._account.problem or problem)
-        else:
-            self._failed(work.fault)
 
     def _tell(self, part: ExtractionResult) -> None:
         self._account = summed(self._account, part)
@@ -402,10 +383,6 @@ class BackgroundExtraction:
             logger.warning("on_extracted failed: %s", type(exc).__name__)
 
     def _failed(self, exc: Exception) -> None:
-        """Note an error of the model or the ledger, and pause all extraction for some time.
-
-        The pause grows with each failure in a row. It is at least as long as the model asks for.
-        """
         asked_s = exc.retry_after_s if isinstance(exc, ModelUnavailable) else None
         pause_s = max(asked_s or 0.0, min(2.0**self._failures, _LONGEST_PAUSE_S))
         if not self._failures and not isinstance(exc, ModelError):  # those are logged
@@ -423,25 +400,75 @@ def _answered(turns: Sequence[Turn]) -> list[Turn]:
     It is the conversation of the only person whose turns name no conversation. If there is no such
     person, or more than one, the turns are returned unchanged.
     """
-    people = {turn.speaker for turn in turns if _names_no_conversation(turn) and not turn.is_bot}
+    unnamed = {n for n, turn in enumerate(turns) if "conversation" not in turn.model_fields_set}
+    people = {turns[n].speaker for n in unnamed if not turns[n].is_bot}
     if len(people) != 1:
         return list(turns)
-    answers = {"conversation": people.pop()}
+    answer = {"conversation": people.pop()}
     return [
-        turn.model_copy(update=answers) if turn.is_bot and _names_no_conversation(turn) else turn
-        for turn in turns
+        turn.model_copy(update=answer) if turn.is_bot and n in unnamed else turn
+        for n, turn in enumerate(turns)
     ]
 
 
-def _names_no_conversation(turn: Turn) -> bool:
-    return "conversation" not in turn.model_fields_set
+# --- leases -------------------------------------------------------------------------------------
 
 
-def _until_silence(kept: Sequence[PendingTurn], gap_s: float) -> list[PendingTurn]:
-    """Return the turns up to the first gap of more than `gap_s` seconds between two turns."""
-    part = list(kept[:1])
-    for one in kept[1:]:
-        if abs((one.turn.at - part[-1].turn.at).total_seconds()) > gap_s:
-            break
-        part.append(one)
-    return part
+@contextlib.asynccontextmanager
+async def leased(
+    ledger: Ledger, conversation: str, seconds: float = LEASE_S
+) -> AsyncIterator[Lease | None]:
+    """Hold a lease on a conversation while the block runs; yield None if another process holds it.
+
+    A thread renews the lease, which expires `seconds` after its last renewal.
+
+    Raises: LedgerError if the lease could not be claimed.
+    """
+    lease = Lease(conversation, secrets.token_hex(8))
+    try:
+        claimed = await in_thread(_claim, ledger, lease, seconds)
+    except asyncio.CancelledError:  # its thread may have claimed it
+        await in_thread(_release, ledger, lease)
+        raise
+    if not claimed:
+        yield None
+        return
+    ended = threading.Event()
+    # A thread of its own renews: a busy event loop or thread pool must not cost the lease.
+    renewing = threading.Thread(
+        target=_keep_renewed, args=(ledger, lease, seconds, ended), name="lease", daemon=True
+    )
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        ended.set()
+        await in_thread(renewing.join)
+        await in_thread(_release, ledger, lease)
+
+
+def _claim(ledger: Ledger, lease: Lease, seconds: float) -> bool:
+    with ledger.reading() as reader:  # looking is cheap; writers wait for each other
+        if reader.leases.is_held(lease.conversation, seconds):
+            return False
+    with ledger.writing() as writer:
+        return writer.leases.claim(lease, seconds)
+
+
+def _release(ledger: Ledger, lease: Lease) -> None:
+    try:
+        with ledger.writing() as writer:
+            writer.leases.release(lease)
+    except LedgerError as exc:
+        logger.warning("a lease is not given back and will run out: %s", exc)
+
+
+def _keep_renewed(ledger: Ledger, lease: Lease, seconds: float, ended: threading.Event) -> None:
+    while not ended.wait(seconds / 3):
+        try:
+            with ledger.writing() as writer:
+                writer.leases.renew(lease, seconds)
+        except LeaseLost:
+            return  # the next write under the lease raises it
+        except LedgerError as exc:
+            logger.warning("a lease is not renewed: %s", exc)

@@ -1,4 +1,4 @@
-"""The interface to a collection in another program's store: open it, read and write its rows.
+"""The interface to a collection in another program's store.
 
 Each kind of store implements `ExternalStore` and `OpenCollection` in a file of its own.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import md5
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from pydantic import BeforeValidator, PlainSerializer
 
 from memory.interchange.databases import (
     Postgres,
@@ -27,21 +30,61 @@ from memory.interchange.foreign import (
     UPDATED,
     ForeignRow,
     Reading,
+    Row,
     text_key_of,
     text_of,
 )
-from memory.interchange.undo_file import Kind, Stored, UndoHeader
 
 Embed = Callable[[list[str]], Any]
-"""A function that embeds n texts and returns their vectors as an array of shape (n, dim)."""
+"""A function that embeds n texts and returns an array of shape (n, dim)."""
 T = TypeVar("T")
+Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
+Vectors = dict[str, Any]
+"""The vectors of a row by name; the name is `""` in a store whose vectors have no names.
 
-_BATCH = 100
+Dense vectors are float32 arrays (dim,). Sparse and multiple vectors are JSON values.
+"""
+
+
+def _as_shortest_decimals(vectors: Vectors) -> dict[str, Any]:
+    return {
+        name: [float(str(number)) for number in np.asarray(vector, dtype=np.float32)]
+        if isinstance(vector, np.ndarray)
+        else vector
+        for name, vector in vectors.items()
+    }
+
+
+def _as_vectors(given: dict[str, Any]) -> Vectors:
+    return {
+        name: np.asarray(vector, dtype=np.float32)
+        if isinstance(vector, list) and not any(isinstance(part, list) for part in vector)
+        else vector
+        for name, vector in given.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Row):
+    """A row as another program's store keeps it; it can be restored from this.
+
+    Each kind of store decides what `document` and `metadata` hold. `beside` has values that the
+    store may change by itself, such as the row's expiry. They are written only if a deleted row is
+    added again.
+    """
+
+    vectors: Annotated[
+        Vectors, BeforeValidator(_as_vectors), PlainSerializer(_as_shortest_decimals)
+    ] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Found:
-    """All rows of another program's collection, and the id by which later runs recognise it."""
+class CollectionRows:
+    """All rows of another program's collection.
+
+    Later runs recognise the collection by `collection_id`.
+    """
 
     collection_id: str
     rows: list[ForeignRow]
@@ -51,7 +94,7 @@ class Found:
 class ExternalStore(ABC):
     """A collection in another program's store, not opened yet.
 
-    `place` is the folder, file, server or URL of the store; `name` is the collection's name in it.
+    `place` is the folder, file, server or URL of the store. `name` is the collection's name in it.
     """
 
     place: Any
@@ -60,59 +103,53 @@ class ExternalStore(ABC):
 
     @property
     def address(self) -> str:
-        """`place` as text for messages and undo files: an absolute path, or a URL.
-
-        The password is left out of a PostgreSQL URL.
-        """
         return str(self.place.absolute() if isinstance(self.place, Path) else self.place)
 
     @property
     def files(self) -> list[Path]:
-        """The files and folders to copy before the store is read; empty for a server.
-
-        Opening a store may change its files. So to read a store, only a copy of them is opened.
-        """
+        """The files and folders to copy before the store is read; none for a server."""
         return []
 
     @abstractmethod
     def opened(self, copy: Path | None = None) -> AbstractContextManager[OpenCollection]:
-        """Open the collection itself or, if `copy` is given, the copy of `files` in this folder.
+        """Open the collection or, if `copy` is given, the copy of `files` in that folder.
 
         Raises: InputError if the collection cannot be opened; the error names the original place.
         """
 
     @contextmanager
     def looking(self) -> Iterator[OpenCollection]:
-        """Open the collection for reading only, without changing the store.
+        """Open the collection for reading, without changing the store.
 
-        If the store has `files`, they are copied, and the copy is opened. A collection on a server
-        is opened itself.
+        Opening may change a store's files, so a copy of them is opened.
         """
         files = self.files
-        if not files:
-            with self.opened() as rows:
-                yield rows
-            return
-        with copied(self.place, files) as copy, self.opened(copy) as rows:
+        with (
+            copied(self.place, files) if files else nullcontext() as copy,
+            self.opened(copy) as rows,
+        ):
             yield rows
 
-    def writing(self, header: UndoHeader) -> AbstractContextManager[OpenCollection]:  # noqa: ARG002
+    def writing(
+        self,
+        collection_id: str,  # noqa: ARG002 - only Chroma uses both
+        sync_threshold: int | None,  # noqa: ARG002
+    ) -> AbstractContextManager[OpenCollection]:
         """Open the collection for writing; it stays usable even if this process is killed.
 
-        `header` is the first line of the undo file, which names the collection and its settings.
+        Only Chroma uses the parameters. Both come from the undo file.
         """
         return self.opened()
 
-    def found(self) -> Found:
+    def found(self) -> CollectionRows:
         """Read all rows of the collection, without changing the store.
 
         Raises: InputError if the rows cannot be read.
         """
         with self.looking() as rows:
-            return Found(rows.collection_id, list(rows.all()))
+            return CollectionRows(rows.collection_id, list(rows.all()))
 
     def as_read(self, stored: Stored) -> ForeignRow:
-        """Return a stored row in the form in which an import reads it, without vectors."""
         return ForeignRow(stored.id, stored.document, stored.metadata)
 
 
@@ -120,8 +157,7 @@ class ExternalStore(ABC):
 class OpenCollection(ABC):
     """An open collection of another program's store.
 
-    `external` says which store and collection it is. Each method may raise InputError if the store
-    cannot be read or written; Chroma's methods may also raise IndexFault.
+    Its methods raise InputError if the store fails. Chroma's methods may also raise IndexFault.
     """
 
     external: ExternalStore
@@ -133,9 +169,8 @@ class OpenCollection(ABC):
 
     @property
     def sync_threshold(self) -> int | None:
-        """The number of writes after which Chroma rewrites its index files.
-
-        None if the number is unknown or the store is not Chroma's.
+        """The number of writes after which Chroma rewrites its index files; None if it is not
+        known.
         """
         return None
 
@@ -144,21 +179,18 @@ class OpenCollection(ABC):
         """Return every row, in the form in which an import reads it, without vectors."""
 
     def check_rights(self) -> None:  # noqa: B027 - most stores tell it only at a write
-        """Check that the collection may be written, if the store tells this before a write.
+        """Check that the collection may be written, if the store can say so before a write.
 
         Raises: InputError if a right is missing.
         """
 
     def step(self) -> AbstractContextManager[None]:
-        """Return a context manager that makes all reads and writes inside it one transaction.
-
-        It does nothing if the store has no transactions.
-        """
+        """Make all reads and writes inside the block one transaction, if the store can."""
         return nullcontext()
 
     @abstractmethod
     def stored(self, ids: Sequence[str]) -> dict[str, Stored]:
-        """Return the rows with these ids, by id; ids that do not exist are left out."""
+        """Return the rows with these ids, by id; unknown ids are left out."""
 
     def changed(
         self,
@@ -167,20 +199,17 @@ class OpenCollection(ABC):
         changes: Mapping[str, Any],
         now: datetime,  # noqa: ARG002 - only LangGraph keeps a time outside of the metadata
     ) -> Stored:
-        """Return a copy of the row `stored` with another text and metadata, but the same vectors.
+        """Return a copy of the row `stored` with a new text, but with its old vectors.
 
-        `document` and `changes` are in the form in which an import reads the row. `document`: the
-        row's new document; None if the row has no document. `changes`: new values of metadata keys
-        that the row has already. `now`: the time of the last update, for a store that keeps this
-        time outside of the metadata.
+        `document` is None if the row has no document. `changes` has new values of metadata keys
+        that the row has. `now` is the time of the change.
         """
         return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
-        """Return the text from which each vector of a row was made, by the vector's name.
+        """Return the text of each vector of the row, by the vector's name.
 
-        `reading` says which metadata key holds the row's text. Vectors whose text is not known are
-        left out.
+        A vector whose text is not known is left out.
         """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
@@ -190,10 +219,10 @@ class OpenCollection(ABC):
 
     @abstractmethod
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
-        """Write rows to the collection: update the rows that exist, and add all others.
+        """Update the rows that are in `present`, and add all others.
 
-        `present` has the rows that exist, by id, as the store holds them now. The values in
-        `Stored.beside` are written only for rows that are added.
+        `present` has rows by id, as the store holds them now. `Stored.beside` is written only for
+        rows that are added.
         """
 
     @abstractmethod
@@ -220,7 +249,7 @@ class DatabaseStore(ExternalStore):
 
     @abstractmethod
     def rows_in(self, db: Sqlite | Postgres) -> OpenTables:
-        """Return this store's collection, opened in the database `db`.
+        """Return this store's collection in an open database.
 
         Raises: InputError if the database does not have the collection.
         """
@@ -231,7 +260,11 @@ class DatabaseStore(ExternalStore):
             yield self.rows_in(db)
 
     @contextmanager
-    def writing(self, header: UndoHeader) -> Iterator[OpenTables]:  # noqa: ARG002
+    def writing(
+        self,
+        collection_id: str,  # noqa: ARG002
+        sync_threshold: int | None,  # noqa: ARG002
+    ) -> Iterator[OpenTables]:
         """Open the tables for writing; each `step()` is one transaction.
 
         In PostgreSQL, `stored()` locks the rows that it returns until the transaction ends.
@@ -249,7 +282,7 @@ class DatabaseStore(ExternalStore):
 class OpenTables(OpenCollection):
     """A collection in tables of an open database.
 
-    `lock` is SQL that is appended to a SELECT so that it locks the rows; `""` for no lock.
+    `lock` is SQL at the end of a SELECT that locks its rows; empty for no lock.
     """
 
     db: Sqlite | Postgres
@@ -258,7 +291,7 @@ class OpenTables(OpenCollection):
     @property
     @abstractmethod
     def tables(self) -> list[str]:
-        """The names of the tables that hold the collection, quoted for SQL where needed."""
+        """The names of the collection's tables, quoted for SQL where needed."""
 
     def check_rights(self) -> None:
         self.db.check_rights(self.tables)
@@ -271,23 +304,20 @@ class OpenTables(OpenCollection):
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in order, in batches of at most 100, which any store takes in one call."""
-    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+    return (items[start : start + 100] for start in range(0, len(items), 100))
 
 
 def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
-    """Return the rows with these ids, by id, read in batches; unknown ids are left out."""
     return {name: row for batch in batches(ids) for name, row in rows.stored(batch).items()}
 
 
 def changes_for(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return the document and the metadata changes by which `row` gets the text `text`.
+    """Return the new document and metadata values by which `row` gets the text `text`.
 
-    The document is None if the row has no document. The changes are new values of metadata keys
-    that the row has: the text and what mem0 derived from the text, if they are in the metadata, and
-    the time of the last update, which becomes `now`. `reading` says which key holds the text.
+    The document is None if the row has no document. The values also have what mem0 derives from the
+    text, and the time of the last update, which becomes `now`.
 
     Raises: ValueError if the row has no text.
     """
@@ -301,18 +331,15 @@ def changes_for(
         return text, changes
     changes[key] = text
     if key == "data":  # mem0 derives these from the text
-        digest = md5(text.encode(), usedforsecurity=False).hexdigest()
-        derived = {"hash": digest, "text_lemmatized": text}
+        derived = {
+            "hash": md5(text.encode(), usedforsecurity=False).hexdigest(),
+            "text_lemmatized": text,
+        }
         changes |= {name: value for name, value in derived.items() if name in row.metadata}
     return row.document, changes
 
 
 def _same_kind(value: object, now: datetime) -> object:
-    """Return `now` in the same form as the time `value`.
-
-    For text, the result is ISO 8601 text. For an integer, it is an integer in the same unit,
-    seconds or milliseconds since 1970. For a float, it is seconds since 1970.
-    """
     if isinstance(value, str):
         return now.isoformat()
     seconds = now.timestamp()

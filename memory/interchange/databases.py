@@ -1,7 +1,4 @@
-"""Access to other programs' databases: copies of their files, SQLite files, and PostgreSQL.
-
-No other file imports `psycopg`.
-"""
+"""Access to other programs' databases: copies of their files, SQLite files, and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,53 +24,44 @@ from memory.errors import InputError
 from memory.models import Vector
 
 _PATIENCE_S = 30  # how long to wait for another program's lock
-_OWN = stat.S_IRUSR | stat.S_IWUSR
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
-"""The offset of a SQLite file's byte for the journal mode, and this byte's value in WAL mode."""
 _BESIDE = ("-wal", "-journal", "-shm")
 """Name endings of the files that SQLite puts next to a database file.
 
-The first two hold data, so they must be copied with it; SQLite can rebuild the third.
+The first two hold data, so they must be copied with it. SQLite can rebuild the third.
 """
 _TRIES, _PAUSE_S = 40, 0.25
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _SECRETS = ("password", "sslpassword")
-_PAGE = 1_000
-_NAMED = re.compile(r'"(.+?)"')
 
 
 @contextmanager
 def copied(place: Path, parts: Iterable[Path]) -> Iterator[Path]:
-    """Copy the files and folders `parts`; yield a temporary folder that contains the copies.
+    """Copy the files and folders `parts`; yield a temporary folder with the copies.
 
     A SQLite file is copied in a consistent state, even while another program writes to it. `place`
-    is the path that errors show. The folder is deleted at the end of the block.
+    is the path that errors show.
 
     Raises: InputError if something cannot be copied.
     """
     with tempfile.TemporaryDirectory(prefix="memory-import-") as scratch:
-        copy = Path(scratch) / "copy"
+        copy = Path(scratch)
         try:
-            copy.mkdir()
             for part in parts:
                 if part.is_dir():
                     shutil.copytree(part, copy / part.name, copy_function=_copy)
                 else:
                     _copy(part, copy / part.name)
             for part in copy.rglob("*"):  # a library may write, even if it is only asked to read
-                part.chmod(part.stat().st_mode | (stat.S_IRWXU if part.is_dir() else _OWN))
+                own = stat.S_IRWXU if part.is_dir() else stat.S_IRUSR | stat.S_IWUSR
+                part.chmod(part.stat().st_mode | own)
         except OSError as exc:
             raise InputError(place, f"cannot be copied: {exc}", "is it in use?") from exc
         yield copy
 
 
 def _copy(source: str | Path, target: str | Path) -> None:
-    """Copy a file; if it is a SQLite database, copy it in a consistent state.
-
-    SQLite puts extra files next to a database file, such as its write-ahead log. If `source` is
-    such an extra file, nothing is copied: needed extra files are copied with the database file.
-    """
     source, target = Path(source), Path(target)
     ends = [end for end in _BESIDE if source.name.endswith(end)]
     if any(source.with_name(source.name.removesuffix(end)).is_file() for end in ends):
@@ -93,11 +81,9 @@ def _beside(file: Path, end: str) -> Path:
 
 
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
-    """Copy a SQLite file with SQLite's backup function; return whether this succeeded.
+    """Copy a SQLite file with SQLite's backup function; return False if this fails.
 
-    `in_wal_mode`: whether the database uses a write-ahead log. If it does, but its `-wal` file is
-    missing, SQLite would create that file. The database is then not opened, and the result is
-    False. The result is also False after an error of SQLite.
+    In WAL mode without a `-wal` file, it always fails, because SQLite would create that file.
 
     Raises: InputError if another program keeps writing to `source`.
     """
@@ -115,16 +101,15 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     return True
 
 
-def busy_limit(source: Path, most: int = _TRIES) -> Callable[[int, int, int], None]:
+def busy_limit(source: Path) -> Callable[[int, int, int], None]:
     """Return a progress callback for SQLite's backup of the file `source`.
 
-    SQLite calls the callback after each step. The callback raises InputError if the file was locked
-    by another program in more than `most` steps.
+    The callback raises InputError if another program locks the file for more than 40 steps.
     """
     tries = count(1)
 
     def on_progress(status: int, _left: int, _whole: int) -> None:
-        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and next(tries) > most:
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and next(tries) > _TRIES:
             raise InputError(source, "is being written by another program", "try again")
 
     return on_progress
@@ -134,17 +119,16 @@ def busy_limit(source: Path, most: int = _TRIES) -> Callable[[int, int, int], No
 
 
 @dataclass(frozen=True)
-class Database(ABC):
+class ForeignDatabase(ABC):
     """An open database of another program.
 
-    `name` is the path of the database, or its URL without a password, for messages and files.
+    `name` is its path, or its URL without a password, for messages and files.
     """
 
     name: Path | str
     connection: Any
     lock: ClassVar = ""  # SQL to append to a SELECT to lock its rows
     keeping_ids: ClassVar = ""
-    """SQL inside an INSERT that lets it set an id which PostgreSQL would otherwise generate."""
 
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -156,7 +140,6 @@ class Database(ABC):
         """
 
     def insert(self, table: str, columns: Mapping[str, Any]) -> None:
-        """Add a row to a table; `columns` has the row's values by column name."""
         names, marks = ", ".join(map(quoted, columns)), ", ".join(["%s"] * len(columns))
         self.run(
             f"INSERT INTO {table} ({names}){self.keeping_ids} VALUES ({marks})",  # noqa: S608 - quoted
@@ -170,10 +153,9 @@ class Database(ABC):
         before: Mapping[str, Any],
         after: Mapping[str, Any],
     ) -> None:
-        """Change a row, or several rows, but write only the columns whose values differ.
+        """Write the columns of a row whose values differ between `before` and `after`.
 
-        `wanted` selects the rows, as in `condition`. `before` and `after` have the old and the new
-        values by column name.
+        `wanted` selects the row, as in `condition`.
         """
         new = {name: value for name, value in after.items() if before.get(name) != value}
         if new:
@@ -189,8 +171,7 @@ class Database(ABC):
 def condition(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
     """Return an SQL condition that selects rows, and the values for each `%s` in it.
 
-    `wanted` maps the names of columns to values. A row is selected if each of these columns has the
-    given value. If a list is given, the column must have one of the values in the list.
+    `wanted` has the wanted value of each column, or a list of the values that it may have.
     """
     conditions, parameters = ["TRUE"], []
     for column, value in wanted.items():
@@ -211,14 +192,11 @@ def numbers(stored: bytes | str) -> Vector:
 
 
 def quoted(name: str) -> str:
-    """Return the name of a table or column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True)
-class Sqlite(Database):
-    """An open SQLite file, or a copy of it; `name` is the original's path, which errors show."""
-
+class Sqlite(ForeignDatabase):
     name: Path
     connection: sqlite3.Connection
 
@@ -228,43 +206,31 @@ class Sqlite(Database):
             return [dict(row) for row in rows]
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a transaction, which is rolled back after an error.
-
-        With `writing`, the transaction waits at its beginning until no other program writes.
-        """
         return _transaction(self, "BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def has(self, table: str) -> bool:
         return bool(self.run("SELECT 1 FROM sqlite_master WHERE name = %s", [table]))
 
     def check_rights(self, tables: Sequence[str]) -> None:  # noqa: ARG002 - SQLite has no roles
-        """Check the rights on the file and its folder; SQLite would only notice at the first write.
-
-        Raises: InputError if a right is missing.
-        """
         if not (os.access(self.name, os.W_OK) and os.access(self.name.absolute().parent, os.W_OK)):
             raise _may_not_write(self.name)
 
     def identity(self, table: str) -> str:  # noqa: ARG002 - the file is the store
-        """Return an id by which later runs recognise the table: the file's resolved path."""
         return str(self.name.resolve())
 
     def as_written(self, value: str, kind: str) -> str:
         """Return the text that a column will contain after `value` is written to it.
 
-        `kind` is the column's SQL type: `jsonb` if `value` is JSON text, otherwise a type of time,
-        and `value` is in ISO 8601.
+        `kind` is the column's SQL type. Unless it is `jsonb`, `value` is a time in ISO 8601.
         """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
     def vector(self, vector: Vector) -> bytes:
-        """Return a vector as the bytes in which LangGraph stores it; `numbers` reads them."""
         return np.asarray(vector, dtype="<f4").tobytes()
 
 
 @contextmanager
-def _transaction(database: Database, *begin: str) -> Iterator[None]:
-    """Run the SQL statements `begin`, then the block; commit, or roll back if the block raises."""
+def _transaction(database: ForeignDatabase, *begin: str) -> Iterator[None]:
     try:
         for statement in begin:
             database.run(statement)
@@ -276,24 +242,17 @@ def _transaction(database: Database, *begin: str) -> Iterator[None]:
 
 
 @contextmanager
-def sqlite_copy(file: Path) -> Iterator[Sqlite]:
-    """Open a temporary copy of a SQLite file; errors show the path of the original.
-
-    Raises: InputError if the file cannot be copied or opened.
-    """
-    with copied(file, [file]) as copy, sqlite_file(file, copy) as opened:
-        yield opened
-
-
-@contextmanager
 def sqlite_file(file: Path, copy: Path | None = None) -> Iterator[Sqlite]:
     """Open a SQLite file, or its copy in the folder `copy`, for reading and writing.
 
     Raises: InputError if there is no such file, or it cannot be opened.
     """
     if not file.is_file():
-        problem = "is a folder" if file.is_dir() else "is not there"
-        raise InputError(file, problem, "give the SQLite file, or postgresql://...")
+        raise InputError(
+            file,
+            "is a folder" if file.is_dir() else "is not there",
+            "give the SQLite file, or postgresql://...",
+        )
     opened = (copy or file.parent) / file.name
     with _sqlite_faults(file):
         connection = sqlite3.connect(
@@ -307,7 +266,6 @@ def sqlite_file(file: Path, copy: Path | None = None) -> Iterator[Sqlite]:
 
 @contextmanager
 def _sqlite_faults(file: Path) -> Iterator[None]:
-    """Run the block, and turn an error of SQLite into an InputError that names the file."""
     try:
         yield
     except sqlite3.Error as exc:
@@ -318,8 +276,7 @@ def _sqlite_faults(file: Path) -> Iterator[None]:
             raise _may_not_write(file) from exc
         if problem.startswith("no such table: "):
             table = problem.removeprefix("no such table: ")
-            remedy = "name the file that has it"
-            raise InputError(file, f"has no table {table!r}", remedy) from exc
+            raise InputError(file, f"has no table {table!r}", "name the file that has it") from exc
         raise InputError(file, f"cannot be read or written ({problem})", "is it a store?") from exc
 
 
@@ -335,15 +292,14 @@ def is_postgres(place: str) -> bool:
 
 
 def without_password(url: str) -> str:
-    """Return a PostgreSQL URL without the passwords in it.
-
-    Raises: InputError if the URL cannot be parsed.
-    """
     try:
         parts = urlsplit(url)
     except ValueError as exc:
-        remedy = "give postgresql://USER@HOST/DATABASE"
-        raise InputError("postgresql", f"the address cannot be read: {exc}", remedy) from exc
+        raise InputError(
+            "postgresql",
+            f"the address cannot be read: {exc}",
+            "give postgresql://USER@HOST/DATABASE",
+        ) from exc
     account, at, host = parts.netloc.rpartition("@")
     user = account.partition(":")[0]
     query = [(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS]
@@ -352,9 +308,7 @@ def without_password(url: str) -> str:
 
 
 @dataclass(frozen=True)
-class Postgres(Database):
-    """An open PostgreSQL connection; `connection` is psycopg's object for it."""
-
+class Postgres(ForeignDatabase):
     name: str
     lock: ClassVar = " FOR UPDATE"
     keeping_ids: ClassVar = " OVERRIDING SYSTEM VALUE"
@@ -364,21 +318,17 @@ class Postgres(Database):
             cursor = self.connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
-    def pages(self, statement: str, values: Sequence[Any] = ()) -> Iterator[list[dict[str, Any]]]:
-        """Run an SQL query and yield its rows in lists of up to 1,000, as dicts by column name.
-
-        `values` has a value for each `%s` in the query, in order. Call this inside a transaction.
-        """
-        with _postgres_faults(self.name), self.connection.cursor(name="pages") as cursor:
+    def paged(self, statement: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a query, 1,000 of which are in memory at a time; in a transaction."""
+        with _postgres_faults(self.name), self.connection.cursor(name="rows") as cursor:
+            cursor.itersize = 1_000
             cursor.execute(statement, values)
-            while page := cursor.fetchmany(_PAGE):
-                yield page
+            yield from cursor
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a transaction, which is rolled back after an error.
+        """Return a context manager for a transaction, in which the database prints times in UTC.
 
-        Within the transaction, the database prints times in UTC. Without `writing`, the transaction
-        is read-only and sees a consistent snapshot of the database.
+        Without `writing`, the transaction reads one consistent snapshot.
         """
         return _transaction(
             self,
@@ -389,21 +339,24 @@ class Postgres(Database):
         )
 
     def check_rights(self, tables: Sequence[str]) -> None:
-        query = (
+        [row] = self.run(
             "SELECT bool_and(has_table_privilege(name, needed)) AS may"
-            " FROM unnest(%s::text[]) name, unnest(%s::text[]) needed"
+            " FROM unnest(%s::text[]) name, unnest(%s::text[]) needed",
+            [list(tables), _RIGHTS],
         )
-        [row] = self.run(query, [list(tables), _RIGHTS])
         if not row["may"]:
-            remedy = f"grant this role {', '.join(_RIGHTS)} on {' and '.join(tables)}"
-            raise InputError(self.name, "cannot be written", remedy)
+            raise InputError(
+                self.name,
+                "cannot be written",
+                f"grant this role {', '.join(_RIGHTS)} on {' and '.join(tables)}",
+            )
 
     def has(self, table: str) -> bool:
         [row] = self.run("SELECT to_regclass(%s) IS NOT NULL AS there", [table])
         return bool(row["there"])
 
     def identity(self, table: str) -> str:
-        """Return an id by which later runs recognise a table, even if its URL changes."""
+        """Return an id of a table that stays the same if the database's URL changes."""
         [row] = self.run(
             "SELECT system_identifier::text AS server, current_database()::text AS database,"
             " to_regclass(%s)::oid::text AS store FROM pg_control_system()",
@@ -421,11 +374,10 @@ class Postgres(Database):
 
 @contextmanager
 def connected(url: str) -> Iterator[Postgres]:
-    """Open a connection to the PostgreSQL database at a URL.
+    """Connect to a PostgreSQL database. Values of JSON and time columns are read as text.
 
-    Values of JSON and time columns are read as text. Errors never show the password.
-
-    Raises: InputError if psycopg is missing, or the database cannot be reached.
+    Raises: InputError without the password, if psycopg is missing or the database cannot be
+    reached.
     """
     address = without_password(url)
     try:
@@ -433,8 +385,9 @@ def connected(url: str) -> Iterator[Postgres]:
         from psycopg.rows import dict_row
         from psycopg.types.string import TextLoader
     except ImportError as exc:
-        remedy = "pip install '.[postgres]'"
-        raise InputError(address, "needs psycopg, which is not installed", remedy) from exc
+        raise InputError(
+            address, "needs psycopg, which is not installed", "pip install '.[postgres]'"
+        ) from exc
     with _postgres_faults(address):
         connection = psycopg.connect(
             url.replace("postgresql+psycopg://", "postgresql://", 1),
@@ -448,23 +401,28 @@ def connected(url: str) -> Iterator[Postgres]:
 
 @contextmanager
 def _postgres_faults(address: str) -> Iterator[None]:
-    """Run the block, and turn an error of psycopg into an InputError that names the address."""
     import psycopg
 
     try:
         yield
     except psycopg.ProgrammingError as exc:
         if isinstance(exc, psycopg.errors.UndefinedTable):
-            names = _NAMED.findall(str(exc)) or ["of this name"]
-            remedy = "is it another database, or a schema: ?options=-csearch_path%3DNAME"
-            raise InputError(address, f"has no table {names[0]!r}", remedy) from exc
-        remedy = "check the address, and what this role may do"
-        raise InputError(address, f"failed: {first_line(exc)}", remedy) from exc
+            names = re.findall(r'"(.+?)"', str(exc)) or ["of this name"]
+            raise InputError(
+                address,
+                f"has no table {names[0]!r}",
+                "is it another database, or a schema: ?options=-csearch_path%3DNAME",
+            ) from exc
+        raise InputError(
+            address, f"failed: {first_line(exc)}", "check the address, and what this role may do"
+        ) from exc
     except psycopg.Error as exc:
-        remedy = "is the server there? PGPASSWORD or ~/.pgpass gives a password"
-        raise InputError(address, f"failed: {first_line(exc)}", remedy) from exc
+        raise InputError(
+            address,
+            f"failed: {first_line(exc)}",
+            "is the server there? PGPASSWORD or ~/.pgpass gives a password",
+        ) from exc
 
 
 def first_line(exc: Exception) -> str:
-    """Return the first line of an error's message, or its type if it has none."""
     return next(iter(str(exc).strip().splitlines()), type(exc).__name__)

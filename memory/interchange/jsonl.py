@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,42 +13,37 @@ from pydantic import ValidationError
 
 from memory.errors import InputError
 from memory.interchange.foreign import ForeignRow, moment
-from memory.models import Memory, Turn, first_problem, is_memory_id
+from memory.models import Memory, MemoryLink, Turn, first_problem, is_memory_id
 from memory.runtime import open_regular
 from memory.text import clean_json, normalise
 
-_MOST = 64 * 2**20
-"""The greatest length of a line that is read, in bytes; parsing a line takes far more memory."""
+_LONGEST_LINE = 64 * 2**20  # bytes; parsing takes far more memory
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
 _REPLACES = "replaces"  # lists the external ids of memories that a memory has replaced
 M = TypeVar("M", Memory, Turn)
-_BEGIN = 100  # bytes from which a file's format is recognised
 
 
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
 
-    `stands_for` has the external ids of the memories that `memory` replaced or was merged from,
-    oldest first. A merged memory has no external id, so it is written with the newest of these ids
-    as its external id. All other ids are written under the key `replaces`.
+    `stands_for` has the external ids of the memories that `memory` replaced, oldest first. They are
+    written under the key `replaces`. A merged memory has no external id of its own, so it gets the
+    newest of these ids.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
     name = memory.external_id or (stands_for[-1] if stands_for else None)
     if name is not None:
         fields["external_id"] = name
-    replaced = [other for other in stands_for if other != name]
     if stands_for:
-        fields[_REPLACES] = replaced
+        fields[_REPLACES] = [other for other in stands_for if other != name]
     return json.dumps({"id": memory.id, **fields}, ensure_ascii=False)
 
 
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
-    """Read memories from a JSON Lines file; yield a memory or an error for each non-blank line.
+    """Yield a memory or an error for each line of a JSON Lines file that is not blank.
 
-    Keys that are not fields of a memory become metadata. If an `id` is not in the format of our
-    memory ids, it becomes the `external_id`. If a later line has the same id as an earlier line but
-    another content, it is an error. With `assume_utc`, a time without a time zone is taken as UTC;
-    otherwise it is an error.
+    Each line is read as by `to_memory`. If two lines have the same id but different contents, the
+    later one is an error.
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -61,10 +56,9 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
             if (name := fields.get("id")) is not None:
                 line, content = first_use.setdefault(str(name), (number, memory.content))
                 if content != memory.content:
-                    problem = (
+                    raise ValueError(
                         f"id {str(name)!r} is already used on line {line}, for another content"
                     )
-                    raise ValueError(problem)
         except ValueError as exc:
             yield InputError(path, str(exc), "this line is left out", number)
         else:
@@ -76,59 +70,76 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 
     Raises: InputError if the file cannot be read at all.
     """
-    for number, raw in _lines(path):
-        try:
-            yield number, _object(raw)
-        except ValueError as exc:
-            yield number, exc
+    try:
+        with open_regular(path) as file:
+            lines = iter(partial(file.readline, _LONGEST_LINE), b"")
+            for number, raw in enumerate(lines, start=1):
+                if len(raw) == _LONGEST_LINE and not raw.endswith(b"\n"):
+                    next((rest for rest in lines if rest.endswith(b"\n")), None)  # skip it
+                    yield (
+                        number,
+                        ValueError(f"is longer than {_LONGEST_LINE // 2**20} MB: split it"),
+                    )
+                    continue
+                line = raw.removeprefix(_MARK) if number == 1 else raw
+                if line.strip():
+                    try:
+                        yield number, _object(line.rstrip(b"\r\n"))
+                    except ValueError as exc:
+                        yield number, exc
+    except OSError as exc:
+        raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
 
 
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
+    """Yield the same as `read_objects`, but refuse a file of another format.
 
-    If the file has several lines and none is a JSON object, the file has another format. One error
-    is then raised for the whole file, and nothing is yielded.
-
-    Raises: InputError if the file has another format, or cannot be read at all.
+    Raises: InputError if no line of several is a JSON object, or if the file cannot be read at all.
     """
-    wrong: list[tuple[int, ValueError]] = []
     lines = read_objects(path)
-    for number, fields in lines:
-        if not isinstance(fields, ValueError):
-            yield from wrong
-            yield number, fields
-            yield from lines
-            return
-        wrong.append((number, fields))
-    if len(wrong) <= 1:
-        yield from wrong
-        return
-    number, problem = wrong[0]
+    first = []  # up to the first JSON object
+    for line in lines:
+        first.append(line)
+        if not isinstance(line[1], ValueError):
+            break
+    else:
+        if len(first) > 1:
+            raise _other_format(path, *first[0])
+    yield from first
+    yield from lines
+
+
+def _other_format(path: Path, number: int, problem: object) -> InputError:
     with open_regular(path) as file:
-        begin = file.read(_BEGIN).removeprefix(_MARK).lstrip()
+        begin = file.read(100).removeprefix(_MARK).lstrip()
     if begin.startswith(b"["):
-        remedy = "jq -c '.[]' writes each of it on a line of its own"
-        raise InputError(path, "is one JSON array", remedy, number)
-    remedy = "jq -c . writes each on one line" if begin.startswith(b"{") else "give JSON Lines"
-    raise InputError(path, f"no line is a JSON object: {problem}", remedy, number)
+        return InputError(
+            path, "is one JSON array", "jq -c '.[]' writes each of it on a line of its own", number
+        )
+    return InputError(
+        path,
+        f"no line is a JSON object: {problem}",
+        "jq -c . writes each on one line" if begin.startswith(b"{") else "give JSON Lines",
+        number,
+    )
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
     """Return copies of the memories, in order, whose links use our memory ids.
 
-    A link may name another memory by its external id. If one of `memories` has this external id,
-    the copy of the link has the memory's id instead. All other links stay as they are.
+    A link to the external id of one of `memories` becomes a link to its id. Other links stay.
     """
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 
-    def resolved(memory: Memory) -> Memory:
-        links = tuple(
-            link.model_copy(update={"target_id": ours.get(link.target_id, link.target_id)})
-            for link in memory.linked_ids
-        )
-        return memory.model_copy(update={"linked_ids": links})
+    def resolved(link: MemoryLink) -> MemoryLink:
+        return link.model_copy(update={"target_id": ours.get(link.target_id, link.target_id)})
 
-    return [resolved(memory) if memory.linked_ids else memory for memory in memories]
+    return [
+        memory.model_copy(update={"linked_ids": tuple(map(resolved, memory.linked_ids))})
+        if memory.linked_ids
+        else memory
+        for memory in memories
+    ]
 
 
 def to_turn(fields: Mapping[str, Any]) -> Turn:
@@ -187,35 +198,7 @@ def _validated(model: type[M], fields: dict[str, Any]) -> M:
         raise ValueError("is nested too deeply") from exc
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the number (from 1) of each line that is not blank, and its bytes without the line end.
-
-    The bytes are None if the line is too long.
-
-    Raises: InputError if the file cannot be read.
-    """
-    try:
-        with open_regular(path) as file:
-            for number in count(1):
-                raw = file.readline(_MOST)
-                if not raw:
-                    return
-                if len(raw) == _MOST and not raw.endswith(b"\n"):
-                    while raw and not raw.endswith(b"\n"):
-                        raw = file.readline(_MOST)
-                    yield number, None
-                    continue
-                if number == 1:
-                    raw = raw.removeprefix(_MARK)
-                if raw.strip():
-                    yield number, raw.rstrip(b"\r\n")
-    except OSError as exc:
-        raise InputError(path, f"cannot be read: {exc.strerror}", "name a JSON Lines file") from exc
-
-
-def _object(raw: bytes | None) -> dict[str, Any]:
-    if raw is None:
-        raise ValueError(f"is longer than {_MOST // 2**20} MB: split it")
+def _object(raw: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
     except UnicodeDecodeError as exc:
@@ -246,9 +229,8 @@ def _integer(digits: str) -> int:
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
     """Read the file of MCP's reference memory server; return its rows, and errors for bad lines.
 
-    The file describes entities, observations about them, and relations between them. Each
-    observation becomes a row, whose user is the entity. A relation of two entities becomes a link
-    from the first observation of one entity to the first observation of the other.
+    Each observation becomes a row, whose user is the observed entity. A relation of two entities
+    becomes a link between their first observations.
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -295,25 +277,19 @@ def _is_entity(line: Mapping[str, Any]) -> bool:
 def _links(
     observed: Mapping[str, Sequence[str]], relations: Iterable[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Turn relations between entities into links; return each entity's links, by the entity's name.
-
-    `observed` has the observations of each entity, by its name. A relation from A to B becomes a
-    link of A to the first observation of B. A relation is left out if one of the two has no
-    observations, or if A is B.
-    """
     links: dict[str, list[dict[str, Any]]] = {}
     for relation in relations:
         source, target = str(relation.get("from")), str(relation.get("to"))
         if source != target and observed.get(source) and observed.get(target):
-            link = {
-                "target_id": _name(target, observed[target][0]),
-                "link_type": "related",
-                "note": str(relation.get("relationType") or ""),
-            }
-            links.setdefault(source, []).append(link)
+            links.setdefault(source, []).append(
+                {
+                    "target_id": _name(target, observed[target][0]),
+                    "link_type": "related",
+                    "note": str(relation.get("relationType") or ""),
+                }
+            )
     return links
 
 
 def _name(entity: str, text: str) -> str:
-    """Return the id of an observation's row; it depends only on the entity and the text."""
     return f"{entity}/{hashlib.sha256(normalise(text).encode()).hexdigest()[:12]}"

@@ -1,7 +1,4 @@
-"""Select the rows of mem0's and LangGraph's stores that are memories.
-
-Expired rows are left out, and so are LangGraph's namespaces of files, prompts and other data.
-"""
+"""Select the rows of mem0's and LangGraph's stores that are memories and have not expired."""
 
 from __future__ import annotations
 
@@ -12,31 +9,27 @@ from datetime import date, datetime
 from pathlib import Path
 
 from memory.errors import InputError
-from memory.interchange.databases import sqlite_copy
+from memory.interchange.databases import copied, sqlite_file
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
 from memory.interchange.qdrant import is_qdrant
 
 MEM0_COLLECTION = "mem0"  # mem0's default
 _OWN_RECORDS = "migrations_"  # begins the folder names of mem0's internal stores
-_MEMORY_LABELS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
-"""Words in a namespace's name that show that the namespace holds memories."""
-_OTHER_WORDS = frozenset(
+_MEMORY_WORDS = frozenset({"memory", "memories", "fact", "facts", "semantic", "episodic"})
+_NO_MEMORY_WORDS = frozenset(
     "file files filesystem prompt prompts instruction instructions template templates greeting "
     "greetings document documents doc docs page pages skill skills setting settings config cache "
     "checkpoint checkpoints draft drafts report reports code".split()
 )
-"""Words in a namespace's name or an item's key that show that the data are not memories."""
-_FILE_KEYS = frozenset(
+_NO_MEMORY_KEYS = frozenset(
     "modified_at encoding lines path file_path filename file_name mime_type media_type size_bytes "
     "prompt template system_prompt variables input_variables".split()
 )
-"""Keys of an item's value that show that the item is, say, a file or a prompt, not a memory."""
-_GENERATED = re.compile(
+_GENERATED_KEY = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{8,}|[0-9A-Z]{26}"
     r"|[a-z]{0,8}[-_:]?\d+",
     re.IGNORECASE,
 )
-"""A pattern for item keys that a program generated: a UUID, a hash, a ULID, or a counter."""
 _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
 _LONGEST = 1_000  # characters of a text that is taken for a memory
@@ -51,25 +44,25 @@ def vector_folder(path: Path) -> Path:
     Raises: InputError if there is no such store, or more than one.
     """
     if not path.is_dir():
-        problem = "is not a folder" if path.exists() else "there is no such folder"
-        raise InputError(path, problem, "give mem0's folder, or its Chroma or Qdrant folder")
-    inside = [
-        folder
-        for folder in sorted(path.iterdir())
-        if folder.is_dir() and not folder.name.startswith(_OWN_RECORDS)
-    ]
+        raise InputError(
+            path,
+            "is not a folder" if path.exists() else "there is no such folder",
+            "give mem0's folder, or its Chroma or Qdrant folder",
+        )
+    inside = [sub for sub in sorted(path.iterdir()) if not sub.name.startswith(_OWN_RECORDS)]
     stores = [
         folder
         for folder in [path, *inside]
         if (folder / "chroma.sqlite3").is_file() or is_qdrant(folder)
     ]
-    if path in stores:
-        return path
-    if len(stores) == 1:
+    if len(stores) == 1 or path in stores:
         return stores[0]
     if stores:
-        names = ", ".join(folder.name for folder in stores)
-        raise InputError(path, f"holds several stores: {names}", "name one of these folders")
+        raise InputError(
+            path,
+            f"holds several stores: {', '.join(folder.name for folder in stores)}",
+            "name one of these folders",
+        )
     raise InputError(
         path, "holds no store of mem0", "give its Chroma or Qdrant folder; by default /tmp/qdrant"
     )
@@ -79,14 +72,14 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     """Return mem0's rows; a row without a time gets its time from mem0's file `history.db`.
 
     `path` is mem0's folder. A row that the file does not have stays as it is; without the file, all
-    rows do. Texts in the history are not used.
+    rows do.
 
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
     times: dict[str, str] = {}
     files = (path / "history.db", vector_folder(path).parent / "history.db")
     if file := next((file for file in files if file.is_file()), None):
-        with sqlite_copy(file) as history:
+        with copied(file, [file]) as copy, sqlite_file(file, copy) as history:
             changes = history.run("SELECT * FROM history ORDER BY rowid")
         dated = {row["memory_id"]: row["updated_at"] or row["created_at"] for row in changes}
         times = {name: at for name, at in dated.items() if at}
@@ -99,7 +92,7 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
 
 
 def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
-    """Yield mem0's rows, except rows whose `expiration_date` is a date before `today`."""
+    """Yield mem0's rows, except rows whose `expiration_date` is before `today`."""
     for row in rows:
         try:
             gone = date.fromisoformat(str(row.metadata.get("expiration_date"))) < today
@@ -113,21 +106,20 @@ def unexpired(rows: Sequence[ForeignRow], today: date) -> Iterator[ForeignRow]:
 
 
 def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[ForeignRow]:
-    """Yield LangGraph's rows that have no time of expiry, or expire after `now`."""
+    """Yield LangGraph's rows that do not expire, or expire after `now`."""
     return (row for row in rows if row.expires is None or row.expires > now)
 
 
 @dataclass(frozen=True)
 class NamespaceChoice:
-    """The result of choosing which LangGraph namespaces to import.
+    """The LangGraph namespaces to import, sorted by their full names, and the rows in them.
 
-    `chosen` has the full names of the namespaces to import, sorted; `rows` has the rows in them.
+    `left` has the number of items in each other namespace.
     """
 
     rows: list[ForeignRow]
     chosen: tuple[str, ...]
     left: dict[str, int]
-    """The number of items in each namespace that is left out."""
 
 
 def choose_namespaces(
@@ -136,9 +128,8 @@ def choose_namespaces(
     """Choose which LangGraph namespaces to import.
 
     `wanted` has names such as `users.mia`, in which `*` stands for any one label. Namespaces inside
-    a wanted namespace are chosen too. If `wanted` is empty, the namespaces that seem to hold
-    memories are chosen. `rows`: all rows of the store. `source`: the store's name in errors.
-    `reading`: says which key holds a row's text.
+    a wanted one are chosen too. If `wanted` is empty, the namespaces that seem to hold memories are
+    chosen. `source` is the store's name in errors.
 
     Raises: InputError if a wanted namespace does not exist.
     """
@@ -147,20 +138,26 @@ def choose_namespaces(
         by_namespace.setdefault(namespace_of(row), []).append(row)
     for prefix in wanted:
         if not any(_is_inside(name, prefix) for name in by_namespace):
-            shown = ", ".join(sorted(by_namespace)[:20]) or "none"
-            raise InputError(source, f"has no namespace {prefix!r}", f"there are: {shown}")
+            raise InputError(
+                source,
+                f"has no namespace {prefix!r}",
+                f"there are: {', '.join(sorted(by_namespace)[:20]) or 'none'}",
+            )
     if wanted:
         chosen = [
             name for name in by_namespace if any(_is_inside(name, prefix) for prefix in wanted)
         ]
     else:
         chosen = [name for name, items in by_namespace.items() if _holds_memories(items, reading)]
-    left = {name: len(items) for name, items in by_namespace.items() if name not in set(chosen)}
-    return NamespaceChoice(in_namespaces(rows, chosen), tuple(sorted(chosen)), left)
+    return NamespaceChoice(
+        rows=in_namespaces(rows, chosen),
+        chosen=tuple(sorted(chosen)),
+        left={name: len(items) for name, items in by_namespace.items() if name not in set(chosen)},
+    )
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows whose namespace is in `chosen`, without rows of namespaces inside these."""
+    """Return the rows in the namespaces `chosen`, but not in namespaces inside these."""
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 
@@ -170,7 +167,6 @@ def namespace_of(row: ForeignRow) -> str:
 
 
 def _is_inside(namespace: str, prefix: str) -> bool:
-    """Return whether `namespace` is `prefix` or inside it; `*` in the prefix fits any one label."""
     labels, wanted = namespace.split("."), prefix.split(".")
     pairs = zip(wanted, labels, strict=False)
     return len(wanted) <= len(labels) and all(want in ("*", label) for want, label in pairs)
@@ -179,36 +175,34 @@ def _is_inside(namespace: str, prefix: str) -> bool:
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
     """Return whether the items of one namespace are memories.
 
-    They are memories if no item looks like a file or a prompt, and if the namespace, the keys or
-    the values show that they are memories. Return False in case of doubt, because rows of a chosen
-    namespace may be deleted later.
+    In case of doubt they are not, because rows of a chosen namespace may be deleted later.
     """
     words = _words(namespace_of(items[0]))
-    if _OTHER_WORDS & words or any(_is_something_else(row, reading) for row in items):
+    if _NO_MEMORY_WORDS & words or any(_is_no_memory(row, reading) for row in items):
         return False
     texts = [row for row in items if text_of(row, reading)]
-    return bool(texts) and (bool(_MEMORY_LABELS & words) or all(map(_names_a_memory, texts)))
+    return bool(texts) and (bool(_MEMORY_WORDS & words) or all(map(_is_marked_as_memory, texts)))
 
 
 def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z]+", name.lower()))
 
 
-def _is_something_else(row: ForeignRow, reading: Reading) -> bool:
+def _is_no_memory(row: ForeignRow, reading: Reading) -> bool:
     text, key = text_of(row, reading), str(row.metadata["key"])
     return bool(
         len(text) > _LONGEST
         or _PLACEHOLDER.search(text)
         or _FILE_NAME.search(key)
-        or _OTHER_WORDS & _words(key)
-        or _FILE_KEYS & row.metadata.keys()
+        or _NO_MEMORY_WORDS & _words(key)
+        or _NO_MEMORY_KEYS & row.metadata.keys()
         or any(isinstance(row.metadata.get(name), list) for name in TEXT_KEYS)
     )
 
 
-def _names_a_memory(row: ForeignRow) -> bool:
+def _is_marked_as_memory(row: ForeignRow) -> bool:
     return bool(
         row.metadata.get("kind") == "Memory"  # langmem's
         or "memory" in row.metadata
-        or _GENERATED.fullmatch(str(row.metadata["key"]))
+        or _GENERATED_KEY.fullmatch(str(row.metadata["key"]))
     )

@@ -1,33 +1,42 @@
-"""Carry out a write-back and undo it.
-
-A write-back changes another program's collection: if this program merged memories that were
-imported from several rows, the rows are merged too.
-"""
+"""Carry out a planned write-back, save its undo file, and undo it."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
+from memory.errors import InputError
 from memory.interchange.collection import (
     Embed,
     ExternalStore,
+    Kind,
     OpenCollection,
+    Stored,
     all_stored,
     batches,
     changes_for,
 )
 from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.plan_back import LeftAlone, OwnWork, RowChange, Update, WriteBackPlan
-from memory.interchange.undo_file import ChangedRow, Stored, UndoFile, UndoHeader, write_lines
-from memory.models import Vector
-from memory.runtime import Progress
+from memory.interchange.jsonl import read_objects
+from memory.interchange.plan_back import (
+    Deletion,
+    LeftAlone,
+    OwnWork,
+    Update,
+    WriteBackPlan,
+)
+from memory.ledger import Ledger
+from memory.models import Frozen, UtcTime, Vector
+from memory.runtime import Progress, replacing
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +45,7 @@ _OTHER_KIND = "it has a sparse or a multiple vector, which nobody here can make 
 _NO_EMBEDDER = "no embedder here makes vectors like the collection's: see --embedder"
 _SAMPLE = 8  # stored vectors that an embedder must reproduce before it is used
 _NEAR = 0.02  # the relative distance of vectors that count as equal, as services round
+_READING_OF, _WRITE_BACKS_OF = "read_from:", "written_back:"
 
 
 # --- vectors of new texts -------------------------------------------------------------------------
@@ -51,11 +61,10 @@ def with_vectors(
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
     """Embed the new texts that `plan` writes; return a new plan, and the vectors by text.
 
-    `theirs`: the collection. `rows`: all rows of the collection. `reading`: how the rows were read.
-    `now`: the time of the update. `others`: embedding functions to try after the collection's own.
+    `rows`: all rows of the collection. `now`: the time of the update. `others`: embedding functions
+    to try after the collection's own.
 
-    If the new vectors of a row cannot be made, the new plan does not change this row, and has it in
-    `left_alone`.
+    The new plan leaves a row alone if its new vectors cannot be made.
     """
     if not plan.updates:
         return plan, {}
@@ -84,26 +93,21 @@ def _after(
 ) -> dict[str, Stored]:
     """Return the rows, by id, as they will be after `updates`, but with their old vectors.
 
-    `reading`: how the rows were read. `now`: becomes the time of the last update. `present`: the
-    rows by id, as the store holds them now. Rows that are not in `present` are left out.
+    Rows that are not in `present` are left out.
     """
     after = {}
     for update in updates:
         if (stored := present.get(update.row.id)) is not None:
             row = rows.external.as_read(stored)
-            document, changes = changes_for(row, update.text, reading, now)
-            after[stored.id] = rows.changed(stored, document, changes, now)
+            after[stored.id] = rows.changed(
+                stored, *changes_for(row, update.text, reading, now), now
+            )
     return after
 
 
 def _new_texts(
     rows: OpenCollection, before: Stored, after: Stored, reading: Reading
 ) -> dict[str, str]:
-    """Return the texts from which new vectors of a row must be made, by the vector's name.
-
-    `before` and `after` are the row before and after its update. Vectors whose text does not change
-    are left out. `reading` says which metadata key holds the row's text.
-    """
     old = rows.texts(before, reading)
     return {
         name: text for name, text in rows.texts(after, reading).items() if old.get(name) != text
@@ -117,50 +121,38 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """Embed `texts` as a collection's vectors were made; return a vector for each text, by text.
+    """Return the vectors of `texts`, made as the vectors of the collection were made.
 
-    The embedding function is found by trial: it must reproduce the vectors that the collection
-    stores for a sample of the rows. The collection's own function is tried first, then those in
-    `others`. If none fits, the result is empty.
-
-    `look`: the open collection. `rows`: all rows of the collection. `reading`: says which metadata
-    key holds the text of a row.
+    The embedding function is found by trial: it must reproduce the stored vectors of some rows. The
+    collection's own function is tried first, then those in `others`. If none fits, the result is
+    empty.
     """
     if not texts:
         return {}
+    embedders = list(others)
+    try:
+        if (own := look.own_embedder()) is not None:
+            embedders.insert(0, own)
+    except Exception as exc:  # somebody else's code: its library or its key may be missing here
+        logger.warning("the collection's own embedder is not here: %s", exc)
     sample, stored = _sample(look, rows, reading)
-    for embed in _embedders(look, others):
+    for embed in embedders:
         try:
             if _alike(np.asarray(embed(sample), dtype=np.float32), stored):
-                vectors = np.asarray(embed(list(texts)), dtype=np.float32)
-                return dict(zip(texts, vectors, strict=True))
+                made = np.asarray(embed(list(texts)), dtype=np.float32)
+                return dict(zip(texts, made, strict=True))
         except Exception as exc:  # somebody else's code may raise anything; the next one is tried
             logger.warning("an embedder could not be used: %s", exc)
     return {}
 
 
-def _embedders(look: OpenCollection, others: Sequence[Embed]) -> Iterator[Embed]:
-    """Yield the collection's own embedding function, if it is available, then each of `others`."""
-    own: Embed | None = None
-    try:
-        own = look.own_embedder()
-    except Exception as exc:  # somebody else's code: its library or its key may be missing here
-        logger.warning("the collection's own embedder is not here: %s", exc)
-    yield from others if own is None else (own, *others)
-
-
 def _sample(
     look: OpenCollection, rows: Sequence[ForeignRow], reading: Reading
 ) -> tuple[list[str], Any]:
-    """Return texts of some rows, and the stored vectors of these texts as an array (n, dim).
-
-    Both are empty if none of the rows has a text and a dense vector.
-    """
-    step = max(1, len(rows) // _SAMPLE)
-    sample = look.stored([row.id for row in rows[::step][:_SAMPLE]])
+    chosen = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     pairs = [
         (text, stored.vectors[name])
-        for stored in sample.values()
+        for stored in look.stored([row.id for row in chosen]).values()
         for name, text in look.texts(stored, reading).items()
         if text and isinstance(stored.vectors.get(name), np.ndarray)
     ]
@@ -168,14 +160,114 @@ def _sample(
 
 
 def _alike(made: Any, stored: Any) -> bool:
-    """Return whether two arrays of vectors, of shape (n, dim), are equal up to rounding.
-
-    Return False if their shapes differ or there are no vectors.
-    """
     if made.shape != stored.shape or not len(stored):
         return False
     apart = np.linalg.norm(made - stored, axis=1)
     return bool((apart <= _NEAR * np.linalg.norm(stored, axis=1)).all())
+
+
+# --- the undo file --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedRow:
+    """A row before and after a write-back; `after` is None if the write-back deletes the row."""
+
+    before: Stored
+    after: Stored | None = None
+
+    def is_done(self, present: Stored | None) -> bool:
+        """Return whether `present` is the row as the write-back leaves it; None means deleted."""
+        if self.after is None or present is None:
+            return self.after is present
+        return present.has_same_content(self.after)
+
+    @property
+    def line(self) -> str:
+        """The change as a line of JSON for the undo file, without the vectors of `after`."""
+        after = None if self.after is None else replace(self.after, vectors={})
+        return _ROW.dump_json(ChangedRow(self.before, after), exclude_defaults=True).decode()
+
+
+_ROW = TypeAdapter(ChangedRow)
+
+
+class UndoHeader(Frozen):
+    """The first line of an undo file: which collection was changed, and when.
+
+    `rows` is the number of lines that follow. `sync_threshold` is a setting of Chroma to restore;
+    None stands for Chroma's default. `at` is when the write-back began, which becomes the time of
+    the last update in changed rows. If the write-back is killed, the run that finishes it uses this
+    time too.
+    """
+
+    format: Literal["memory-dedup write-back 1", "memory-dedup write-back 2"] = (
+        "memory-dedup write-back 2"
+    )
+    kind: Kind
+    place: str
+    collection: str
+    collection_id: str
+    sync_threshold: int | None
+    rows: int
+    at: UtcTime
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether only an earlier version of this program can undo the write-back.
+
+        In format 1, LangGraph's items have another layout.
+        """
+        return self.kind == "langgraph" and self.format.endswith("1")
+
+
+@dataclass(frozen=True)
+class UndoFile:
+    path: Path
+    header: UndoHeader
+    rows: list[ChangedRow]
+
+    def holds(self, rows: Iterable[ChangedRow]) -> bool:
+        known = {row.before.id: json.loads(row.line) for row in self.rows}
+        return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
+
+
+def write_lines(file: Path, lines: Iterable[str]) -> None:
+    """Write lines to a new file that only its owner may read.
+
+    When this function returns, the file is safely on disk. If it raises, there is no file.
+
+    Raises: InputError if the file exists or cannot be written.
+    """
+    if file.exists():
+        raise InputError(file, "exists already", "name a new file with --undo-file")
+    try:
+        with replacing(file) as part:
+            handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.writelines(f"{line}\n" for line in lines)
+    except OSError as exc:
+        raise InputError(file, f"cannot be written: {exc.strerror}", "name another file") from exc
+
+
+def read_undo_file(file: Path) -> UndoFile:
+    """Read an undo file.
+
+    Raises: InputError if it cannot be read, is incomplete, or is not an undo file.
+    """
+    whole: list[dict[str, Any]] = []
+    for number, line in read_objects(file):
+        if isinstance(line, ValueError):
+            raise InputError(file, str(line), "it is no undo file of a write-back", number)
+        whole.append(line)
+    try:
+        header = UndoHeader.model_validate_json(json.dumps(whole[0] if whole else {}))
+        rows = [_ROW.validate_python(line) for line in whole[1:]]
+    except ValidationError as exc:
+        raise InputError(file, "is no undo file of a write-back", "give the file it wrote") from exc
+    if len(rows) != header.rows:
+        raise InputError(file, f"has {len(rows):,} of its {header.rows:,} rows", "it was cut off")
+    return UndoFile(file, header, rows)
 
 
 # --- writing it back ------------------------------------------------------------------------------
@@ -193,16 +285,15 @@ def write_back(
 ) -> WriteBackPlan:
     """Save the planned changes to an undo file, then make them in the collection `theirs`.
 
-    Return a plan with the changes that were made; its `left_alone` also has the skipped rows.
+    Return a plan with the changes that were made; its `left_alone` also has the skipped rows. A row
+    that has changed since it was read is skipped.
 
-    `reading`: how the rows were read. `undo_file`: path of the new undo file. `now`: becomes the
-    time of the last update in rows that get a new text. `made`: a vector for each new text, by
-    text. `on_progress`: called with the number of rows done, and the number of all rows to change.
-    `begun`: the undo file of an earlier run that was killed; None if there was no such run. If this
-    file has all rows to change, no new undo file is written.
+    `made`: a vector for each new text, by text. `on_progress`: called with the number of rows done,
+    and the number of all rows to change. `begun`: the undo file of an earlier run that was killed,
+    or None. If it has all rows to change, no new undo file is written.
 
-    A row that has changed since it was read is left alone. If the process is killed, the undo file
-    is complete, and each row is either in its old or in its new state.
+    If the process is killed, the undo file is complete, and each row is either in its old or in its
+    new state.
 
     Raises: InputError if the undo file cannot be written, and then nothing is changed; or if the
     collection cannot be read or written.
@@ -210,7 +301,10 @@ def write_back(
     with theirs.opened() as rows:
         rows.check_rights()
         present = all_stored(rows, [change.row.id for change in plan.changes])
-        plan = plan.without(_changed_since_read(plan.changes, rows, present), _MOVED)
+        moved = {
+            change.row.id for change in plan.changes if not _is_unchanged(change.row, rows, present)
+        }
+        plan = plan.without(moved, _MOVED)
         if not plan.changes:
             return plan
         changed = {
@@ -231,7 +325,7 @@ def write_back(
         )
     if begun is None or not begun.holds(changed.values()):
         write_lines(undo_file, [header.model_dump_json(), *(row.line for row in changed.values())])
-    with theirs.writing(header) as rows:
+    with theirs.writing(header.collection_id, header.sync_threshold) as rows:
         return _carry_out(rows, plan, changed, on_progress)
 
 
@@ -241,90 +335,87 @@ def _carry_out(
     changed: Mapping[str, ChangedRow],
     on_progress: Progress,
 ) -> WriteBackPlan:
-    """Update and delete rows as planned, but skip rows that have changed after the plan was made.
-
-    Return a plan with the changes that were made. `changed` has the planned changes by row id.
-    `on_progress` is called with the number of rows done, and the number of all rows to change.
-    """
     whole, done = len(plan.changes), 0
     on_progress(done, whole)
-    for updates in batches(plan.updates):
+    for batch in (*batches(plan.updates), *batches(plan.deletions)):
+        ids = {change.row.id for change in batch}
+        kept = {change.row.id: change.kept for change in batch if isinstance(change, Deletion)}
         with rows.step():
-            present = rows.stored([update.row.id for update in updates])
-            moved = _changed_since_read(updates, rows, present)
-            after = [changed[update.row.id].after for update in updates]
-            rows.put([row for row in after if row is not None and row.id not in moved], present)
-        plan = plan.without(moved, _MOVED)
-        done += len(updates)
-        on_progress(done, whole)
-    for deletions in batches(plan.deletions):
-        with rows.step():
-            ids = {row.id for deletion in deletions for row in (deletion.row, deletion.kept)}
-            present = all_stored(rows, list(ids))
-            moved = _changed_since_read(deletions, rows, present) | {
-                deletion.row.id
-                for deletion in deletions
-                if not _is_as_planned(deletion.kept, rows, present, changed)
+            present = all_stored(rows, list(ids | {row.id for row in kept.values()}))
+            moved = {
+                change.row.id for change in batch if not _is_unchanged(change.row, rows, present)
             }
-            gone = [deletion.row.id for deletion in deletions if deletion.row.id not in moved]
-            if gone:
+            for name, row in kept.items():
+                if not (
+                    changed[row.id].is_done(present.get(row.id))
+                    if row.id in changed
+                    else _is_unchanged(row, rows, present)
+                ):
+                    moved.add(name)
+            plan = plan.without(moved, _MOVED)
+            new = (changed[update.row.id].after for update in plan.updates if update.row.id in ids)
+            rows.put([row for row in new if row is not None], present)
+            if gone := [deletion.row.id for deletion in plan.deletions if deletion.row.id in ids]:
                 rows.delete(gone)
-        plan = plan.without(moved, _MOVED)
-        done += len(deletions)
+        done += len(batch)
         on_progress(done, whole)
     return plan
 
 
-def _is_as_planned(
-    row: ForeignRow,
-    rows: OpenCollection,
-    present: Mapping[str, Stored],
-    changed: Mapping[str, ChangedRow],
-) -> bool:
-    """Return whether the store now holds the row `row` as the plan wants it.
-
-    The row must have its new text if an update was planned, and must be unchanged otherwise.
-    `present` has the rows as the store holds them now, by id. `changed` has the planned changes, by
-    row id. Before a row is deleted, this is checked for the row that replaces it.
-    """
-    stored, planned = present.get(row.id), changed.get(row.id)
-    if stored is None:
-        return False
-    if planned is None:
-        return rows.external.as_read(stored).says_the_same(row)
-    return planned.after is not None and stored.says_the_same(planned.after)
-
-
-def _changed_since_read(
-    changes: Iterable[RowChange], rows: OpenCollection, present: Mapping[str, Stored]
-) -> set[str]:
-    """Return the ids of the rows to be changed that are no longer as the plan read them.
-
-    These are rows that somebody changed or deleted. `present` has the rows as the store holds them
-    now, by id.
-    """
-    unchanged = {
-        change.row.id
-        for change in changes
-        if change.row.id in present
-        and rows.external.as_read(present[change.row.id]).says_the_same(change.row)
-    }
-    return {change.row.id for change in changes} - unchanged
+def _is_unchanged(row: ForeignRow, rows: OpenCollection, present: Mapping[str, Stored]) -> bool:
+    stored = present.get(row.id)
+    return stored is not None and rows.external.as_read(stored).has_same_content(row)
 
 
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
     """Return the updates that earlier write-backs made in a collection, by row id.
 
-    An update is a pair: the row before and the row after the update. `files` are the undo files of
-    the write-backs; undo files of other collections are ignored. Deletions are not returned.
+    `files` are the undo files of the write-backs; those of other collections are ignored.
     """
     updates: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
         for row in file.rows if file.header.collection_id == collection_id else ():
             if row.after is not None:
-                step = theirs.as_read(row.before), theirs.as_read(row.after)
-                updates.setdefault(row.before.id, []).append(step)
+                updates.setdefault(row.before.id, []).append(
+                    (theirs.as_read(row.before), theirs.as_read(row.after))
+                )
     return updates
+
+
+# --- notes in the ledger --------------------------------------------------------------------------
+
+
+def note_reading(ledger: Ledger, collection_id: str, reading: Reading) -> None:
+    """Note in the ledger how a collection was read, so that a write-back reads it the same way."""
+    with ledger.writing() as writer:
+        writer.set_meta(_READING_OF + collection_id, reading.model_dump_json())
+
+
+def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
+    """Return how a collection was read at its import; None if it was never imported."""
+    with ledger.reading() as reader:
+        noted = reader.meta(_READING_OF + collection_id)
+    return None if noted is None else Reading.model_validate_json(noted)
+
+
+def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
+    """Return whether each write-back to a collection finished, by its undo file, oldest first.
+
+    A write-back whose undo file no longer exists is left out.
+    """
+    with ledger.reading() as reader:
+        notes = json.loads(reader.meta(_WRITE_BACKS_OF + collection_id) or "[]")
+    return {file: note["finished"] for note in notes if (file := Path(note["undo_file"])).is_file()}
+
+
+def note_run(ledger: Ledger, collection_id: str, undo_file: Path, *, finished: bool) -> None:
+    """Note in the ledger that the write-back with this undo file began, or that it `finished`."""
+    runs = noted_runs(ledger, collection_id)
+    runs.pop(undo_file, None)
+    runs[undo_file] = finished  # as the last one
+    notes = [{"undo_file": str(file), "finished": done} for file, done in runs.items()]
+    with ledger.writing() as writer:
+        writer.set_meta(_WRITE_BACKS_OF + collection_id, json.dumps(notes))
 
 
 # --- undoing it -----------------------------------------------------------------------------------
@@ -334,9 +425,8 @@ def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id:
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored`: the number of rows that were put back. `already`: the number of rows that needed no
-    change, because they were as before the write-back. `left_alone`: the rows that were skipped,
-    because somebody changed them after the write-back.
+    `restored` and `already` are numbers of rows; the latter were already as before the write-back.
+    Rows in `left_alone` were changed after it, and are skipped.
     """
 
     restored: int
@@ -349,22 +439,23 @@ def undo_write_back(
 ) -> TakenBack:
     """Restore the text, metadata and vectors that each row had before a write-back.
 
-    `header` and `rows` are the content of the write-back's undo file. `on_progress` is called with
-    the number of rows that are restored or need no change, and the number of all rows. A row that
-    was changed after the write-back is skipped. A second call changes nothing. A write-back that
-    was killed before its end can be undone too.
+    `header` and `rows` are the content of the undo file. `on_progress` is called with the number of
+    rows that are as before, and the number of all rows. A row that was changed after the write-back
+    is skipped. A write-back that was killed can be undone too.
 
     Raises: InputError if the collection cannot be read or written.
     """
     restored = already = 0
     left: list[LeftAlone] = []
-    with theirs.writing(header) as collection:
+    with theirs.writing(header.collection_id, header.sync_threshold) as collection:
         for batch in batches(rows):
             with collection.step():
                 present = collection.stored([row.before.id for row in batch])
                 states = [(row, present.get(row.before.id)) for row in batch]
                 todo = [
-                    (row, now) for row, now in states if not (now and now.says_the_same(row.before))
+                    (row, now)
+                    for row, now in states
+                    if not (now and now.has_same_content(row.before))
                 ]
                 fit = [row.before for row, now in todo if row.is_done(now)]
                 collection.put(fit, present)

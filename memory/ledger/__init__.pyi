@@ -1,4 +1,5 @@
-from .items import ItemPlace as ItemPlace
+from .attachments import ItemPlace as ItemPlace
+from .database import set_aside as set_aside
 from .judgements import BATCH_PAUSE as BATCH_PAUSE
 from .judgements import ScopedText as ScopedText
 from .judgements import TextPair as TextPair
@@ -15,7 +16,6 @@ from .records import Attempt as Attempt
 from .records import Change as Change
 from .records import Counts as Counts
 from .records import DecisionRecord as DecisionRecord
-from .records import IndexState as IndexState
 from .records import Lease as Lease
 from .records import LiveRow as LiveRow
 from .records import PendingTurn as PendingTurn
@@ -29,8 +29,6 @@ from .snapshot import Lineage as Lineage
 from .snapshot import Snapshot as Snapshot
 from .snapshot import snapshot_of as snapshot_of
 from .snapshot import take_snapshot as take_snapshot
-from .sqlite import set_aside as set_aside
 from .terms import Postings as Postings
-from .terms import RankedRow as RankedRow
 from .turns import SHARED as SHARED
 from .vectors import VectorTable as VectorTable

@@ -1,40 +1,41 @@
-"""The interface that the ledger's SQLite and PostgreSQL databases both implement.
+"""The interface of a ledger's database, and its implementation for SQLite, the default.
 
-A reader sees one committed state. There is one writer at a time. A transaction commits completely
-or not at all. Every error of a driver becomes a LedgerError.
+There is one writer at a time. Every error of a driver becomes a LedgerError.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import sqlite3
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+import filelock
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import URL, Connection, Engine
 
-from memory.errors import LedgerDamaged, LedgerError
+from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
+from memory.runtime import files
 
 PATIENCE_S = 30
-"""Seconds that a writer waits for an earlier writer to commit or roll back."""
 RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
-"""The advice that a LedgerDamaged error gives to the user."""
 
 
 class Database(ABC):
-    """The open database of a ledger: a SQLite file or a PostgreSQL database.
-
-    It is safe to share between threads.
-    """
+    """The open database of a ledger. It is safe to share between threads."""
 
     engine: Engine
     name: str
-    """The path or the URL, without its password, as shown to people."""
 
     @abstractmethod
     def reading(self) -> contextlib.AbstractContextManager[Connection]:
-        """Yield a connection in a transaction that sees one committed state and writes nothing.
+        """Yield a connection in a transaction that sees one committed state and cannot write.
 
         Raises: LedgerError.
         """
@@ -45,75 +46,47 @@ class Database(ABC):
 
         The transaction is committed after the block; an exception rolls it back.
 
-        Raises: LedgerError, also if the ledger's files were moved or replaced since it was opened.
+        Raises: LedgerError.
         """
 
     def close(self) -> None:
-        """Close all connections.
-
-        A connection that a thread is still using is closed when the thread has finished with it.
-        """
+        # A connection that a thread is still using is closed when the thread has finished.
         sa.event.listen(self.engine.pool, "checkin", lambda _, entry: entry.close())
         self.engine.dispose()
 
     def checkpoint(self) -> bool:
-        """Empty the write-ahead log, which may hold erased rows. Return whether that succeeded.
-
-        It fails if another process is reading the log.
-        """
         return True
 
     @abstractmethod
-    def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
-        """Try to lock a task for the block, without waiting. Yield whether the lock was taken.
-
-        Yield False if the lock is held elsewhere; the block then runs without it. `task`: a name,
-        such as `index-1`; tasks with different names can be locked at the same time. The lock also
-        ends when the process that holds it ends or is killed.
-
-        Raises: LedgerError.
-        """
+    def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]: ...
 
     def set_aside_files(self) -> list[str]:
-        """Return the paths of older ledger files that are kept next to this ledger.
-
-        These are damaged ledgers that a restore renamed, and copies made before an upgrade.
-        """
         return []
 
     @abstractmethod
     def file_in(self, folder: Path) -> Path:
-        """Return the path from which the paths of this ledger's copies are made.
+        """Return the path from which the names of this ledger's copies are made.
 
-        A copy's path is this path with an ending such as `.before-8-1`. For SQLite, the path is
-        that of the ledger's file, and `folder` is not used. For PostgreSQL, it is `ledger.db` in
-        `folder`.
+        A copy adds an ending, such as `.before-8-1`. The path is that of the ledger itself on
+        SQLite, and `ledger.db` in `folder` on PostgreSQL.
         """
 
     @abstractmethod
-    def copy_into(self, target: Database, tables: Collection[str]) -> None:
-        """Copy the committed state of some tables into `target`, which must be empty.
-
-        `tables`: the names of the tables. The copy has the same schema version as the ledger, also
-        if that is not the current version.
+    def copy_into(self, target: SqliteDatabase) -> None:
+        """Copy the committed state into `target`, which must be empty.
 
         Raises: LedgerError.
         """
 
-    @abstractmethod
     def problems(self) -> list[str]:
-        """Check the database's files. Return one message for each fault; [] if there is none."""
+        return []
 
     @abstractmethod
-    def _fault(self, message: str) -> tuple[str, str]:
-        """Return a pair of texts: what happened, and what to do about it ("" if unknown).
-
-        `message`: the error message of the database's driver.
-        """
+    def _fault(self, message: str) -> tuple[str, str]: ...
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:
-        """Turn the driver's errors in the block into LedgerError or LedgerDamaged."""
+        """Turn the driver's errors into LedgerError or LedgerDamaged."""
         try:
             yield
         except (sa.exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error) as exc:
@@ -125,3 +98,261 @@ class Database(ABC):
             raise LedgerDamaged(f"the ledger {self.name} is damaged", RESTORE) from exc
         except sa.exc.TimeoutError as exc:
             raise LedgerError(f"the ledger {self.name} is busy", "try again") from exc
+
+
+# --- SQLite ---------------------------------------------------------------------------------------
+
+_DAMAGED = "damaged"
+_LOG_PAGES = 1_000
+"""At about this many pages, a writer copies the write-ahead log into the file after its commit."""
+_MOST_LOG_PAGES = 4_000
+"""At this many pages, SQLite copies the log during a commit, and other writers wait."""
+_PAGES_OF_A_TRANSACTION = 12
+"""Estimated pages that a transaction adds to the log, in addition to one for each row."""
+
+
+class SqliteDatabase(Database):
+    def __init__(self, path: Path, *, create: bool, untouched: bool = False) -> None:
+        """Open the ledger's file for reading only, or with `create` also for writing.
+
+        With `create`, a missing file is made. With `untouched`, SQLite makes no files next to it;
+        see `Ledger.open`.
+
+        Raises: LedgerMissing, LedgerError.
+        """
+        if create:
+            _make_file(path)
+        elif not path.is_file():
+            raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
+        self.name = str(path)
+        self._path = path
+        self._untouched = untouched
+        self._file = path.stat()
+        self._read_only = not create
+        self._view = _view_of(path, read_only=self._read_only, untouched=untouched)
+        self._write_lock = threading.Lock()
+        self._log_pages = 0
+        self.engine = self._new_engine()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        if self._view.query["mode"] == "ro":
+            view = _view_of(self._path, read_only=True, untouched=self._untouched)
+            if view != self._view:  # another process has started or stopped writing the file
+                self._view = view
+                self.engine.dispose()
+                self.engine = self._new_engine()
+        try:
+            with self._mapped(), self.engine.connect() as connection, connection.begin():
+                connection.exec_driver_sql("BEGIN")
+                driver: Any = connection.connection.driver_connection
+                before = driver.total_changes
+                yield connection
+                if driver.total_changes != before:
+                    raise LedgerError(f"the ledger {self.name} cannot be written by a reader")
+        except LedgerDamaged as exc:
+            self._check_unchanged(exc)
+            raise
+        if self._view.unlocked_state is not None:
+            self._check_unchanged()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection in a writing transaction, as `Database.writing` says.
+
+        Threads of this process first wait for a lock, because SQLite itself only polls.
+        """
+        if not self._write_lock.acquire(timeout=PATIENCE_S):
+            raise LedgerError(f"the ledger {self.name} is busy", "try again")
+        try:
+            with self._mapped(), self.engine.connect() as connection, connection.begin():
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                self._check_location()
+                driver: Any = connection.connection.driver_connection
+                before = driver.total_changes
+                yield connection
+                rows = driver.total_changes - before
+            self._check_location()
+            self._log_pages += rows + _PAGES_OF_A_TRANSACTION if rows else 0
+        finally:
+            self._write_lock.release()
+        if self._log_pages >= _LOG_PAGES:
+            self._log_pages = 0
+            failed = (
+                sqlite3.Error,
+                sa.exc.SQLAlchemyError,
+                LedgerError,
+            )  # a later writer tries again
+            with contextlib.suppress(*failed), self._driver() as driver:
+                driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
+        """Check that no process wrote to the file while it was read without locks.
+
+        `cause`: damage that reading found. Such a write would explain it.
+
+        Raises: LedgerError, caused by `cause`.
+        """
+        if self._view.unlocked_state not in (None, _state_of(self._path)):
+            raise LedgerError(
+                f"the ledger {self.name} was written by another process while it was read",
+                "try again",
+            ) from cause
+
+    def checkpoint(self) -> bool:
+        with self._mapped(), self._driver() as driver:
+            driver.execute("PRAGMA busy_timeout=1000")  # do not wait long for readers
+            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            driver.execute(f"PRAGMA busy_timeout={1_000 * PATIENCE_S}")
+        return not busy
+
+    @contextlib.contextmanager
+    def exclusive(self, task: str) -> Iterator[bool]:
+        path = self._path.with_name(f"{self._path.name}.{task}.lock")
+        lock = files.own_lock(path)
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:
+            yield False
+            return
+        except OSError as exc:
+            raise LedgerError(f"{path} cannot be locked: {exc.strerror}") from exc
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def set_aside_files(self) -> list[str]:
+        found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]
+        return sorted(str(path) for paths in found for path in paths)
+
+    def file_in(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
+        return self._path.absolute()
+
+    def copy_into(self, target: SqliteDatabase) -> None:
+        with self._mapped(), self._driver() as source, target._driver() as copy:
+            source.backup(copy)
+
+    def problems(self) -> list[str]:
+        with self.reading() as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        return [problem for problem in found if problem != "ok"]
+
+    @contextlib.contextmanager
+    def _driver(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(self.engine.raw_connection()) as raw:
+            assert isinstance(raw.driver_connection, sqlite3.Connection)
+            yield raw.driver_connection
+
+    def _new_engine(self) -> Engine:
+        name = f"file:{quote(str(self._path.absolute()))}"
+        url = URL.create("sqlite", database=name, query={"uri": "true", **self._view.query})
+        engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_S})
+
+        @sa.event.listens_for(engine, "connect")
+        def _configure(connection: Any, _record: Any) -> None:
+            try:
+                self._check_location()
+            except LedgerError:
+                connection.close()
+                raise
+            connection.isolation_level = None  # `reading` and `writing` begin the transactions
+            pragmas = ["foreign_keys=ON", "synchronous=FULL", "secure_delete=ON"]
+            log = ["journal_mode=WAL", f"wal_autocheckpoint={_MOST_LOG_PAGES}"]
+            for pragma in [*pragmas, *(["query_only=ON"] if self._read_only else log)]:
+                connection.execute(f"PRAGMA {pragma}")
+
+        return engine
+
+    def _check_location(self) -> None:
+        """Check that the open file is still the one at the ledger's path.
+
+        Without this check, SQLite would write to a file that was moved or deleted.
+
+        Raises: LedgerError.
+        """
+        try:
+            is_open_file = os.path.samestat(self._path.stat(), self._file)
+        except OSError:
+            is_open_file = False
+        if not is_open_file:
+            raise LedgerError(
+                f"the ledger {self.name} was moved, deleted or replaced while it was open",
+                "put it back, or start again",
+            )
+
+    def _fault(self, message: str) -> tuple[str, str]:
+        for part, problem, remedy in _FAULTS:
+            if part in message:
+                return problem, remedy
+        return f"failed: {message}", ""
+
+
+def set_aside(url: str) -> Path:
+    """Rename a damaged SQLite ledger and its log, and return the ledger's new path.
+
+    The new name ends in `.damaged-1`, or in the next number that is free. `url`: `sqlite:///FILE`.
+
+    Raises: LedgerError.
+    """
+    path = Path(url.partition(":///")[2])
+    try:
+        return files.set_aside(path, _DAMAGED, beside=("-wal", "-shm"))
+    except OSError as exc:
+        raise LedgerError(f"{path} cannot be set aside: {exc.strerror}") from exc
+
+
+def _make_file(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as exc:
+        raise LedgerError(
+            f"the ledger {path} cannot be opened: {exc.strerror}",
+            "check memory.data_dir and its permissions",
+        ) from exc
+
+
+@dataclass(frozen=True)
+class _View:
+    query: Mapping[str, str]
+    unlocked_state: tuple[int, int] | None = None
+    """Size and modification time of a file that is read without locks; None if locks are used.
+
+    If they change during reading, what was read may be wrong.
+    """
+
+
+def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
+    """Choose how SQLite opens a ledger's file, so that a reader does not change it.
+
+    - If there is a write-ahead log, a reader uses mode `ro`. In mode `rw`, SQLite would move a log
+      that a crash left into the file.
+    - If there is none, a reader that must not or cannot make files in the folder uses no locks.
+    - In all other cases, the mode is `rw`.
+    """
+    state = _state_of(path)
+    if read_only and path.with_name(path.name + "-wal").exists():
+        return _View({"mode": "ro"})
+    if untouched or (read_only and not os.access(path.parent, os.W_OK)):
+        return _View({"mode": "ro", "immutable": "1"}, state)
+    return _View({"mode": "rw"})
+
+
+def _state_of(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
+
+
+_FAULTS = (
+    ("readonly", "cannot be written", "make the data folder writable"),
+    ("unable to open", "cannot be opened", "check the folder and its permissions"),
+    ("database or disk is full", "has no room left on its disk", "make room and try again"),
+    ("disk I/O error", "cannot be read or written (disk I/O error)", "is its disk full?"),
+    ("locked", "is being written by another process", "try again when it has finished"),
+    ("not a database", "is not a ledger", RESTORE),
+    ("malformed", "is damaged", RESTORE),
+)

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
+from memory.ledger.memories import to_row
 from memory.ledger.records import (
     FORGOTTEN_REASON,
     NOTHING_BEFORE,
@@ -21,15 +22,14 @@ from memory.ledger.records import (
     Step,
     with_verdicts,
 )
-from memory.ledger.statements import Prepared, TableGroup, among
+from memory.ledger.statements import Prepared, TableGroup, among, naming_damage
 from memory.models import PERSON, Action, Decision, Memory, Usage
 
-_HIGHEST_NUMBER = 2**31 - 1
-"""The highest integer that PostgreSQL stores in the column of decision numbers."""
+_HIGHEST_NUMBER = 2**31 - 1  # of an integer column in PostgreSQL
 
 
 class Decisions(TableGroup):
-    """Read access to decisions; all lists are ordered oldest first."""
+    """The table of decisions; its methods return lists of decisions with the oldest first."""
 
     def get(self, number: int) -> DecisionRecord | None:
         if number > _HIGHEST_NUMBER:
@@ -38,24 +38,21 @@ class Decisions(TableGroup):
         return next(iter(self._found(query)), None)
 
     def about(self, memory_id: str) -> list[DecisionRecord]:
-        """Return the decisions that are about a memory, or have made it."""
         return self._found(sa.select(t.decisions).where(_involving([memory_id])))
 
     def all_but_additions(self) -> list[DecisionRecord]:
         return self._found(sa.select(t.decisions).where(t.decisions.c.action != Action.ADD.value))
 
     def pending(self) -> list[DecisionRecord]:
-        """Return the decisions that were made without a model's answer and wait for a model."""
         return self._found(sa.select(t.decisions).where(t.decisions.c.pending))
 
     def of_run(self, run: str) -> list[DecisionRecord]:
         return self._found(sa.select(t.decisions).where(t.decisions.c.run == run))
 
     def after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of later decisions that must be undone before `record` can be undone.
+        """Return the numbers of later decisions that must be undone before `record`.
 
-        These decisions retired a memory and were not undone. Each of them is about a memory that
-        `record` is about or has created, or has itself created such a memory.
+        Each of them retired memories, shares a memory with `record`, and is not undone yet.
         """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
@@ -68,9 +65,8 @@ class Decisions(TableGroup):
     def parted_after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of a person's later decisions that must be undone before `record`.
 
-        Both `record` and such a decision call the same pair of texts distinct. Undoing `record`
-        would erase the later verdict on the pair. Only a person's decisions count that were not
-        undone. The result is empty if no person made `record`.
+        Each calls a pair of texts distinct that `record` calls distinct too. To undo `record` first
+        would erase the later verdict.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -82,7 +78,7 @@ class Decisions(TableGroup):
     def latest(self, most: int, below: int | None = None) -> list[DecisionRecord]:
         """Return the last `most` decisions, oldest first, without those that only added a memory.
 
-        `below`: only decisions with a lower number.
+        If `below` is given, only decisions with a lower number count.
         """
         columns = t.decisions.c
         shown = sa.select(columns.seq).where(columns.action != Action.ADD.value)
@@ -92,14 +88,13 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(columns.seq.in_(shown)))
 
     def steps(self) -> Iterator[Step]:
-        """Yield every decision, oldest first, without the state that undo restores."""
         columns = t.decisions.c
         query = sa.select(
             columns.at, columns.action, columns.members, columns.survivors, columns.undone,
             columns.usage,
         )  # fmt: skip
         for row in self._connection.execute(query.order_by(columns.seq)):
-            with t.naming_damage(f"a decision of {row.at!r}"):
+            with naming_damage(f"a decision of {row.at!r}"):
                 step = Step(
                     at=datetime.fromisoformat(row.at),
                     action=Action(row.action),
@@ -111,25 +106,16 @@ class Decisions(TableGroup):
             yield step
 
     def by_person(self) -> list[DecisionRecord]:
-        """Return the decisions that a person made, except those that were undone."""
         kept = sa.and_(t.decisions.c.model == PERSON, sa.not_(t.decisions.c.undone))
         return self._found(sa.select(t.decisions).where(kept))
 
     def left_for_later(self, members: Sequence[Memory]) -> bool:
-        """Return whether a person has postponed the decision about exactly these memories.
-
-        Return False if the decision was made since. `members`: at least one memory.
-        """
         names = {member.id for member in members}
         put_off = sa.and_(t.decisions.c.model == PERSON, t.decisions.c.pending)
         found = self._found(sa.select(t.decisions).where(put_off, _involving([members[0].id])))
         return any(set(record.members) == names for record in found)
 
     def runs(self) -> list[Run]:
-        """Return, for each run (batch or import) that made decisions, the numbers of its decisions.
-
-        The run with the oldest decision comes first.
-        """
         found: dict[str, list[DecisionRecord]] = {}
         for record in self._found(sa.select(t.decisions).where(t.decisions.c.run.is_not(None))):
             found.setdefault(str(record.run), []).append(record)
@@ -148,32 +134,32 @@ class Decisions(TableGroup):
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
     def first_states(self) -> dict[str, Memory]:
-        """Return, by memory id, the oldest state of each memory that a decision saved for undo.
+        """Return, by memory id, the oldest version of each memory that is saved for undo.
 
-        Memories of which no decision saved a state are left out.
+        Memories without a saved version are left out.
         """
         found: dict[str, Memory] = {}
         c = t.decisions.c
         for seq, before in self._connection.execute(sa.select(c.seq, c.before).order_by(c.seq)):
-            with t.naming_damage(f"decision {seq}"):
+            with naming_damage(f"decision {seq}"):
                 for name, columns in json.loads(before)["rows"].items():
                     if columns is not None and name not in found:
-                        found[name] = t.to_row(columns, ()).memory
+                        found[name] = to_row(columns, ()).memory
         return found
 
     def _found(self, query: sa.Select[Any]) -> list[DecisionRecord]:
         found = self._connection.execute(query.order_by(t.decisions.c.seq))
         return [_record(row) for row in found]
 
+    # --- writing ---
 
-class DecisionsWriter(Decisions):
     def record(
         self, decided: Sequence[tuple[Decision, str]], at: datetime, run: str | None
     ) -> list[int]:
         """Record decisions, and return their numbers in the given order.
 
-        `decided`: pairs of a decision and JSON with the state that undo restores, made by
-        `MemoriesWriter.images`. `at`: the time. `run`: the name of the batch or import, or None.
+        `decided`: pairs of a decision and the state that undo restores, as JSON from
+        `Memories.images`. `run`: the name of the batch or import; None if there is none.
         """
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
@@ -181,24 +167,29 @@ class DecisionsWriter(Decisions):
         self._transaction.numbered = True
         last = _LAST.rows(self._connection, most=len(rows))  # nobody else writes meanwhile
         numbers = sorted(row.seq for row in last)
-        mentions = [
-            mention
-            for number, (decision, before) in zip(numbers, decided, strict=True)
-            for mention in _mentions(number, decision, before)
-        ]
+        mentions = []
+        for number, (decision, before) in zip(numbers, decided, strict=True):
+            involved = {member.id for member in decision.members}
+            for survivor in decision.survivors:
+                involved |= {survivor.memory.id, *survivor.stands_for}
+            compared = {name for name, _ in decision.candidates}
+            compared |= {end for link in json.loads(before)["links"] for end in link[:2]}
+            mentions += [
+                {"decision": number, "memory_id": name, "involved": name in involved}
+                for name in sorted(involved | compared)
+            ]
         _MENTION.run(self._connection, mentions)
         return numbers
 
     def close(self, numbers: Iterable[int]) -> None:
-        """Mark decisions, given by their numbers, as no longer waiting for a model's answer."""
         closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
         self._connection.execute(closed.values(pending=False))
 
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Mark each pending decision as answered if one later decision is about all of its members.
+        """Mark pending decisions as answered by later decisions.
 
-        The members of a decision are the memories that it is about. `answered`: the later
-        decisions, each as a pair: the ids of its members, and its number.
+        A later decision answers each earlier one whose members are all members of the later one.
+        `answered`: for each later decision, the ids of its members and its number.
         """
         ids = {name for names, _ in answered for name in names}
         if not ids:
@@ -213,22 +204,24 @@ class DecisionsWriter(Decisions):
             self.close(closed)
 
     def mark_undone(self, number: int, *, pending: bool) -> None:
-        """Mark a decision as undone. `pending`: whether it now waits for a model's answer."""
         undone = t.decisions.update().where(t.decisions.c.seq == number)
         self._connection.execute(undone.values(undone=True, pending=pending))
 
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
-        """Erase what decisions recorded about the forgotten memories `ids`, except the ids.
+        """Erase what decisions recorded about the forgotten memories `ids`, except their ids.
 
-        Before it was undone, a decision may have put the words of a forgotten memory into another
-        memory, and later decisions may have saved that memory's text for undo. These saved texts
-        are erased too. Return the decisions that mention a forgotten memory, or that may have saved
-        its words, as they were before. Of the former, decisions from which everything was erased
-        earlier are left out.
+        A merge that was undone may have put their words into another memory. If decisions made
+        before the undo saved that memory's text, it is erased too. Return the decisions concerned,
+        as they were before.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
-        unscrubbed = sa.select(t.decisions).where(_mentioning(ids), sa.not_(_SCRUBBED))
+        scrubbed_before = sa.and_(
+            t.decisions.c.reason == FORGOTTEN_REASON,
+            sa.not_(t.decisions.c.pending),
+            t.decisions.c.before == NOTHING_BEFORE,
+        )
+        unscrubbed = sa.select(t.decisions).where(_mentioning(ids), sa.not_(scrubbed_before))
         todo = [(record, frozenset[str]()) for record in self._found(unscrubbed)]
         while todo:
             record, names = todo.pop()
@@ -244,12 +237,10 @@ class DecisionsWriter(Decisions):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return the decisions that may quote a text which `record` created before it was undone.
+        """If `record` was undone, return later decisions that may quote a text that it made.
 
-        These decisions are later than `record`, but earlier than the next decision about the same
-        members. They mention a survivor of `record`, which is a memory that stayed or was made.
-        Return each decision with the ids of all survivors of `record`. The result is empty if
-        `record` was not undone, or has no survivors.
+        They mention a survivor of `record`, and were made before the next decision about the same
+        members. Each is returned with the ids of the survivors.
         """
         if not record.undone or not record.survivors:
             return []
@@ -263,15 +254,17 @@ class DecisionsWriter(Decisions):
         return [(decision, names) for decision in later if decision.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase reasons of verdicts from the states that a person's decisions saved for undo.
+        """Erase reasons from the verdicts that a person's decisions saved for undo.
 
-        Such a verdict calls two texts distinct. Its reason is erased if the reason is in `reasons`,
-        and the key of at least one of the two texts is in `keys`.
+        A verdict loses its reason if that is in `reasons`, and one of its two text keys is in
+        `keys`.
         """
-        by_person: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")  # by its index
-        for record in self._found(sa.select(t.decisions).where(by_person)):
+        by_index: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")
+        for record in self._found(sa.select(t.decisions).where(by_index)):
             verdicts = tuple(
-                known._replace(reason=FORGOTTEN_REASON) if known.quotes(reasons, keys) else known
+                known._replace(reason=FORGOTTEN_REASON)
+                if known.reason in reasons and (known.low_key in keys or known.high_key in keys)
+                else known
                 for known in record.verdicts
             )
             if verdicts != record.verdicts:
@@ -283,12 +276,10 @@ class DecisionsWriter(Decisions):
 def _scrubbed(
     record: DecisionRecord, others: set[str], forgotten: set[str]
 ) -> dict[str, Any] | None:
-    """Return the parameters for the statement `_SCRUB`, which erases memories from a decision.
+    """Return the parameters of the statement `_SCRUB` for a decision; None if nothing changes.
 
-    `forgotten`: ids of the forgotten memories. `others`: ids of memories that are not forgotten,
-    but whose saved texts may contain words of a forgotten memory. Both kinds lose the rows and
-    links that `record` saved for undo; all ids of members stay. Return None if there is nothing to
-    erase.
+    `others`: ids of memories that are not forgotten, but whose saved texts may contain words of a
+    forgotten memory.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}
@@ -306,7 +297,7 @@ def _scrubbed(
 
 
 def _record(row: Any) -> DecisionRecord:
-    with t.naming_damage(f"decision {row.seq}"):
+    with naming_damage(f"decision {row.seq}"):
         _check_image(json.loads(row.before))
         return DecisionRecord(
             number=row.seq,
@@ -327,10 +318,6 @@ def _record(row: Any) -> DecisionRecord:
 
 
 def _check_image(image: Mapping[str, Any]) -> None:
-    """Check that `image`, the parsed JSON of a state that undo restores, has the expected form.
-
-    Raises: KeyError, TypeError, AttributeError if it is damaged.
-    """
     for columns in image["rows"].values():
         if columns is not None and not columns.keys() <= _COLUMNS:
             raise KeyError(*columns.keys() - _COLUMNS)
@@ -351,20 +338,15 @@ def _mentioning(
 ) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a decision mentions one of these memories.
 
-    A decision mentions a memory if it is about the memory, made it, compared another memory with
-    it, or concerns a memory that was linked to it. `ids`: the memories' ids, or the name of the
-    statement's parameter that receives them. `roles`: conditions on the row in `mentions`, to
-    count only some kinds of mention.
+    `ids`: the ids, or the name of the parameter that receives them. `roles`: further conditions, on
+    the row in the table `mentions`.
     """
     mentioned = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids), *roles)
     return t.decisions.c.seq.in_(mentioned)
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision is about one of these memories or made one of them.
-
-    `ids`: the memories' ids, or the name of the statement's parameter that receives them.
-    """
+    """Return the SQL condition that a decision is about one of these memories or created it."""
     return _mentioning(ids, t.mentions.c.involved)
 
 
@@ -374,12 +356,6 @@ _LAST = Prepared(
     sa.select(t.decisions.c.seq).order_by(t.decisions.c.seq.desc()).limit(sa.bindparam("most"))
 )
 _PENDING_ABOUT = Prepared(sa.select(t.decisions).where(t.decisions.c.pending, _involving("ids")))
-_SCRUBBED = sa.and_(
-    t.decisions.c.reason == FORGOTTEN_REASON,
-    sa.not_(t.decisions.c.pending),
-    t.decisions.c.before == NOTHING_BEFORE,
-)
-"""SQL condition that a decision's content is erased, so that it has only ids of memories left."""
 _SCRUB = (
     t.decisions.update()
     .where(t.decisions.c.seq == sa.bindparam("number"))
@@ -411,19 +387,3 @@ def _columns(decision: Decision, before: str) -> dict[str, Any]:
         "verified": decision.verified,
         "usage": decision.usage.model_dump_json(),
     }
-
-
-def _mentions(number: int, decision: Decision, before: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the table `mentions` for the decision with this number.
-
-    `before`: JSON with the state that undo restores.
-    """
-    involved = {member.id for member in decision.members} | {
-        name
-        for survivor in decision.survivors
-        for name in (survivor.memory.id, *survivor.stands_for)
-    }
-    linked = {end for link in json.loads(before)["links"] for end in link[:2]}
-    compared = ({name for name, _ in decision.candidates} | linked) - involved
-    for name in sorted(involved | compared):
-        yield {"decision": number, "memory_id": name, "involved": name in involved}

@@ -1,4 +1,4 @@
-"""What judges found about texts: distinct pairs, failed questions, and texts models have read."""
+"""Judgements of texts: distinct pairs, failed questions, and texts that models have read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
-from memory.ledger.statements import Prepared, TableGroup, among
-from memory.models import JUDGES, SCOPE_FIELDS, Judge, Scope
+from memory.ledger.statements import Prepared, TableGroup, among, scope_values_of
+from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Scope
 from memory.text import text_key
 
 TextPair = tuple[str, str, str]
-"""A pair of texts in a scope: the scope's key, and both text keys in sorted order."""
+"""The key of a scope, and the keys of two texts in sorted order."""
 ScopedText = tuple[str, str]
-"""A text in a scope: the scope's key, the text key."""
+"""The key of a scope and the key of a text."""
 _PAIR = ("scope", "low_key", "high_key")
 _DISTINCT = t.distinct_pairs.c
 _ATTEMPTS = t.attempts.c
@@ -31,26 +31,18 @@ _ABOUT = Prepared(
 
 
 class DistinctPairs(TableGroup):
-    """Read access to pairs of texts that a judge called distinct: they state different things."""
-
     def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
-        """Return the keys of the texts that a judge in `by` called distinct from the text `key`.
-
-        The text is given by its key. The result contains `key` itself if a person keeps two
-        memories with this text. A verdict counts if it was given in `scope`. A person's verdict
-        that was given in a scope of other fields counts too, if the two scopes have equal values in
-        every field that both have.
-        """
+        """Return the keys of the texts distinct from the text with the key `key`; see `of_all`."""
         return self.of_all([(scope, key)], by)[0]
 
     def of_all(
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
     ) -> list[set[str]]:
-        """Return, for each text, the keys of the texts that were called distinct from it.
+        """Return, for each pair of a scope and a text key, the keys of the texts distinct from it.
 
-        `texts`: pairs of a scope and a text key; the result has the same order. Only verdicts of
-        the judges in `by` count. If a person keeps two memories with the same text, the text's set
-        contains its own key.
+        A verdict counts if a judge in `by` gave it in the same scope. A person's verdict also
+        counts if its scope has other fields, as long as the fields in both scopes have equal
+        values. A set contains the text's own key if a person keeps two memories with this text.
         """
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
@@ -58,23 +50,20 @@ class DistinctPairs(TableGroup):
             known.setdefault(a, set()).add((b, where, judge))
             known.setdefault(b, set()).add((a, where, judge))
         return [
-            {other for other, where, judge in known.get(key, ()) if _counts_in(scope, where, judge)}
+            {
+                other
+                for other, where, judge in known.get(key, ())
+                if where == scope.key
+                or (judge == PERSON and Scope.from_key(where).agrees_with(scope))
+            }
             for scope, key in texts
         ]
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
-        """Return every pair of texts that a judge in `by` called distinct.
-
-        Distinct texts state different things.
-        """
         query = sa.select(*(_DISTINCT[name] for name in _PAIR)).where(_DISTINCT.by.in_(by))
         return {tuple(row) for row in self._connection.execute(query)}
 
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
-        """Return the verdict on whether two texts, given by their keys, are distinct.
-
-        If there is no verdict, the `reason` and `by` of the result are None.
-        """
         low, high = sorted((key_a, key_b))
         query = sa.select(_DISTINCT.reason, _DISTINCT.by).where(
             _DISTINCT.scope == scope.key, _DISTINCT.low_key == low, _DISTINCT.high_key == high
@@ -82,20 +71,14 @@ class DistinctPairs(TableGroup):
         reason, by = self._connection.execute(query).first() or (None, None)
         return KnownPair(scope.key, low, high, reason, by)
 
-
-class DistinctPairsWriter(DistinctPairs):
     def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
-        """Record that a judge (`by`) called two texts distinct: they state different things.
-
-        An earlier verdict is replaced only if its judge ranks lower (offline < model < person).
-        """
         self.mark_all([(scope, text_key(text_a), text_key(text_b), reason)], by)
 
     def mark_all(self, pairs: Iterable[tuple[Scope, str, str, str]], by: Judge) -> None:
-        """Record pairs of texts that a judge (`by`) called distinct: they state different things.
+        """Record pairs of texts that the judge `by` called distinct.
 
-        `pairs`: for each pair the scope, the two text keys and the reason of the verdict.
-        An earlier verdict is replaced only if its judge ranks lower (offline < model < person).
+        `pairs`: the scope, the two text keys and the reason. A verdict replaces only the verdict of
+        a lower judge (offline < model < person).
         """
         rows = [
             {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
@@ -111,10 +94,10 @@ class DistinctPairsWriter(DistinctPairs):
             self._connection.execute(put, rows)
 
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
-        """Set the verdict on each of these pairs of texts to the verdict in its `KnownPair`.
+        """Restore earlier verdicts on pairs of texts.
 
-        If the `by` of a `KnownPair` is None, the pair's verdict is deleted. If a pair occurs
-        several times, its first `KnownPair` counts.
+        A verdict whose `by` is None deletes the present one. If a pair has several verdicts, the
+        first counts.
         """
         for known in reversed(verdicts):
             values = dict(zip(_PAIR, known.pair, strict=True))
@@ -127,8 +110,8 @@ class DistinctPairsWriter(DistinctPairs):
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Erase reasons of verdicts; the pairs of texts stay distinct.
 
-        A verdict loses its reason if the reason is in `reasons`, and the key of at least one of
-        its two texts is in `keys`.
+        A verdict loses its reason if that is in `reasons`, and one of its two text keys is in
+        `keys`.
         """
         statement = t.distinct_pairs.update().where(
             _in_pair(_DISTINCT, keys), among(_DISTINCT.reason, reasons)
@@ -136,7 +119,6 @@ class DistinctPairsWriter(DistinctPairs):
         self._connection.execute(statement.values(reason=FORGOTTEN_REASON))
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the verdicts and failed attempts on all pairs with one of these text keys."""
         for table in (t.distinct_pairs, t.attempts):
             self._connection.execute(table.delete().where(_in_pair(table.c, keys)))
 
@@ -145,35 +127,19 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
     return sa.or_(among(columns.low_key, keys), among(columns.high_key, keys))
 
 
-def _counts_in(scope: Scope, where: str, judge: str) -> bool:
-    """Return whether a verdict of `judge` counts in `scope`.
-
-    `where`: the key of the scope in which the verdict was given. The verdict counts if that is
-    `scope`. A person's verdict also counts if the two scopes have equal values in every field that
-    both have.
-    """
-    return where == scope.key or (judge == "person" and Scope.from_key(where).agrees_with(scope))
-
-
 # --- questions that a model failed at -------------------------------------------------------------
 
 MOST_ATTEMPTS = 5
-"""The number of failures after which a model is not asked the same question again."""
 BATCH_PAUSE = timedelta(minutes=10)
-"""The time for which a batch does not repeat a question after the model first failed at it."""
+"""After a model's first failure to answer a question, batches do not repeat it for this long."""
 _LONGER = 6
-"""Each pause is this many times as long as the pause before."""
 
 
 class Attempts(TableGroup):
-    """Read access to the pairs of texts that a model failed to judge."""
-
     def waiting(self, model: str, now: datetime | None) -> set[TextPair]:
         """Return the pairs about which this model should not be asked at the time `now`.
 
-        The model has failed to judge them. Either the pause after its last failure is not over, or
-        it has failed so often that it is never asked about them again. If `now` is None, only the
-        pairs of the second kind are returned.
+        If `now` is None, return only the pairs about which it is never asked again.
         """
         waits: sa.ColumnElement[bool] = _ATTEMPTS.next_at.is_(None)
         if now is not None:
@@ -183,15 +149,12 @@ class Attempts(TableGroup):
         return {tuple(row) for row in found}
 
     def all(self) -> list[Attempt]:
-        """Return every pair that a model failed to judge, with the most failures first."""
         query = sa.select(*(_ATTEMPTS[name] for name in Attempt._fields))
         found = self._connection.execute(
             query.order_by(_ATTEMPTS.attempts.desc(), _ATTEMPTS.low_key)
         )
         return [Attempt(*row) for row in found]
 
-
-class AttemptsWriter(Attempts):
     def count(
         self,
         scope: Scope,
@@ -201,11 +164,11 @@ class AttemptsWriter(Attempts):
         now: datetime,
         first_pause: timedelta,
     ) -> None:
-        """Count one more failure, at the time `now`, of a model to judge two texts.
+        """Count one more failure of a model to judge two texts.
 
-        If another model failed at them before, counting starts again at 1. `first_pause`: how long
-        the model is not asked about the texts after its first failure. Each further pause is six
-        times as long as the one before. After the fifth failure, no more attempts are made.
+        After the first failure, the model is not asked again for the time `first_pause`; each
+        further pause is six times as long. After the fifth failure, it is never asked again. A
+        failure of another model starts a new count.
         """
         pair = (scope.key, *sorted((text_key(text_a), text_key(text_b))))
         keys = dict(zip(_PAIR, pair, strict=True))
@@ -220,7 +183,6 @@ class AttemptsWriter(Attempts):
 
 
 def _sortable(moment: datetime) -> str:
-    """Return a time as a text in UTC; such texts sort in order of time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
@@ -228,17 +190,15 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Read access to the records of which texts each model has read on a page.
+    """Which texts each model has read on a page.
 
-    A page is a question that shows a model many memories of one scope. A text that a model has read
-    need not be shown to this model again.
+    A page is a question that shows a model many memories of one scope.
     """
 
     def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
-        """Return the texts that the model named `model` has read.
+        """Return the texts that this model has read.
 
-        `thorough`: return only texts that the model has read together with all their nearest
-        neighbours.
+        `thorough`: only texts that it has read together with all their nearest neighbours.
         """
         query = sa.select(_READ.scope, _READ.text_key).where(_READ.model == model)
         if thorough:
@@ -249,10 +209,6 @@ class Readings(TableGroup):
         return sorted(self._connection.scalars(sa.select(_READ.model).distinct()))
 
     def count_unread(self, model: str, *, private: bool) -> int:
-        """Count live memories whose text this model has not read.
-
-        `private`: whether private memories count too.
-        """
         memories = t.memories.c
         read = sa.exists().where(_READ.text_key == memories.text_key, _READ.model == model)
         unread = sa.and_(memories.live, sa.not_(read))
@@ -260,13 +216,11 @@ class Readings(TableGroup):
             unread = sa.and_(unread, sa.not_(memories.is_private))
         return self._transaction.count(t.memories, unread)
 
-
-class ReadingsWriter(Readings):
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
         """Record that a model has read these texts.
 
-        Texts that are no longer in a memory of their scope are left out. `thorough`: whether the
-        model read each text together with all its nearest neighbours.
+        A text is left out if no memory in its scope has it. `thorough`: whether the model read each
+        text together with all its nearest neighbours.
         """
         rows = [
             {"scope": scope, "text_key": key, "model": model, "thorough": thorough}
@@ -281,13 +235,12 @@ class ReadingsWriter(Readings):
             self._connection.execute(update, rows)
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
-        """Return those of `texts` that a live or retired memory in the text's own scope has."""
         c = t.memories.c
         columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
         query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()
         values: dict[str, list[Any]] = {}
         for key, metadata, *scope in self._connection.execute(query):
-            values.setdefault(key, []).append(t.scope_values_of(metadata, scope))
+            values.setdefault(key, []).append(scope_values_of(metadata, scope))
         scopes = {key: Scope.from_key(key) for key, _ in texts}
         return {
             (scope, key)
@@ -296,7 +249,6 @@ class ReadingsWriter(Readings):
         }
 
     def drop(self, keys: Collection[str]) -> None:
-        """Delete the records about texts with these keys, for all models and in all scopes."""
         self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
 
     def drop_all(self, model: str) -> None:

@@ -1,9 +1,7 @@
-"""The ledger: the database of every memory, live and retired, with vector, links and decisions.
+"""The ledger, and its readers and writers.
 
-A `Reader` sees one committed state. A `Writer` is one transaction, which commits completely or not
-at all. The last step of each writing transaction takes the next revision, so revisions are in
-commit order: an index that follows the ledger asks for the rows above the last revision it has
-seen.
+The last step of each writing transaction takes the next revision, so revisions are in commit order.
+An index that follows the ledger asks for the rows above the last revision it has seen.
 """
 
 from __future__ import annotations
@@ -20,42 +18,32 @@ from sqlalchemy.engine import Connection, make_url
 from memory.errors import LedgerError, LedgerMissing, LedgerOutdated
 from memory.ledger import migrations
 from memory.ledger import tables as t
-from memory.ledger.database import Database
-from memory.ledger.decisions import Decisions, DecisionsWriter
-from memory.ledger.episodes import Episodes, EpisodesWriter
-from memory.ledger.items import Items, ItemsWriter
-from memory.ledger.judgements import (
-    Attempts,
-    AttemptsWriter,
-    DistinctPairs,
-    DistinctPairsWriter,
-    Readings,
-    ReadingsWriter,
-)
-from memory.ledger.links import Links, LinksWriter
-from memory.ledger.memories import Memories, MemoriesWriter
+from memory.ledger.attachments import Episodes, Items
+from memory.ledger.database import Database, SqliteDatabase
+from memory.ledger.decisions import Decisions
+from memory.ledger.judgements import Attempts, DistinctPairs, Readings
+from memory.ledger.links import Links
+from memory.ledger.memories import Memories
 from memory.ledger.postgresql import PostgresDatabase
 from memory.ledger.records import Counts
-from memory.ledger.sqlite import SqliteDatabase
 from memory.ledger.statements import Prepared, Transaction
-from memory.ledger.terms import Terms, TermsWriter
-from memory.ledger.turns import Leases, LeasesWriter, Turns, TurnsWriter
-from memory.ledger.vectors import Followers, FollowersWriter, TextVectors, TextVectorsWriter
+from memory.ledger.terms import Terms
+from memory.ledger.turns import Leases, Turns
+from memory.ledger.vectors import Followers, TextVectors
 
 
 class Ledger:
     """An open ledger. It is safe to share between threads; a `with` statement closes it."""
 
     def __init__(self, database: Database) -> None:
-        """Take an open database. Callers use `Ledger.open` or `Ledger.create` instead."""
         self._database = database
 
     @classmethod
     def open(cls, url: str, *, untouched: bool = False) -> Ledger:
         """Open an existing ledger for reading only.
 
-        SQLite makes two files next to an open ledger, which remain if the process is killed. With
-        `untouched`, they are not made, unless the ledger has a write-ahead log already.
+        SQLite makes two files next to an open ledger. `untouched` prevents this, unless the ledger
+        already has a write-ahead log.
 
         Raises: LedgerMissing, LedgerOutdated, LedgerError.
         """
@@ -84,9 +72,8 @@ class Ledger:
     def upgrade(cls, url: str, folder: Path) -> Path | None:
         """Upgrade an existing ledger to the current schema, after copying it.
 
-        Return the path of the copy; None if the schema was current already. The copy is a SQLite
-        ledger, which `memory-dedup restore` reads. The copy of a SQLite ledger lies next to it; the
-        copy of a PostgreSQL ledger lies in `folder`.
+        Return the path of the copy; None if the schema was current. The copy of a SQLite ledger
+        lies next to it. The copy of a PostgreSQL ledger is a SQLite ledger in `folder`.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -103,8 +90,7 @@ class Ledger:
     def upgraded_copy(cls, url: str, file: Path, *, untouched: bool = False) -> Ledger:
         """Copy an older ledger into a new file, upgrade the copy and open it for reading.
 
-        The older ledger stays as it is. With `untouched`, SQLite also makes no files next to it,
-        unless it has a write-ahead log already.
+        The older ledger does not change. `untouched`: as for `open`.
 
         Raises: LedgerMissing, LedgerError.
         """
@@ -116,7 +102,6 @@ class Ledger:
 
     @contextmanager
     def _closed_on_fault(self) -> Iterator[Ledger]:
-        """Yield the ledger; close it if the block raises an exception."""
         try:
             yield self
         except BaseException:  # also after Ctrl-C
@@ -125,14 +110,13 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """The ledger's path or URL, without its password, as shown to people."""
         return self._database.name
 
     def _check_version(self, stored: str | None) -> None:
-        """Check that the ledger's schema, of version `stored`, is the current one.
+        """Check that `stored`, the version of the ledger's schema, is the current one.
 
-        Raises: LedgerMissing if `stored` is None (the database has no tables), LedgerOutdated if it
-        is an older version, LedgerError if it is a later version.
+        Raises: LedgerMissing if `stored` is None (no tables), LedgerOutdated if it is older,
+        LedgerError if it is newer.
         """
         if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
@@ -146,10 +130,6 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        """Yield a reader that sees one committed state of the ledger.
-
-        Raises: LedgerError.
-        """
         with self._database.reading() as connection:
             yield Reader(connection)
 
@@ -157,9 +137,7 @@ class Ledger:
     def writing(self) -> Iterator[Writer]:
         """Yield a writer whose changes are committed together at the end of the block.
 
-        An exception in the block rolls them back.
-
-        Raises: LedgerError, also if a later version has upgraded the ledger after it was opened.
+        Raises: LedgerError, also if a newer version of the program has upgraded the open ledger.
         """
         with self._database.writing() as connection:
             writer = Writer(connection)
@@ -170,7 +148,6 @@ class Ledger:
             writer.transaction.take_revision()
 
     def store_id(self) -> str:
-        """Return the random identifier of this store; the first call makes and stores it."""
         with self.writing() as writer:
             known = writer.meta("store_id")
             if known is None:
@@ -179,17 +156,17 @@ class Ledger:
         return known
 
     def exclusive(self, task: str) -> AbstractContextManager[bool]:
-        """Try to lock a task for the block, without waiting. Yield whether the lock was taken.
+        """Try once to lock a task for the `with` block; yield whether that succeeded.
 
-        Yield False if the lock is held elsewhere; the block then runs without it. `task`: a name,
-        such as `index-1`; tasks with different names can be locked at the same time.
+        The block also runs without the lock. `task`: a name such as `index-1`. If the process ends,
+        its lock ends too.
 
         Raises: LedgerError.
         """
         return self._database.exclusive(task)
 
     def checkpoint(self) -> bool:
-        """Empty the write-ahead log, which may hold erased rows. Return whether that succeeded.
+        """Empty the write-ahead log, which may hold erased rows; return whether that succeeded.
 
         It fails if another process is reading the log.
         """
@@ -206,7 +183,6 @@ class Ledger:
         return sorted(existing.union(self._database.set_aside_files()))
 
     def problems(self) -> list[str]:
-        """Check the database's files. Return one message for each fault; [] if there is none."""
         return self._database.problems()
 
     def close(self) -> None:
@@ -220,13 +196,6 @@ class Ledger:
 
 
 def open_database(url: str, *, create: bool, untouched: bool = False) -> Database:
-    """Open the database at a URL for reading only, or with `create` also for writing.
-
-    With `create`, a missing SQLite file is made. SQLite makes two more files next to an open file.
-    With `untouched`, these are not made, unless the file has a write-ahead log already.
-
-    Raises: LedgerMissing, LedgerError.
-    """
     try:
         parsed = make_url(url)
     except sa.exc.ArgumentError as exc:
@@ -248,7 +217,6 @@ def open_database(url: str, *, create: bool, untouched: bool = False) -> Databas
 
 # --- reader and writer ----------------------------------------------------------------------------
 
-_PAGE = 2_000
 _META = Prepared(sa.select(t.meta.c.value).where(t.meta.c.key == sa.bindparam("key")))
 
 
@@ -273,23 +241,18 @@ class Reader:
         self.terms = Terms(self.transaction)
 
     def revision(self) -> int:
-        """Return the number of the latest committed transaction; 0 for a new ledger."""
         return self.transaction.latest
 
     def meta(self, key: str) -> str | None:
-        """Return the value stored under a key in the table `meta`; None if there is none.
-
-        `meta` holds facts about the store itself, such as its schema version.
-        """
+        """Return a value that was stored about the store itself, such as its schema version."""
         found = _META.rows(self._connection, key=key)
         return found[0].value if found else None
 
     def external_ids_behind(self) -> dict[str, list[str]]:
         """Return, by id of a live memory, the external ids of the retired memories it replaced.
 
-        An external id names a memory in the source that it came from. The external ids of one live
-        memory are in order of the retired memories' time, oldest first. Live memories that have
-        replaced no memory with an external id are left out.
+        The ids of the oldest retired memories come first. Live memories without such ids are left
+        out.
         """
         c = t.memories.c
         query = (
@@ -306,7 +269,6 @@ class Reader:
         return {name: list(external_ids) for name, external_ids in found.items()}
 
     def metas(self, prefix: str) -> dict[str, str]:
-        """Return the entries of the table `meta` whose key begins with `prefix`."""
         begins = t.meta.c.key.startswith(prefix, autoescape=True)
         rows = self._connection.execute(sa.select(t.meta.c.key, t.meta.c.value).where(begins))
         return {row.key: row.value for row in rows}
@@ -328,37 +290,21 @@ class Reader:
         )
 
     def dump(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """Yield all tables but `index_state`, in pages: pairs of table name and list of rows.
+        """Yield the rows of all tables but `index_state`, as pairs (table name, list of rows).
 
-        A row maps column names to values. A large table has several pages, an empty one has none.
+        A row maps column names to values. A large table comes in several lists, an empty one in
+        none.
         """
         for table in t.schema.sorted_tables:
             if table is not t.index_state:
-                pages = self._connection.execute(sa.select(table)).mappings().partitions(_PAGE)
+                pages = self._connection.execute(sa.select(table)).mappings().partitions(2_000)
                 yield from ((table.name, [dict(row) for row in page]) for page in pages)
 
 
 class Writer(Reader):
     """One writing transaction, which commits completely or not at all."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self.memories: MemoriesWriter = MemoriesWriter(self.transaction)
-        self.vectors: TextVectorsWriter = TextVectorsWriter(self.transaction)
-        self.links: LinksWriter = LinksWriter(self.transaction)
-        self.distinct: DistinctPairsWriter = DistinctPairsWriter(self.transaction)
-        self.attempts: AttemptsWriter = AttemptsWriter(self.transaction)
-        self.decisions: DecisionsWriter = DecisionsWriter(self.transaction)
-        self.turns: TurnsWriter = TurnsWriter(self.transaction)
-        self.leases: LeasesWriter = LeasesWriter(self.transaction)
-        self.episodes: EpisodesWriter = EpisodesWriter(self.transaction)
-        self.followers: FollowersWriter = FollowersWriter(self.transaction)
-        self.items: ItemsWriter = ItemsWriter(self.transaction)
-        self.readings: ReadingsWriter = ReadingsWriter(self.transaction)
-        self.terms: TermsWriter = TermsWriter(self.transaction)
-
     def set_meta(self, key: str, value: str) -> None:
-        """Store a value under a key in the table `meta`; replace the earlier one, if any."""
         statement = self.transaction.upsert(t.meta).values(key=key, value=value)
         self._connection.execute(
             statement.on_conflict_do_update(index_elements=["key"], set_={"value": value})
@@ -368,14 +314,11 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Delete the vectors of texts that no memory has, and the verdicts on them.
-
-        `keys`: the keys of the texts to check. Nothing is deleted for a text that a memory has.
-        """
+        """Delete the vectors of the texts `keys` that no memory has, and the verdicts on them."""
         self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Insert one page of rows, as `dump` yields them, into a table of a new ledger."""
+        """Insert a list of rows from `dump` into a table of a new ledger."""
         table = t.schema.tables[table_name]
         if table in (t.meta, t.counter):
             self._connection.execute(table.delete())

@@ -1,4 +1,4 @@
-"""Links between memories, one row for each pair, and how successors inherit them."""
+"""Links between memories, one row for each pair, and the successors that inherit them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from memory.ledger import tables as t
 from memory.ledger.statements import Prepared, TableGroup, among
@@ -15,30 +14,28 @@ from memory.models import INVERSE_LINK, MemoryLink
 
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
 _ALL = Prepared(sa.select(t.links).where(_TOUCHING))
-_LOW, _HIGH = t.memories.alias("low"), t.memories.alias("high")
-_LIVE = Prepared(
-    sa.select(t.links)
-    .join(_LOW, sa.and_(_LOW.c.id == t.links.c.low_id, _LOW.c.live))
-    .join(_HIGH, sa.and_(_HIGH.c.id == t.links.c.high_id, _HIGH.c.live))
-    .where(_TOUCHING)
-)
 _ENDS = ("low_id", "high_id")
+_RETIRED_FOR = sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids"))
+_STATES = Prepared(
+    sa.select(
+        t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
+    ).where(among(t.memories.c.id, "ids"))
+)
 
 
 class Links(TableGroup):
-    """Read access to links, by the ids of the memories at their ends."""
+    """The links between memories. Writing a link gives both memories a new revision."""
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
-        """Return the rows of all links that have one of these memories at either end.
-
-        Links to memories that are retired or not stored yet are included.
-        """
+        """Return the rows of all links of these memories, also those to retired memories."""
         return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
 
-    def between(self, a: str, b: str) -> sa.Row[Any] | None:
+    def between(self, a: str, b: str) -> MemoryLink | None:
+        """Return the link of two memories as `a` carries it."""
         low, high = sorted((a, b))
         query = sa.select(t.links).where(t.links.c.low_id == low, t.links.c.high_id == high)
-        return self._connection.execute(query).first()
+        link = self._connection.execute(query).first()
+        return None if link is None else seen_from(a, link)
 
     def of_the_retired(self) -> int:
         """Count the links that lead to a retired memory; there should be none."""
@@ -46,15 +43,11 @@ class Links(TableGroup):
         ends = sa.or_(t.links.c.low_id.in_(retired), t.links.c.high_id.in_(retired))
         return self._transaction.count(t.links, ends)
 
-
-class LinksWriter(Links):
-    """Write access to links. Writing a link gives the memories at both ends a new revision."""
-
     def put(self, links: Sequence[tuple[str, MemoryLink]], *, replace_old: bool = True) -> None:
-        """Store links. Each replaces any other link between the same two memories.
+        """Store links; `links` are pairs of a memory's id and the link that it carries.
 
-        `links`: pairs of a memory's id and the link that it carries, with its target and kind. With
-        `replace_old` False, a link is left out if the two memories are linked already.
+        If the two memories are linked already, the new link replaces the old one. Without
+        `replace_old`, the old one stays.
         """
         statement = self._transaction.upsert(t.links)
         new = {name: statement.excluded[name] for name in ("link_type", "note", "confidence")}
@@ -62,50 +55,24 @@ class LinksWriter(Links):
             statement = statement.on_conflict_do_update(index_elements=_ENDS, set_=new)
         else:
             statement = statement.on_conflict_do_nothing(index_elements=_ENDS)
-        if links:
-            self._connection.execute(statement, [self._row(*link) for link in links])
+        rows = []
+        for memory_id, end in links:
+            low, high = sorted((memory_id, end.target_id))
+            kind = end.link_type if low == memory_id else INVERSE_LINK[end.link_type]
+            values = {"link_type": kind, "note": end.note, "confidence": end.confidence}
+            rows.append({"low_id": low, "high_id": high, **values})
+            self._transaction.touched |= {low, high}
+        if rows:
+            self._connection.execute(statement, rows)
 
     def drop(self, ids: Sequence[str]) -> None:
-        """Delete all links that have one of these memories at either end."""
         for link in self.touching(ids):
             self._transaction.touched |= {link.low_id, link.high_id}
         self._connection.execute(t.links.delete().where(_TOUCHING), {"ids": ids})
 
-    def trust(self, a: str, b: str, confidence: float) -> None:
-        low, high = sorted((a, b))
-        same_pair = sa.and_(t.links.c.low_id == low, t.links.c.high_id == high)
-        self._connection.execute(t.links.update().where(same_pair).values(confidence=confidence))
-        self._transaction.touched |= {a, b}
-
-    def _row(self, memory_id: str, end: MemoryLink) -> dict[str, Any]:
-        """Return a link as a row, with the lower id first, and give both memories a new revision.
-
-        `memory_id`: the memory that carries the link; `end`: its target and kind.
-        """
-        self._transaction.touched |= {memory_id, end.target_id}
-        low, high = sorted((memory_id, end.target_id))
-        kind = end.link_type if low == memory_id else INVERSE_LINK[end.link_type]
-        values = {"link_type": kind, "note": end.note, "confidence": end.confidence}
-        return {"low_id": low, "high_id": high, **values}
-
-
-def of_live_memories(
-    ids: Sequence[str], connection: Connection
-) -> dict[str, tuple[MemoryLink, ...]]:
-    """Return, by memory id, the links of each of these memories to other live memories.
-
-    Memories that are not live, or have no such link, are left out.
-    """
-    ends: dict[str, list[MemoryLink]] = {}
-    wanted = set(ids)
-    for link in sorted(_LIVE.rows(connection, ids=ids)):
-        for source in wanted & {link.low_id, link.high_id}:
-            ends.setdefault(source, []).append(seen_from(source, link))
-    return {source: tuple(found) for source, found in ends.items()}
-
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
-    """Convert a row into the link that `memory_id` carries: its target is the other memory."""
+    """Return a stored link from the side of `memory_id`: the other memory is the target."""
     low = link.low_id == memory_id
     return MemoryLink(
         target_id=link.high_id if low else link.low_id,
@@ -115,16 +82,68 @@ def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
     )
 
 
-# --- who stands for a retired memory and inherits its links: pure ---------------------------------
+# --- who stands for a retired memory and inherits its links ---------------------------------------
 
 
 @dataclass(frozen=True)
 class State:
-    """The state of a memory: live, retired (usually with a successor) or forgotten."""
-
     live: bool
     successor_id: str | None
     forgotten: bool
+
+
+class Successors(TableGroup):
+    def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return, by id, the id of each memory's live successor; a live memory maps to itself.
+
+        The result has the order of `ids`. Memories without a live successor are left out.
+        """
+        wanted = list(dict.fromkeys(ids))
+        states = self._states(wanted)
+        return {name: end for name in wanted if (end := live_end(name, states)) is not None}
+
+    def resolved(self, ids: Iterable[str]) -> dict[str, str]:
+        """Map each id to the id of the memory's live successor, or to itself if there is none.
+
+        Ids of forgotten memories are left out.
+        """
+        wanted = list(dict.fromkeys(ids))
+        return resolved_ids(wanted, self._states(wanted))
+
+    def ancestors(self, *ids: str) -> list[str]:
+        """Return the ids of all memories that these have replaced, directly or in several steps."""
+        found = dict.fromkeys(ids)
+        todo = list(ids)
+        while todo:
+            retired = self._connection.scalars(_RETIRED_FOR, {"ids": todo})
+            todo = [name for name in dict.fromkeys(retired) if name not in found]
+            found |= dict.fromkeys(todo)
+        return list(found)[len(set(ids)) :]
+
+    def successions(self) -> dict[str, str | None]:
+        """Map the id of each retired memory to the id of its direct successor, or to None.
+
+        Forgotten memories are left out.
+        """
+        query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
+            sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY
+        )
+        return {row.id: row.successor_id for row in self._connection.execute(query)}
+
+    def _states(self, ids: Iterable[str]) -> dict[str, State]:
+        found: dict[str, State] = {}
+        seen: set[str] = set()
+        todo = list(ids)
+        while todo:
+            seen.update(todo)
+            fresh = {
+                row.id: State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
+                for row in _STATES.rows(self._connection, ids=todo)
+            }
+            found |= fresh
+            ends = {state.successor_id for state in fresh.values() if not state.live}
+            todo = [name for name in ends if name is not None and name not in seen]
+        return found
 
 
 def inherited(
@@ -132,12 +151,12 @@ def inherited(
     successions: Sequence[tuple[str, str]],
     states: dict[str, State],
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the links that successors inherit from memories that are retired one after the other.
+    """Return the links that successors inherit when memories are retired.
 
-    `links`: rows of all links of the retired memories and of their successors. `successions`: pairs
-    (retired memory's id, successor's id), in the order of retirement. `states`: by id, the state of
-    each memory at either end of these links; this function updates it. Return pairs of a memory's
-    id and the new link that it carries. Two memories that are already linked get no new link.
+    `links`: all links of the retired memories and of their successors. `successions`: pairs of a
+    retired memory's id and its successor's id, in the order of retiring. `states`: by id, the
+    states of all memories at the ends of `links`; this function updates them. Two memories that are
+    already linked get no new link.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:
@@ -159,22 +178,12 @@ def inherited(
 
 
 def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) -> None:
-    """Enter a link into `ends` for both memories that it connects.
-
-    `source`: the id of the memory that carries the link `end`. `ends` maps a memory's id, and then
-    the id of the other memory, to the link between them.
-    """
     back = {"target_id": source, "link_type": INVERSE_LINK[end.link_type]}
     ends.setdefault(source, {})[end.target_id] = end
     ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)
 
 
 def resolved_ids(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
-    """Map each id in `ids` to the id of the live memory that has replaced this memory.
-
-    A live memory, an unknown id, and a memory without a live successor map to themselves. Ids of
-    forgotten memories are left out.
-    """
     return {
         name: live_end(name, states) or name
         for name in ids
@@ -183,11 +192,6 @@ def resolved_ids(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, s
 
 
 def live_end(memory_id: str, states: Mapping[str, State]) -> str | None:
-    """Follow a memory's successors, and return the id of the live one; None if there is none.
-
-    For a live memory, return its own id. Also return None if a successor's id is unknown, or if the
-    successors form a circle.
-    """
     seen: set[str] = set()
     name: str | None = memory_id
     while name is not None and name in states and name not in seen:
@@ -201,10 +205,10 @@ def live_end(memory_id: str, states: Mapping[str, State]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield `memory_id` and its link `end`, redirected to the live successor of the link's target.
+    """Yield `memory_id` and its link `end`, redirected to the target's live successor.
 
-    `targets`: the result of `resolved_ids` for the link's target. Yield nothing if the target was
-    forgotten, or if its live successor is the memory itself.
+    Yield nothing if the target was forgotten, or if its successor is the memory itself. `targets`:
+    the result of `resolved_ids`.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

@@ -1,9 +1,8 @@
 """Steps that upgrade an older ledger, one schema version each, on SQLite and PostgreSQL.
 
-Each step is one transaction. It uses SQL and table definitions of its own, and nothing from
-`tables`, which changes later. A process of the previous version that is still running must fail at
-its next write: versions from 2 on check the schema's version before each write, and step 2 makes
-version 1 fail.
+A step uses nothing from `tables`, which changes later. After a step, the next write of a running
+process of the previous version must fail. Processes of version 2 and later check the schema's
+version before each write; step 2 makes those of version 1 fail.
 """
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ from sqlalchemy.engine import Connection
 
 from memory.errors import LedgerError
 from memory.ledger import tables as t
-from memory.ledger.database import Database
-from memory.ledger.rekeying import replace_text_keys
-from memory.ledger.sqlite import SqliteDatabase
+from memory.ledger.database import Database, SqliteDatabase
 from memory.ledger.terms import fill_terms
 from memory.runtime import replacing_alone
+from memory.text import text_key
 
 _PAGE = 1_000
 _VERSION = t.meta.c.key == "schema_version"
 UPGRADE_COPIES = "upgrade_copies"
-"""Key in the table `meta` for the paths of copies that were made before upgrades.
+"""Key in the table `meta` for the paths of copies made before upgrades.
 
 A copy still contains memories that are forgotten later, so a user may want to delete it.
 """
@@ -38,20 +36,15 @@ _NOTE = t.meta.c.key == UPGRADE_COPIES
 
 
 def version_of(connection: Connection) -> str | None:
-    """Return the schema's version; None if the database has no tables."""
     return stored_version(connection) if sa.inspect(connection).has_table(t.meta.name) else None
 
 
 def stored_version(connection: Connection) -> str | None:
-    """Return the recorded schema version of a database that has tables; None if none is recorded.
-
-    It is cheap enough to be called at every write.
-    """
+    """Return the stored schema version of a database that has tables."""
     return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
 
 
 def make_schema(connection: Connection) -> None:
-    """Create the tables of the current version, unless the database has tables already."""
     if not sa.inspect(connection).has_table(t.meta.name):
         t.schema.create_all(connection)
         connection.execute(t.counter.insert().values(value=0))
@@ -59,11 +52,11 @@ def make_schema(connection: Connection) -> None:
 
 
 def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None:
-    """Upgrade the ledger to the current schema, after copying it. Return the copy's path.
+    """Copy the ledger, upgrade it to the current schema, and return the copy's path.
 
-    `keep_copy` makes the copy and returns its path. Its argument is the schema version after the
-    first step. No process can write between the copy and the first step. If the schema is current,
-    `keep_copy` is not called, and the result is None.
+    If the schema is current, no copy is made, and the result is None. `keep_copy` makes the copy
+    and returns its path; it is called with the schema version after the first step. No process can
+    write between the copy and the first step.
 
     Raises: LedgerError if a step fails. Steps completed before that stay applied.
     """
@@ -89,11 +82,10 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
 def copy_before(version: str, database: Database, folder: Path) -> Path:
     """Copy a ledger before its upgrade to `version`, and return the path of the copy.
 
-    For version 2, the copy is named `ledger.db.before-2-1`; if that exists, the last number is
-    raised. The copy of a SQLite ledger lies next to it. The copy of a PostgreSQL ledger lies in
-    `folder`. If copying fails, no file is left.
+    The first copy for version 2 is named `ledger.db.before-2-1`. A SQLite ledger's copy lies next
+    to it, a PostgreSQL ledger's in `folder`.
 
-    Raises: LedgerError.
+    Raises: LedgerError; no file is left then.
     """
     ledger = database.file_in(folder)
     names = (ledger.with_name(f"{ledger.name}.before-{version}-{number}") for number in count(1))
@@ -107,16 +99,11 @@ def copy_before(version: str, database: Database, folder: Path) -> Path:
 
 
 def copy_as_it_is(database: Database, file: Path) -> None:
-    """Copy the committed state into a new SQLite ledger with the same schema version.
-
-    Raises: LedgerError.
-    """
     with contextlib.closing(SqliteDatabase(file, create=True)) as target:
-        database.copy_into(target, list(t.schema.tables))
+        database.copy_into(target)
 
 
 def noted_copies(connection: Connection) -> list[str]:
-    """Return the paths of the copies that were made before upgrades, oldest first."""
     noted = connection.scalar(sa.select(t.meta.c.value).where(_NOTE))
     return [] if noted is None else list(json.loads(noted))
 
@@ -124,6 +111,27 @@ def noted_copies(connection: Connection) -> list[str]:
 # --- the steps ----------------------------------------------------------------------------------
 
 
+_OLD = sa.MetaData()
+_MEMORIES = sa.Table(
+    "memories", _OLD, sa.Column("seq", sa.Integer), sa.Column("id", sa.Text),
+    sa.Column("user", sa.Text), sa.Column("text_key", sa.Text), sa.Column("content", sa.Text),
+)  # fmt: skip
+_VECTORS = sa.Table(
+    "vectors", _OLD, sa.Column("text_key", sa.Text), sa.Column("vector", sa.LargeBinary)
+)
+_DECISIONS = sa.Table(
+    "decisions", _OLD, sa.Column("seq", sa.Integer), sa.Column("action", sa.Text),
+    sa.Column("model", sa.Text), sa.Column("survivors", sa.Text), sa.Column("before", sa.Text),
+    sa.Column("pending", sa.Boolean), sa.Column("undone", sa.Boolean),
+)  # fmt: skip
+_DISTINCT = sa.Table(
+    "distinct_pairs", _OLD, sa.Column("scope", sa.Text), sa.Column("low_key", sa.Text),
+    sa.Column("high_key", sa.Text), sa.Column("reason", sa.Text), sa.Column("by", sa.Text),
+)  # fmt: skip
+_READINGS = sa.Table("readings", _OLD, sa.Column("text_key", sa.Text))
+_ATTEMPTS = sa.Table(
+    "attempts", _OLD, sa.Column("low_key", sa.Text), sa.Column("high_key", sa.Text)
+)
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "sqlite": {
         "$seq": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT",
@@ -132,7 +140,6 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "postgresql": {"$seq": "SERIAL PRIMARY KEY", "$blob": "BYTEA", "$keyed": ""},
 }
-"""The SQL that each placeholder in a step's statements stands for, by database."""
 
 
 def _execute(connection: Connection, statements: Sequence[str]) -> None:
@@ -143,13 +150,20 @@ def _execute(connection: Connection, statements: Sequence[str]) -> None:
 
 
 def _to_2(connection: Connection) -> None:
-    """Rename the column `arrival` to `identity_hash`; add the tables `attempts` and `leases`.
+    """Rename the column `arrival`; add tables, and columns to other tables.
 
-    Also add columns to `decisions`, `distinct_pairs` and `turns`. A running process of version 1
-    fails from now on, because it still uses the column `arrival`.
+    A running process of version 1 fails from now on, because it still uses the column `arrival`.
     """
     _execute(connection, _TO_2)
-    _rename_in_images(connection, "arrival", "identity_hash")
+    c = _DECISIONS.c
+    naming = sa.select(c.seq, c.before).where(c.before.contains('"arrival"'))
+    for row in connection.execute(naming).all():
+        before: dict[str, Any] = json.loads(row.before)
+        for columns in before["rows"].values():
+            if columns and "arrival" in columns:
+                columns["identity_hash"] = columns.pop("arrival")
+        changed = _DECISIONS.update().where(c.seq == row.seq)
+        connection.execute(changed.values(before=json.dumps(before)))
 
 
 _TO_2 = (
@@ -181,20 +195,6 @@ _TO_2 = (
 )  # fmt: skip
 
 
-def _rename_in_images(connection: Connection, old: str, new: str) -> None:
-    """Rename a column of `memories` in the saved states that undo restores."""
-    decisions = sa.table("decisions", sa.column("seq"), sa.column("before"))
-    naming = sa.select(decisions).where(decisions.c.before.contains(f'"{old}"'))
-    for row in connection.execute(naming).all():
-        before: dict[str, Any] = json.loads(row.before)
-        before["rows"] = {
-            name: columns and {new if key == old else key: columns[key] for key in columns}
-            for name, columns in before["rows"].items()
-        }
-        changed = decisions.update().where(decisions.c.seq == row.seq)
-        connection.execute(changed.values(before=json.dumps(before)))
-
-
 _TO_3 = (
     "CREATE TABLE items (id TEXT NOT NULL PRIMARY KEY, namespace TEXT NOT NULL, "
     "key TEXT NOT NULL, value TEXT NOT NULL, memory_id TEXT, created_at TEXT NOT NULL, "
@@ -205,11 +205,10 @@ _TO_3 = (
 
 
 def _to_4(connection: Connection) -> None:
-    """Give episodes an owner and a table of their memories, and index the decisions of a person.
+    """Give episodes an owner and a table of their memories, and index a person's decisions.
 
-    The owner is the user of the episode's memories, if they all have the same user. If one of the
-    memories was forgotten, the summary may still contain what it said. In this case, the summary is
-    erased, and the episode gets no owner.
+    The owner is the user whom all the episode's memories share. If one of these memories was
+    forgotten, the episode gets no owner, and its summary is erased, since it may quote the memory.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
@@ -229,9 +228,13 @@ def _to_4(connection: Connection) -> None:
         if rows:
             connection.execute(held.insert(), rows)
         changed = episodes.update().where(episodes.c.id == name)
-        memories = set(_users_and_keys(connection, ids))
-        users = {user for user, _ in memories}
-        if any(key == "" for _, key in memories):
+        found = set[tuple[str | None, str]]()
+        for start in range(0, len(ids), _PAGE):
+            query = sa.select(_MEMORIES.c.user, _MEMORIES.c.text_key)
+            page = connection.execute(query.where(_MEMORIES.c.id.in_(ids[start : start + _PAGE])))
+            found.update((user, key) for user, key in page)
+        users = {user for user, _ in found}
+        if any(key == "" for _, key in found):
             connection.execute(changed.values(summary="(forgotten)"))
         elif len(users) == 1:
             connection.execute(changed.values(user=users.pop()))
@@ -248,18 +251,6 @@ _TO_4 = (
 )  # fmt: skip
 
 
-def _users_and_keys(connection: Connection, ids: list[str]) -> Iterator[tuple[str | None, str]]:
-    """Yield the user and the text key of each memory in `ids`, in any order.
-
-    A forgotten memory's key is empty. Unknown ids are left out.
-    """
-    memories = sa.table("memories", *(sa.column(name) for name in ("id", "user", "text_key")))
-    for start in range(0, len(ids), _PAGE):
-        named = memories.c.id.in_(ids[start : start + _PAGE])
-        for row in connection.execute(sa.select(memories).where(named)):
-            yield row.user, row.text_key
-
-
 _TO_5 = (
     "CREATE TABLE readings (scope TEXT NOT NULL, text_key TEXT NOT NULL, model TEXT NOT NULL, "
     "thorough BOOLEAN NOT NULL, PRIMARY KEY (scope, text_key, model))",
@@ -267,13 +258,145 @@ _TO_5 = (
 )  # fmt: skip
 
 
-def _to_7(connection: Connection) -> None:
-    """Move the turns of the default conversation, which all users shared, to their speakers.
+def _to_6(connection: Connection) -> None:
+    """Replace every text key by one that also distinguishes signs, codes and capitals.
 
-    Each speaker gets a conversation with the speaker's name. If the default conversation has only
-    one human speaker, the bot's turns move to that person's conversation. Turns whose text was
-    erased stay where they are, since their speaker is unknown. The number of the last turn stored
-    before this step is recorded under `last_turn_with_defaults` in the table `meta`.
+    Texts with the same old key may get different new keys.
+
+    - Each new key gets a copy of the old vector.
+    - If a distinct pair becomes several pairs, only a person's verdict is kept.
+    - Models read texts with changed keys again.
+    - If a memory replaced another with the same old key and a different new key, the decision
+      becomes pending, unless a person made it.
+    """
+    keys = _Rekeyed(connection)
+    if keys.changed:
+        keys.copy_vectors()
+        keys.rename_distinct()
+        keys.drop_readings_and_attempts()
+        keys.rename_in_images()
+        keys.reopen()
+
+
+class _Rekeyed:
+    """The memories whose text keys change. Creating the object stores their new keys."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._was: dict[str, str] = {}
+        self._is: dict[str, str] = {}
+        self.changed: dict[str, dict[str, int]] = {}
+        """By old key that changes: its new keys, each with the number of its memories."""
+        for row in self._pages(_MEMORIES, _MEMORIES.c.text_key != ""):
+            new = text_key(row.content)
+            if new != row.text_key:
+                self._was[row.id], self._is[row.id] = row.text_key, new
+                of_old = self.changed.setdefault(row.text_key, {})
+                of_old[new] = of_old.get(new, 0) + 1
+        named = _MEMORIES.update().where(_MEMORIES.c.id == sa.bindparam("name"))
+        if self._is:
+            self._connection.execute(
+                named.values({"text_key": sa.bindparam("new")}),
+                [{"name": name, "new": new} for name, new in self._is.items()],
+            )
+        for old, instead in self.changed.items():  # memories that keep a key which others lost
+            query = sa.select(_MEMORIES.c.id).where(_MEMORIES.c.text_key == old)
+            for name in self._connection.scalars(query):
+                self._was[name] = self._is[name] = old
+                instead[old] = instead.get(old, 0) + 1
+
+    def _pages(self, table: sa.Table, *where: sa.ColumnElement[bool]) -> Iterator[Any]:
+        last = 0
+        while True:
+            query = sa.select(table).where(table.c.seq > last, *where).order_by(table.c.seq)
+            page = self._connection.execute(query.limit(_PAGE)).all()
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].seq
+
+    def copy_vectors(self) -> None:
+        for old, instead in self.changed.items():
+            vector = self._connection.scalar(
+                sa.select(_VECTORS.c.vector).where(_VECTORS.c.text_key == old)
+            )
+            old_and_new = _VECTORS.delete().where(_VECTORS.c.text_key.in_([old, *instead]))
+            self._connection.execute(old_and_new)
+            if vector is not None:
+                rows = [{"text_key": new, "vector": vector} for new in instead]
+                self._connection.execute(_VECTORS.insert(), rows)
+
+    def rename_distinct(self) -> None:
+        pairs = _DISTINCT.c
+        for row in self._connection.execute(sa.select(_DISTINCT)).all():
+            if row.low_key not in self.changed and row.high_key not in self.changed:
+                continue
+            same_pair = sa.and_(
+                pairs.scope == row.scope,
+                pairs.low_key == row.low_key,
+                pairs.high_key == row.high_key,
+            )
+            self._connection.execute(_DISTINCT.delete().where(same_pair))
+            new = self._pairs(row.low_key, row.high_key)
+            if row.by == "person" or len(new) == 1:
+                for low, high in new:
+                    keys = {"low_key": low, "high_key": high}
+                    self._connection.execute(_DISTINCT.insert().values({**row._asdict(), **keys}))
+
+    def _pairs(self, low: str, high: str) -> list[tuple[str, str]]:
+        """Return the pairs of new keys that replace a pair of old keys.
+
+        A pair of a key with itself means that a person keeps two memories with this text. If the
+        key becomes several keys, a new key is paired with itself only if several memories have it.
+        """
+        first, second = (self.changed.get(old, {old: 1}) for old in (low, high))
+        found = {(min(a, b), max(a, b)) for a in first for b in second}
+        return sorted(
+            (a, b) for a, b in found if low != high or a != b or first[a] > 1 or len(first) == 1
+        )
+
+    def drop_readings_and_attempts(self) -> None:
+        for old in self.changed:
+            self._connection.execute(_READINGS.delete().where(_READINGS.c.text_key == old))
+            either = sa.or_(_ATTEMPTS.c.low_key == old, _ATTEMPTS.c.high_key == old)
+            self._connection.execute(_ATTEMPTS.delete().where(either))
+
+    def rename_in_images(self) -> None:
+        for row in self._pages(_DECISIONS):
+            before = json.loads(row.before)
+            for columns in before["rows"].values():
+                if columns and columns["text_key"]:
+                    columns["text_key"] = text_key(columns["content"])
+            if before.get("distinct"):
+                before["distinct"] = [
+                    [scope, *pair, *verdict]
+                    for scope, low, high, *verdict in before["distinct"]
+                    for pair in self._pairs(low, high)
+                ]
+            if before != json.loads(row.before):
+                self._change(row.seq, before=json.dumps(before))
+
+    def reopen(self) -> None:
+        replaced = (_DECISIONS.c.action == "replace", sa.not_(_DECISIONS.c.undone))
+        for row in self._pages(_DECISIONS, *replaced):
+            if row.model != "person" and any(
+                self._was.get(end := survivor["id"], "") == self._was.get(name)
+                and self._is[end] != self._is[name]
+                for survivor in json.loads(row.survivors)
+                for name in survivor["stands_for"]
+            ):
+                self._change(row.seq, pending=True)
+
+    def _change(self, seq: int, **values: object) -> None:
+        self._connection.execute(_DECISIONS.update().where(_DECISIONS.c.seq == seq).values(values))
+
+
+def _to_7(connection: Connection) -> None:
+    """Move the turns of the shared conversation `default` to conversations of their speakers.
+
+    If there is only one human speaker, the bot's turns move to that person's conversation too.
+    Turns whose text was erased stay, since their speaker is unknown. `meta` records the number of
+    the last turn stored before this step.
     """
     names = ("seq", "conversation", "name", "digest", "turn")
     turns = sa.table("turns", *(sa.column(name) for name in names))
@@ -301,7 +424,6 @@ def _to_7(connection: Connection) -> None:
 
 
 def _to_8(connection: Connection) -> None:
-    """Add the search terms of live memories, for ranking by words, and two missing indexes."""
     _execute(connection, _TO_8)
     fill_terms(connection)
 
@@ -323,8 +445,7 @@ STEPS: Mapping[str, Callable[[Connection], None]] = {
     "2": partial(_execute, statements=_TO_3),  # items
     "3": _to_4,
     "4": partial(_execute, statements=_TO_5),  # readings of pages
-    "5": replace_text_keys,
+    "5": _to_6,
     "6": _to_7,
     "7": _to_8,
 }
-"""The steps, by the schema version that each of them upgrades."""

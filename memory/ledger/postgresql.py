@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +12,14 @@ from sqlalchemy.engine import URL, Connection
 
 from memory.errors import LedgerError
 from memory.ledger import tables as t
-from memory.ledger.database import PATIENCE_S, Database
+from memory.ledger.database import PATIENCE_S, Database, SqliteDatabase
 
 _WRITER_LOCK = 0x6D656D6F7279
 """Number of the advisory lock that a writer holds until its commit (`memory` in ASCII)."""
 
 
-def _keep_indexes_partial() -> None:
-    """Copy the conditions of the tables' partial indexes from SQLite's options to PostgreSQL's.
-
-    The conditions are not set in `tables`, because `postgresql_where` would load PostgreSQL's
-    dialect for SQLite ledgers too.
-    """
-    for table in t.schema.sorted_tables:
-        for index in table.indexes:
-            where = index.dialect_options["sqlite"]["where"]
-            index.dialect_options["postgresql"]["where"] = where
-
-
 class PostgresDatabase(Database):
-    """A PostgreSQL database, for many processes on many machines."""
-
     def __init__(self, url: URL, *, create: bool) -> None:
-        """Open the database for reading only, or also for writing if `create` is set.
-
-        Raises: LedgerError if psycopg is not installed.
-        """
         self.name = url.render_as_string(hide_password=True)
         self._read_only = not create
         try:
@@ -50,7 +32,11 @@ class PostgresDatabase(Database):
             raise LedgerError(
                 f"the ledger {self.name} needs psycopg", "pip install '.[postgres]'"
             ) from exc
-        _keep_indexes_partial()
+        # `postgresql_where` in `tables` would load PostgreSQL's dialect for SQLite ledgers too.
+        for table in t.schema.sorted_tables:
+            for index in table.indexes:
+                where = index.dialect_options["sqlite"]["where"]
+                index.dialect_options["postgresql"]["where"] = where
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -62,10 +48,6 @@ class PostgresDatabase(Database):
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection that holds the writer lock until the transaction ends.
-
-        Statements on this connection therefore see everything that earlier writers committed.
-        """
         options = {"isolation_level": "READ COMMITTED", "postgresql_readonly": self._read_only}
         with self._mapped(), self.engine.connect() as opened:
             connection = opened.execution_options(**options)
@@ -89,20 +71,16 @@ class PostgresDatabase(Database):
     def file_in(self, folder: Path) -> Path:
         return folder.absolute() / "ledger.db"
 
-    def copy_into(self, target: Database, tables: Collection[str]) -> None:
+    def copy_into(self, target: SqliteDatabase) -> None:
         found = sa.MetaData()
         sa.event.listen(found, "column_reflect", _as_on_any_database)
         with self.reading() as connection, target.writing() as copy:
-            found.reflect(connection, only=lambda name, _: name in tables)
+            found.reflect(connection, only=lambda name, _: name in t.schema.tables)
             found.create_all(copy)
             for table in found.sorted_tables:
-                rows = connection.execute(sa.select(table), execution_options=_IN_PAGES)
+                rows = connection.execute(sa.select(table), execution_options={"yield_per": 1_000})
                 for page in rows.mappings().partitions():
                     copy.execute(table.insert(), [dict(row) for row in page])
-
-    def problems(self) -> list[str]:
-        """Return an empty list: the server checks its own files."""
-        return []
 
     def _fault(self, message: str) -> tuple[str, str]:
         first_line = message.strip().partition("\n")[0] or "the connection broke"
@@ -112,7 +90,6 @@ class PostgresDatabase(Database):
         return f"failed: {first_line}", ""
 
 
-_IN_PAGES = {"yield_per": 1_000}
 _AS_WRITER = sa.select(
     *(
         sa.func.set_config(name, value, True)
@@ -128,10 +105,6 @@ _AS_WRITER = sa.select(
 
 
 def _as_on_any_database(_inspector: Any, _table: sa.Table, column: Any) -> None:
-    """Adapt a PostgreSQL column, so that a SQLite copy of its table can be created.
-
-    The column gets a type that every database knows, and loses its default.
-    """
     column["type"] = column["type"].as_generic()
     column["default"] = None
 
@@ -151,4 +124,3 @@ _FAULTS = (
     ("connection is lost", "closed the connection", "try again"),
     ("connection is closed", "closed the connection", "try again"),
 )
-"""Parts of PostgreSQL's error messages, what each means, and what to do about it."""

@@ -1,9 +1,9 @@
-"""Values that the ledger returns: memories, decisions, runs and turns as stored."""
+"""Values that the ledger returns."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,11 +15,10 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 
 
 class KnownPair(NamedTuple):
-    """A pair of texts in a scope, and the verdict that they are distinct (state different things).
+    """A pair of texts in a scope, and the verdict on it.
 
-    `scope` is the key of the scope; `low_key` and `high_key` are the keys of the texts, in sorted
-    order. `by` is the judge who gave the verdict: person, model or offline. `reason` and `by` are
-    None if there is no verdict.
+    The first three fields are those of a `TextPair`. `by`: the judge who called the texts distinct.
+    `reason` and `by` are None if there is no verdict.
     """
 
     scope: str
@@ -32,29 +31,18 @@ class KnownPair(NamedTuple):
     def pair(self) -> tuple[str, str, str]:
         return self.scope, self.low_key, self.high_key
 
-    def quotes(self, reasons: Collection[str], keys: Collection[str]) -> bool:
-        """Return whether `reasons` contains the reason, and `keys` the key of at least one text."""
-        return self.reason in reasons and (self.low_key in keys or self.high_key in keys)
-
 
 ScopeValues = Mapping[str, Any]
 """The values of a memory from which its scope is made, by field name."""
 NOTHING_BEFORE = '{"rows": {}, "links": []}'
-"""The saved state of a decision that has nothing to restore.
-
-Each decision saves the rows and links that it changes, as JSON, so that undo can restore them.
-"""
+"""The saved state of a decision that has nothing to restore."""
 FORGOTTEN_REASON = "forgotten"
 """The text that replaces the reason of a decision or verdict about a forgotten memory."""
 VERDICTS = "distinct"
-"""Key of a list of verdicts in the JSON that a person's decision saves for undo.
-
-They are the verdicts, before the decision, on the pairs of texts that it calls distinct.
-"""
 
 
 def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
-    """Return `image`, the JSON that a decision saves for undo, with `verdicts` added to it."""
+    """Return `image`, the JSON that a decision saves for undo, with `verdicts` added."""
     return json.dumps({**json.loads(image), VERDICTS: verdicts})
 
 
@@ -62,10 +50,9 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
 class Row:
     """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    `successor_id`: the memory that replaced this one, if it is retired. `text_key`: a key made from
-    the text alone; "" if the memory was forgotten. `identity_hash`: a hash of external id, user,
-    privacy, time and text, by which the same memory is recognised if it arrives a second time.
-    `revision`: the number of the transaction that wrote the row last.
+    `text_key`: a key made from the text alone; "" if the memory was forgotten. `identity_hash`: a
+    hash that recognises the memory if it arrives again. `revision`: the number of the transaction
+    that wrote the row last.
     """
 
     memory: Memory
@@ -78,31 +65,25 @@ class Row:
 
     @property
     def forgotten(self) -> bool:
-        """Whether the row is a tombstone: the memory was forgotten, and only its id is left."""
         return not self.text_key
 
 
 class Change(NamedTuple):
-    """A memory that was written after a given revision, for an index that follows the ledger.
+    """A memory that an index must read again, because it was written after a given revision.
 
-    `values` are the values from which the memory's scope is made. `number` is its position in the
-    order in which memories arrived.
+    `text_key` is "" for a forgotten memory. `number` is the position in order of arrival.
     """
 
     id: str
     live: bool
     values: ScopeValues
     text_key: str
-    """The key of the memory's text, under which its vector is stored; "" for a forgotten memory."""
     revision: int
     number: int
 
 
 class LiveRow(NamedTuple):
-    """A live memory with the values from which its scope is made.
-
-    `number` is its position in the order in which memories arrived.
-    """
+    """A live memory with what decides its scope. `number` is its position in order of arrival."""
 
     id: str
     text_key: str
@@ -112,12 +93,11 @@ class LiveRow(NamedTuple):
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision as stored.
+    """A decision as stored. Its `number` increases with each new decision.
 
-    `number` identifies the decision and increases with each new one. `run` names the batch or
-    import that made it, if any. `members` are the ids of the memories that it is about. `before` is
-    the state before it: JSON with the rows and links that undo restores. `model` names the model,
-    or is "person".
+    `run`: the batch or import that made it, if any. `members`: the ids of the memories that it is
+    about. `before`: JSON with the rows and links that undo restores. `model`: the model's name, or
+    "person"; None if rules decided alone.
     """
 
     number: int
@@ -128,7 +108,7 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Pairs of the id of a memory that stayed or was made, and the ids of memories it replaces."""
+    """Pairs: the id of a memory that the decision leaves live, and the ids that it replaces."""
     before: str
     pending: bool
     undone: bool
@@ -136,10 +116,6 @@ class DecisionRecord:
     cosine: float | None = None
     """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     verified: str | None = None
-    """How a merged text was checked: by words, by a second reading or by a person.
-
-    None if there is no merged text.
-    """
 
     @property
     def scrubbed(self) -> bool:
@@ -153,24 +129,16 @@ class DecisionRecord:
 
     @property
     def left_for_later(self) -> bool:
-        """Whether a person postponed the question instead of answering it."""
         return self.by_person and not self.survivors and not self.verdicts
 
     @property
     def reversible(self) -> bool:
-        """Whether this kind of decision can be undone.
-
-        That is so if it retires memories, or if a person decided to keep them all.
-        """
+        """Whether the decision can be undone: it retires memories, or a person keeps them all."""
         return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """The pairs of texts that a person called distinct by this decision.
-
-        Each pair comes with the verdict on it from before the decision, which undo restores. Empty
-        if no person made the decision.
-        """
+        """The earlier verdicts on pairs that a person called distinct by this decision."""
         return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
 
     @property
@@ -184,25 +152,19 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that `survivors` names, as survivor or as replaced memory.
-
-        If `survivors` names no member, the ids of all members.
-        """
+        """Ids of the members that `survivors` names; all members if it names none."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
     @property
     def involved(self) -> tuple[str, ...]:
-        """Ids of the members and of the rows that the decision created."""
         return (*self.members, *self.created)
 
 
 class Step(NamedTuple):
-    """A decision without the state that undo restores, for counting memories and costs over time.
+    """A decision without the state that undo restores, for statistics.
 
-    `members`: ids of the memories that it was about. `survivors`: pairs of the id of a memory that
-    stayed or was made, and the ids of the memories that it replaces. `usage`: the model calls and
-    tokens that the decision cost.
+    The fields are those of `DecisionRecord`. `usage`: the model calls and tokens that it cost.
     """
 
     at: datetime
@@ -214,10 +176,9 @@ class Step(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A pair of texts that a model failed to judge `attempts` times.
+    """How often a model failed to judge a pair of texts.
 
-    `low_key` and `high_key` are the keys of the texts, in sorted order. `next_at` is the time, in
-    UTC, from which the model may be asked about the pair again; None means never.
+    `next_at`: the time, in UTC, from which the model may be asked again; None means never.
     """
 
     low_key: str
@@ -229,11 +190,10 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """A batch or import, with the numbers of its decisions.
+    """A batch or import. `began_at` is the time of its first decision.
 
-    `decisions`: all its decisions, counted by action. `pending`: how many of them wait for a
-    model's answer. `undone`: how many of them were undone. `began_at`: the time of the first
-    decision.
+    `decisions`: the number of its decisions by action. `pending` and `undone`: how many of its
+    decisions are pending or undone.
     """
 
     name: str
@@ -245,22 +205,23 @@ class Run:
 
 @dataclass(frozen=True)
 class IndexState:
-    """How far a vector index has followed the ledger."""
+    """How far a vector index has followed the ledger.
+
+    `watermark`: the last revision that the index contains. `stale`: whether it may still hold
+    vectors of forgotten memories.
+    """
 
     watermark: int
-    """The last revision of the ledger that the index contains."""
     stale: bool
-    """Whether the index may still hold vectors of forgotten memories."""
 
 
 @dataclass(frozen=True)
 class PendingTurn:
     """A turn that waits for extraction.
 
-    `name` is the turn's id, or its position or time if it has no id; with the text, it identifies a
-    turn that is sent a second time. `attempts` counts failed extractions. `candidates` are the
-    facts that a model found in the turn; None if no model was asked yet. A fact that was forgotten
-    is replaced by None, so that the other facts keep their positions.
+    `name`: the turn's id, or its position or time. `attempts`: the number of failed extractions.
+    `candidates`: the facts that a model found, None for each forgotten fact; None instead of a
+    tuple if no model was asked yet.
     """
 
     seq: int
@@ -272,10 +233,7 @@ class PendingTurn:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A conversation with turns that wait for extraction.
-
-    `turns` is their number, and `waited_s` how many seconds the first of them has waited.
-    """
+    """A conversation, the number of its turns that wait, and how long the first has waited."""
 
     conversation: str
     turns: int
@@ -286,7 +244,7 @@ class Waiting:
 class Lease:
     """The right of one process to extract memories from a conversation.
 
-    The lease is valid as long as the ledger stores its `token` for the conversation.
+    It is valid as long as the ledger stores its `token` for the conversation.
     """
 
     conversation: str
@@ -301,18 +259,15 @@ class StoredItem:
     key: str
     value: str
     memory_id: str | None
-    """The id of the memory that was made from the value's text; None if there is none."""
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of rows in the ledger.
+    """Numbers of rows. `users`: live memories of each user. `decisions`: decisions by action.
 
-    `live`, `retired`: memories in this state; `users`: live memories of each user; `decisions`:
-    decisions by action; `pending`: decisions made without a model's answer; `turns`: turns that
-    wait for extraction.
+    `pending`: decisions made without a model's answer. `turns`: turns that wait for extraction.
     """
 
     live: int

@@ -13,10 +13,9 @@ from memory.ledger.vectors import VectorTable
 
 
 class Lineage(Enum):
-    """A choice of the texts that a snapshot lists as the ancestors of a memory.
+    """Which texts a snapshot lists as the ancestors of a memory.
 
-    SYNTHESISED: the texts from which the memory was merged. WHOLE: these texts, and all texts that
-    the memory has replaced.
+    SYNTHESISED: the texts from which it was merged. WHOLE: also all texts that it has replaced.
     """
 
     SYNTHESISED = "those that it was synthesised from"
@@ -25,42 +24,30 @@ class Lineage(Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All live memories at one revision, oldest first, with the verdicts on their texts.
-
-    A batch is planned from a snapshot. Texts are named by their keys, and pairs of texts by their
-    scope and both keys.
-    """
+    """All live memories at one revision, oldest first, with the verdicts on their texts."""
 
     rows: tuple[Row, ...]
     vectors: VectorTable
     ancestors: Mapping[str, tuple[str, ...]]
-    """By memory id, the keys of the texts that the memory was merged from.
-
-    With `Lineage.WHOLE`, also the keys of all texts that it has replaced.
-    """
+    """By memory id, the keys of the texts that count as ancestors under the chosen `Lineage`."""
     distinct: frozenset[TextPair]
     """Pairs that the model is not asked about.
 
-    Either a judge called the two texts distinct (they state different things), or the model failed
-    to judge the pair and is not to be asked again yet.
+    These are the pairs in `judged`, and the pairs that the model failed to judge recently or too
+    often. `waiting` is the number of the latter.
     """
     revision: int
     waiting: int = 0
-    """Number of pairs that the model failed to judge and is not to be asked about yet."""
     judged: frozenset[TextPair] = frozenset()
-    """Pairs that a judge called distinct before the snapshot was taken.
-
-    `distinct` also has the pairs that the model failed to judge.
-    """
+    """Pairs that a judge called distinct before the snapshot was taken."""
     kept_apart: frozenset[TextPair] = frozenset()
-    """Pairs that a person decided to keep as two memories."""
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By memory id, the keys of all texts that the memory has replaced or was merged from.
+    """By memory id, the keys of all texts that it has replaced or was merged from.
 
-    Empty if `kept_apart` is empty.
+    Filled only if there are pairs that a person keeps as two memories (`kept_apart`).
     """
     read: frozenset[ScopedText] = frozenset()
-    """Texts that the model has read already on a page (a question about many memories)."""
+    """Texts that the model has read already on a page, a question about many memories."""
 
 
 def take_snapshot(
@@ -72,13 +59,11 @@ def take_snapshot(
     kept_apart: Collection[TextPair] = (),
     read: Collection[ScopedText] = (),
 ) -> Snapshot:
-    """Take a snapshot of all live memories, from which a batch can plan.
+    """Take a snapshot of all live memories.
 
-    The batch will ask its model about no pair in `distinct` (judges called the two texts distinct)
-    or `waiting` (the model failed to judge them recently). `lineage`: which texts count as a
-    memory's ancestors. `before`: an earlier snapshot; if it is given, only rows written after it
-    are read. `kept_apart`: pairs that a person keeps as two memories. `read`: texts that the model
-    has read.
+    `distinct` becomes `Snapshot.judged`; `kept_apart` and `read` are as in `Snapshot`. `waiting`:
+    pairs that the model failed to judge recently or too often. `before`: an earlier snapshot; only
+    rows written after it are then read.
     """
     rows, ancestors = _live_rows(reader, before)
     if lineage is Lineage.WHOLE:
@@ -101,10 +86,7 @@ def take_snapshot(
 
 
 def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
-    """Take a snapshot of only the memories with these ids, live or retired.
-
-    The snapshot contains no verdicts and no ancestors (texts that a memory was merged from).
-    """
+    """Take a snapshot of the memories with these ids, without verdicts and ancestors."""
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
     return Snapshot(
@@ -119,33 +101,22 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
 def _live_rows(
     reader: Reader, before: Snapshot | None
 ) -> tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]:
-    """Return all live rows, oldest first, and by memory id the texts that each was merged from.
-
-    The texts are given by their keys. `before`: an earlier snapshot; if it is given, only rows
-    written after it are read.
-    """
     if before is None:
-        rows, known = list(reader.memories.live()), dict[str, tuple[str, ...]]()
+        rows, ancestors = list(reader.memories.live()), dict[str, tuple[str, ...]]()
     else:
         changed = [change.id for change in reader.followers.changes(before.revision)]
         written = reader.memories.rows(changed)
         rows = [row for row in before.rows if row.memory.id not in written]
         rows += [row for row in written.values() if row.live]
-        known = {name: of for name, of in before.ancestors.items() if name not in written}
+        ancestors = {name: of for name, of in before.ancestors.items() if name not in written}
     rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
-    ancestors = dict(known)
     for row in rows:
-        if row.memory.id not in known:
+        if row.memory.id not in ancestors:
             ancestors[row.memory.id] = _ancestor_keys(reader, row)
     return tuple(rows), ancestors
 
 
 def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
-    """Return, by memory id, the text keys of all retired memories that the memory has replaced.
-
-    A memory that was replaced in several steps counts for the live memory at the end. `rows`: all
-    live memories. Memories that have replaced no other memory are left out.
-    """
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)
     found: dict[str, list[str]] = {row.memory.id: [] for row in rows}
@@ -155,7 +126,6 @@ def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str,
 
 
 def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
-    """Return the keys of the texts that a memory was merged from, directly or in several steps."""
     keys: dict[str, None] = {}
     todo = list(row.memory.merged_from)
     seen = set(todo)

@@ -1,27 +1,13 @@
-"""The tables of the ledger, and the conversion between rows and memories."""
+"""The tables of the ledger."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
-from typing import Any
-
 import sqlalchemy as sa
 
-from memory.errors import LedgerDamaged
-from memory.ledger.database import RESTORE
-from memory.ledger.records import Row, ScopeValues
-from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope, scope_values
-from memory.text import text_key
-
 SCHEMA_VERSION = "8"
-"""The version of the tables below. To change one, raise this number and add a migration step."""
+"""The version of the tables below. Raise it and add a migration step when a table changes."""
 
 FORGOTTEN_KEY = ""
-"""The text key of a forgotten memory, whose row stays as a tombstone without its text."""
 
 schema = sa.MetaData()
 
@@ -104,8 +90,8 @@ mentions = sa.Table(
 )
 """The memories that each decision mentions.
 
-`involved`: true if the decision is about the memory, or if the memory is one of its results. False
-if the memory was only compared with such a memory or linked to one.
+`involved`: true if the decision is about the memory or created it; false if the memory was only
+compared with such a memory or linked to one.
 """
 distinct_pairs = sa.Table(
     "distinct_pairs",
@@ -128,7 +114,7 @@ attempts = sa.Table(
 )
 """How often a model failed to judge a pair of texts.
 
-`next_at`: the time from which the model may be asked about the pair again; NULL means never.
+`next_at`: when the model may be asked again; NULL means never.
 """
 readings = sa.Table(
     "readings",
@@ -138,7 +124,7 @@ readings = sa.Table(
     sa.Column("model", sa.Text, primary_key=True),
     sa.Column("thorough", sa.Boolean, nullable=False),
 )
-"""The texts that a model has read on a page, a question that shows it many memories at once.
+"""The texts that a model has read on a page, a question that shows it many memories.
 
 `thorough`: whether it has read the text together with all its nearest neighbours.
 """
@@ -157,10 +143,9 @@ turns = sa.Table(
     sa.UniqueConstraint("conversation", "name", "digest"),
     sqlite_autoincrement=True,
 )
-"""Turns of conversations.
+"""Turns of conversations. `heard_at`: when the turn was stored, by the database's clock.
 
-`heard_at`: when the turn was stored, in seconds since 1970 by the database's clock. `turn`: the
-turn as JSON, which is erased some time after extraction.
+`turn`: the turn as JSON, which is erased some time after extraction.
 """
 sa.Index("ix_turns_told", turns.c.conversation, sqlite_where=turns.c.turn.is_not(None))
 leases = sa.Table(
@@ -171,10 +156,10 @@ leases = sa.Table(
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Float, nullable=False),
 )
-"""The conversations that a process is extracting now, so that no other process does.
+"""Conversations from which a process is extracting memories; no other process may do so.
 
-`token` identifies the lease. `holder` names the machine and process, for people only. `expires_at`
-is in seconds since 1970 by the database's clock.
+`holder` names the machine and process, for people only. `expires_at` is in seconds since 1970 by
+the database's clock.
 """
 episodes = sa.Table(
     "episodes",
@@ -188,10 +173,6 @@ episodes = sa.Table(
     sa.Column("importance", sa.Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Summaries, each of several memories, with the start and end of the time that they cover.
-
-`user`: the user whom all memories of the episode are about; NULL means no owner.
-"""
 episode_memories = sa.Table(
     "episode_memories",
     schema,
@@ -199,7 +180,6 @@ episode_memories = sa.Table(
     sa.Column("memory_id", sa.Text, primary_key=True, index=True),
     sa.Column("position", sa.Integer, nullable=False),
 )
-"""The memories of each episode, by the ids that they had when the episode was stored."""
 items = sa.Table(
     "items",
     schema,
@@ -211,10 +191,6 @@ items = sa.Table(
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("updated_at", sa.Text, nullable=False),
 )
-"""Values, each stored under a namespace and a key.
-
-`memory_id`: the memory in which the value's text is also stored; NULL if there is none.
-"""
 postings = sa.Table(
     "postings",
     schema,
@@ -236,7 +212,7 @@ term_lists = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("terms", sa.Text, nullable=False),
 )
-"""The search terms of each live memory in `postings`, as hashes; `memory` is the row's `seq`."""
+"""The hashed terms of each live memory; `memory` is its `seq`."""
 term_totals = sa.Table(
     "term_totals",
     schema,
@@ -244,7 +220,7 @@ term_totals = sa.Table(
     sa.Column("memories", sa.Integer, nullable=False),
     sa.Column("terms", sa.BigInteger, nullable=False),
 )
-"""For each owner (the hash of a user), the number of live memories and of all terms in them."""
+"""For each hashed user, the number of live memories and of all terms in them."""
 index_state = sa.Table(
     "index_state",
     schema,
@@ -253,115 +229,8 @@ index_state = sa.Table(
     sa.Column("watermark", sa.BigInteger, nullable=False),
     sa.Column("stale", sa.Boolean, nullable=False, default=False),
 )
-"""How far each collection of a vector index has followed the ledger.
+"""How far each collection (a vector index stored at `place`) has followed the ledger.
 
-`watermark`: the last revision of the ledger that the collection contains. `stale`: whether the
-collection may still hold vectors of forgotten memories.
+`watermark`: the last revision that the collection contains. `stale`: whether it may still hold
+vectors of forgotten memories.
 """
-
-
-# --- rows and memories ----------------------------------------------------------------------------
-
-
-def identity_hash(memory: Memory, external_id: str | None = None) -> str:
-    """Return a hash by which a memory is recognised if it arrives a second time.
-
-    The hash covers external id, user, privacy, time and text. `external_id`, if given, is used
-    instead of the memory's own. The hashes are stored, so this function must never change.
-    """
-    identity = [
-        external_id or memory.external_id,
-        memory.user,
-        memory.is_private,
-        memory.timestamp.isoformat(),
-        memory.content,
-    ]
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
-
-
-def to_columns(memory: Memory) -> dict[str, Any]:
-    """Return a memory's values by column name, without its links, which are in another table."""
-    return {
-        **{name: getattr(memory, name) for name in _PLAIN},
-        "text_key": text_key(memory.content),
-        "timestamp": memory.timestamp.isoformat(),
-        "tags": json.dumps(memory.tags),
-        "merged_from": json.dumps(memory.merged_from),
-        "metadata": json.dumps(memory.metadata),
-    }
-
-
-def in_scope(scope: Scope) -> list[sa.ColumnElement[bool]]:
-    """Return the SQL conditions on the table `memories` that all memories in a scope meet.
-
-    A row must meet every condition. Fields of the metadata are not covered: the caller must check
-    them with `Scope.has`.
-    """
-    return [memories.c[name] == value for name, value in scope.values if name in SCOPE_FIELDS]
-
-
-def scope_values_of(
-    metadata: str, columns: Sequence[Any], fields: Collection[str] | None = None
-) -> ScopeValues:
-    """Return the values that decide a memory's scope, by field name.
-
-    `metadata`: the memory's metadata as JSON. `columns`: its values of the columns SCOPE_FIELDS, in
-    the order of SCOPE_FIELDS. `fields`: the metadata fields to include, or None for all.
-
-    Raises: LedgerDamaged.
-    """
-    values = dict(zip(SCOPE_FIELDS, columns, strict=True))
-    if metadata == "{}" if fields is None else not fields:
-        return values
-    with naming_damage(f"a memory of {values['user']!r}"):
-        known = scope_values(json.loads(metadata))
-    return values | (known if fields is None else {name: known.get(name) for name in fields})
-
-
-TOMBSTONE: dict[str, Any] = {
-    "live": False, "successor_id": None, "text_key": FORGOTTEN_KEY, "identity_hash": "",
-    "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
-    "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
-}  # fmt: skip
-"""The values that a forgotten memory's columns get; its id stays."""
-_PLAIN = {
-    "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
-    "is_private",
-}  # fmt: skip
-
-
-@contextmanager
-def naming_damage(of: str) -> Iterator[None]:
-    """Turn errors of parsing a row in the block into LedgerDamaged.
-
-    `of`: a name for the row, for the error message.
-    """
-    try:
-        yield
-    except (ValueError, TypeError, KeyError, AttributeError) as exc:
-        raise LedgerDamaged(f"the ledger's row of {of} is damaged", RESTORE) from exc
-
-
-def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
-    """Convert a row of the table `memories`, with the memory's links, into a Row.
-
-    Raises: LedgerDamaged.
-    """
-    with naming_damage(repr(values.get("id"))):
-        memory = Memory.model_construct(
-            **{name: values[name] for name in _PLAIN},
-            timestamp=datetime.fromisoformat(values["timestamp"]),
-            tags=tuple(json.loads(values["tags"])),
-            merged_from=tuple(json.loads(values["merged_from"])),
-            metadata=json.loads(values["metadata"]),
-            linked_ids=links,
-        )
-    return Row(
-        memory=memory,
-        live=values["live"],
-        successor_id=values["successor_id"],
-        text_key=values["text_key"],
-        identity_hash=values["identity_hash"],
-        seq=values["seq"],
-        revision=values["revision"],
-    )

@@ -1,9 +1,9 @@
 """An inverted index of the words (terms) of live memories, for ranking memories by words.
 
-Users and terms are stored as hashes, so that the index contains no readable word. `owner` is the
-hash of a user. The memories that contain a term are stored in blocks of 128, by their number, which
-is their order of arrival. An entry in a block holds the memory's position in the block, how often
-it contains the term, and how many terms it has in total.
+It stores users and terms as hashes, and so contains no readable word. For each term, it lists the
+memories that contain the term, in blocks of 128 by order of arrival. An entry is one memory in this
+list. It has 32 bits: 7 for the memory's position in the block, 8 for how often the memory contains
+the term, and 17 for the memory's number of terms.
 """
 
 from __future__ import annotations
@@ -21,30 +21,21 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import ScopeValues
-from memory.ledger.statements import Prepared, TableGroup, among
+from memory.ledger.statements import Prepared, TableGroup, among, scope_values_of
 from memory.models import SCOPE_FIELDS, Vector
 from memory.text import search_terms
 
 Ints = npt.NDArray[np.int64]
 _HASH = 8
-"""Length of a hash, in characters."""
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""If a search covers at most this many memories, it reads all entries of its terms.
-
-For more memories, it first counts the entries, to leave out terms that are too frequent.
-"""
+"""If a search is over more memories than this, its most frequent terms are left out."""
 _MOST_ENTRIES = 150_000
-"""The most entries to read for one query. If it has more, its most frequent terms are left out."""
+"""Such a search reads at most this many entries, but always those of the rarest term."""
 
-_TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
-_SIZES = (
-    sa.select(t.postings.c.term, sa.func.sum(sa.func.length(t.postings.c.entries)))
-    .where(*_OF)
-    .group_by(t.postings.c.term)
-)
+_TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
 _READ = Prepared(sa.select(t.postings.c.term, t.postings.c.block, t.postings.c.entries).where(*_OF))
 _STATES = Prepared(
     sa.select(
@@ -69,50 +60,40 @@ _LIVE = (
 
 
 class RankedRow(NamedTuple):
-    """A live memory with the values that ranking needs.
-
-    `number` is its position in the order in which memories arrived.
-    """
+    """A live memory with what ranking needs. `number`: its position in order of arrival."""
 
     number: int
     id: str
     values: ScopeValues
-    """The values from which the memory's scope is made, by field name."""
     vector: Vector
 
 
 class Postings(NamedTuple):
-    """Which live memories, of one or more users, contain the terms (words) of a query.
+    """Which live memories contain the terms of a query, and how often.
 
-    There are n entries; each says that one memory contains one term. Each array has shape (n,) and
-    holds one value for each entry.
+    The arrays have shape (n,). Entry i says that memory `numbers[i]`, which has `lengths[i]` terms,
+    contains term `terms[i]` `counts[i]` times. `memories`: the number of memories searched.
+    `mean_length`: the mean number of their terms.
     """
 
     memories: int
-    """The number of live memories of these users."""
     mean_length: float
-    """The mean number of terms in one of these memories."""
     terms: Ints
-    """A number for the entry's term, equal for all entries of the same term.
-
-    The terms that occur are numbered from 0, in any order.
-    """
+    """Terms, numbered from 0 in any order."""
     numbers: Ints
-    """The number of the entry's memory, in the order in which memories arrived."""
+    """Memories, by their position in order of arrival."""
     counts: Ints
-    """How often the entry's memory contains the term."""
     lengths: Ints
-    """How many terms the entry's memory has in total."""
 
 
 class Terms(TableGroup):
-    """Read access to the index of terms (words), and to the live memories that a search ranks."""
+    """The index of terms (words), and the live memories that a search ranks."""
 
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
         """Return which live memories of a user contain these terms, and how often.
 
-        `user` None means memories without a user; with `everyone`, the memories of all users are
-        included instead. If there are very many memories, the most frequent terms are left out.
+        `user` None means memories without a user; `everyone` means those of all users. If there are
+        more than `_READ_AT_ONCE` memories, the most frequent terms are left out.
         """
         owners = [_hashed(user)]
         if everyone:
@@ -142,24 +123,23 @@ class Terms(TableGroup):
         )
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """Return the rarest terms: as many as have at most `_MOST_ENTRIES` entries together.
-
-        At least one term is returned if any of them occurs. `owners` and `terms` are hashes: of the
-        users whose memories are searched, and of the terms.
-        """
-        sizes = self._connection.execute(_SIZES, {"owners": owners, "terms": terms})
+        """Return the rarest terms, at least one, with at most `_MOST_ENTRIES` entries in all."""
+        term = t.postings.c.term
+        length = sa.func.sum(sa.func.length(t.postings.c.entries))
+        query = sa.select(term, length).where(*_OF).group_by(term)
+        sizes = self._connection.execute(query, {"owners": owners, "terms": terms})
         bytes_left, kept = 4 * _MOST_ENTRIES, list[str]()
-        for term, size in sorted(sizes, key=lambda row: int(row[1])):
+        for term_hash, size in sorted(sizes, key=lambda row: int(row[1])):
             bytes_left -= int(size)
             if bytes_left < 0 and kept:
                 break
-            kept.append(term)
+            kept.append(term_hash)
         return kept
 
     def candidates(self, ids: Collection[str], numbers: Collection[int]) -> list[RankedRow]:
         """Return the live memories that have a vector and one of these ids or numbers.
 
-        A memory's number is its position in the order in which memories arrived.
+        A number is a position in order of arrival.
         """
         found = list(self._connection.execute(_LIVE.where(among(t.memories.c.id, ids))))
         known = {row.seq for row in found}
@@ -170,42 +150,39 @@ class Terms(TableGroup):
     def sample(self, size: int, user: str | None, *, everyone: bool) -> list[RankedRow]:
         """Return up to `size` live memories that have a vector, in no particular order.
 
-        They belong to `user` (None: to no user), or with `everyone` to any user.
+        `user` and `everyone`: as for `postings`.
         """
         query = _LIVE.limit(size)
         if not everyone:
             query = query.where(t.memories.c.user == user)
         return list(map(_ranked_row, self._connection.execute(query)))
 
-
-class TermsWriter(Terms):
     def follow(self, ids: Collection[str]) -> None:
-        """Update the index of terms for the memories that this transaction wrote.
+        """Update the index for the memories `ids`, which this transaction wrote.
 
-        `ids`: these memories. Call it after all other writes of the transaction.
+        Call it after all other writes of the transaction.
         """
         if ids:
-            _take_in(self._connection, _STATES.rows(self._connection, ids=ids))
+            _update_index(self._connection, _STATES.rows(self._connection, ids=ids))
 
 
 def fill_terms(connection: sa.Connection) -> None:
-    """Add the terms of all live memories to a ledger whose index of terms is empty."""
     memories = sa.table("memories", *map(sa.column, ("seq", "live", "user", "content")))
     last = -1
     end = int(connection.scalar(sa.select(sa.func.max(memories.c.seq))) or 0)
     while last < end:
         block = sa.and_(memories.c.seq > last, memories.c.seq <= last + 16 * _BLOCK)
         rows = connection.execute(sa.select(memories).where(block, memories.c.live)).all()
-        _take_in(connection, ((*row, None, None) for row in rows))
+        _update_index(connection, ((*row, None, None) for row in rows))
         last += 16 * _BLOCK
 
 
-def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
-    """Update the index of terms for the memories in `states`.
+def _update_index(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
+    """Update the index of terms for memories.
 
-    Each state has six values. The first four describe the memory: its number, whether it is live,
-    its user and its text. The last two are what the index holds for the memory now: the owner (the
-    hash of the user), and the hashes of the terms as one string. Both are None if it holds nothing.
+    Each of `states` holds six values: the memory's number, whether it is live, its user, its text,
+    and the hashed user and joined hashes of terms that the index has for it now. The last two are
+    None if it is not in the index.
     """
     old, new = list[_Listed](), list[_Listed]()
     for number, live, user, content, owner_before, before in states:
@@ -227,31 +204,39 @@ def _take_in(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None
         for term, count in Counter(terms).items():
             entry = rest | min(count, _MOST_OFTEN) << 17
             entries[owner, term, number // _BLOCK] += entry.to_bytes(4, "little")
-    _put(connection, _APPEND, [(*key, entries[key]) for key in sorted(entries)])
-    _put(connection, _NOTE, [(number, owner, "".join(terms)) for number, owner, terms in new])
-    _count(connection, old, new)
+    _put(
+        connection,
+        "INSERT INTO postings VALUES (?, ?, ?, ?) ON CONFLICT (owner, term, block) "
+        "DO UPDATE SET entries = CAST(postings.entries || excluded.entries AS BLOB)",
+        [(*key, entries[key]) for key in sorted(entries)],
+    )
+    _put(
+        connection,
+        "INSERT INTO term_lists VALUES (?, ?, ?)",
+        [(number, owner, "".join(terms)) for number, owner, terms in new],
+    )
+    _update_totals(connection, old, new)
 
 
 _Listed = tuple[int, str, list[str]]
-"""A memory in the index of terms: its number, its owner, and the hashes of its terms.
-
-If a term occurs several times, its hash does too. A table stores the hashes as one string.
-"""
 
 
-def _count(connection: sa.Connection, old: Sequence[_Listed], new: Sequence[_Listed]) -> None:
-    """Update the totals of each owner in the index: the numbers of memories and of their terms.
-
-    `old`: the memories that are removed from the index. `new`: the memories that are added. An
-    owner is the hash of a user.
-    """
+def _update_totals(
+    connection: sa.Connection, old: Sequence[_Listed], new: Sequence[_Listed]
+) -> None:
     memories, found = Counter[str](), Counter[str]()
     for sign, changes in ((-1, old), (1, new)):
         for _, owner, terms in changes:
             memories[owner] += sign
             found[owner] += sign * len(terms)
     changed = sorted(owner for owner in memories if memories[owner] or found[owner])
-    _put(connection, _ADD, [(owner, memories[owner], found[owner]) for owner in changed])
+    _put(
+        connection,
+        "INSERT INTO term_totals VALUES (?, ?, ?) ON CONFLICT (owner) DO UPDATE SET "
+        "memories = term_totals.memories + excluded.memories, "
+        "terms = term_totals.terms + excluded.terms",
+        [(owner, memories[owner], found[owner]) for owner in changed],
+    )
     if any(memories[owner] < 0 for owner in changed):
         connection.execute(t.term_totals.delete().where(t.term_totals.c.memories <= 0))
 
@@ -275,16 +260,16 @@ def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
                 shorter.append((kept.tobytes(), owner, term, block))
             else:
                 empty.append((owner, term, block))
-    _put(connection, _SHORTEN, shorter)
-    _put(connection, _DROP, empty)
+    of_term = "WHERE owner = ? AND term = ? AND block = ?"
+    _put(connection, f"UPDATE postings SET entries = ? {of_term}", shorter)  # noqa: S608
+    _put(connection, f"DELETE FROM postings {of_term}", empty)  # noqa: S608
     _put(connection, "DELETE FROM term_lists WHERE memory = ?", [(number,) for number, _, _ in old])
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Execute a statement once for each row, directly through the database's driver.
+    """Execute a statement with the placeholder `?` once for each row.
 
-    `statement` has the placeholder `?` for each value. The driver is called directly to save time,
-    since a memory has about ten rows.
+    The driver is called directly to save time, since a memory has about ten rows.
     """
     if rows:
         if connection.dialect.name == "postgresql":
@@ -292,31 +277,13 @@ def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ..
         connection.exec_driver_sql(statement, list(rows))
 
 
-_SHORTEN = "UPDATE postings SET entries = ? WHERE owner = ? AND term = ? AND block = ?"
-_DROP = "DELETE FROM postings WHERE owner = ? AND term = ? AND block = ?"
-_APPEND = (
-    "INSERT INTO postings VALUES (?, ?, ?, ?) ON CONFLICT (owner, term, block) "
-    "DO UPDATE SET entries = CAST(postings.entries || excluded.entries AS BLOB)"
-)
-_NOTE = "INSERT INTO term_lists VALUES (?, ?, ?)"
-_ADD = (
-    "INSERT INTO term_totals VALUES (?, ?, ?) ON CONFLICT (owner) DO UPDATE SET "
-    "memories = term_totals.memories + excluded.memories, "
-    "terms = term_totals.terms + excluded.terms"
-)
-
-
 def _ranked_row(row: Any) -> RankedRow:
     vector = np.frombuffer(row.vector, np.float32)
-    return RankedRow(row.seq, row.id, t.scope_values_of(row.metadata, row[4:]), vector)
+    return RankedRow(row.seq, row.id, scope_values_of(row.metadata, row[4:]), vector)
 
 
 @lru_cache(maxsize=65_536)
 def _hashed(word: str | None) -> str:
-    """Return a hash of 8 characters for a term or a user, so that the index reveals neither.
-
-    No user, None, has the hash "".
-    """
     if word is None:
         return ""
     return b64encode(blake2b(word.encode(), digest_size=6).digest()).decode()

@@ -14,21 +14,17 @@ from pydantic import TypeAdapter
 from memory.errors import LeaseLost
 from memory.ledger import tables as t
 from memory.ledger.records import Lease, PendingTurn, Waiting
-from memory.ledger.statements import TableGroup, among
+from memory.ledger.statements import TableGroup, among, naming_damage
 from memory.models import KeptCandidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
-"""SQL condition: the turn is extracted, and its text is still kept."""
 SHARED = "default"
-"""Before schema version 7, the name of the conversation of all turns that named none."""
+"""The conversation, before schema version 7, of all turns for which none was named."""
 
 
 class Turns(TableGroup):
-    """Read access to the turns that wait for extraction, and to the last extracted ones."""
-
     def waiting(self) -> list[PendingTurn]:
-        """Return all turns that wait for extraction, in the order in which they were stored."""
         return self._found(t.turns.c.pending)
 
     def to_extract(
@@ -36,7 +32,7 @@ class Turns(TableGroup):
     ) -> list[PendingTurn]:
         """Return the first `limit` waiting turns of a conversation with a number above `after`.
 
-        Turns whose extraction failed `most_attempts` times or more are left out.
+        Turns whose extraction failed `most_attempts` times are left out.
         """
         in_conversation = t.turns.c.conversation == conversation
         return self._found(
@@ -44,9 +40,9 @@ class Turns(TableGroup):
         )
 
     def conversations(self, most_attempts: int) -> list[Waiting]:
-        """Return the conversations with waiting turns; the one that has waited longest comes first.
+        """Return the conversations with waiting turns, the one that has waited longest first.
 
-        Turns whose extraction failed `most_attempts` times or more do not count.
+        Turns whose extraction failed `most_attempts` times do not count.
         """
         first = sa.func.min(t.turns.c.heard_at)
         query = (
@@ -62,9 +58,9 @@ class Turns(TableGroup):
         ]
 
     def extracted_before(self, conversation: str, seq: int, limit: int) -> list[Turn]:
-        """Return the last `limit` extracted turns before the turn with the number `seq`.
+        """Return the last `limit` extracted turns before turn number `seq`, oldest first.
 
-        They are ordered oldest first. Turns whose text was erased are left out.
+        Turns whose text was erased are left out.
         """
         query = sa.select(t.turns.c.turn).where(
             _DONE, t.turns.c.conversation == conversation, t.turns.c.seq < seq
@@ -73,32 +69,21 @@ class Turns(TableGroup):
         return [_turn(column) for column in reversed(last)]
 
     def with_text(self) -> list[Turn]:
-        """Return every turn whose text is kept: waiting turns and the last extracted ones."""
         query = sa.select(t.turns.c.turn).where(t.turns.c.turn.is_not(None))
         return [_turn(column) for column in self._connection.scalars(query)]
 
-    def last_before_upgrade(self) -> int:
-        """Return the number of the last turn stored before schema version 7; 0 if there is none."""
-        key = t.meta.c.key == "last_turn_with_defaults"
-        return int(self._connection.scalar(sa.select(t.meta.c.value).where(key)) or 0)
-
     def count_waiting(self) -> int:
         return self._transaction.count(t.turns, t.turns.c.pending)
-
-    def count_waiting_of(self, speaker: str) -> int:
-        return sum(waiting.turn.speaker == speaker for waiting in self.waiting())
 
     def _found(self, *where: sa.ColumnElement[bool], limit: int | None = None) -> list[PendingTurn]:
         query = sa.select(t.turns).where(*where).order_by(t.turns.c.seq).limit(limit)
         return [_pending_turn(row) for row in self._connection.execute(query)]
 
-
-class TurnsWriter(Turns):
     def keep(self, turn: Turn, name: str) -> bool:
-        """Store a turn until it is extracted. Return False if the same turn was stored before.
+        """Store a turn until it is extracted; return False if the same turn was stored before.
 
-        `name`: the turn's id, or its position or time if it has no id. Two turns are the same if
-        their conversations, texts and names are equal.
+        Two turns are the same if their conversations, texts and names are equal. `name`: the turn's
+        id, or its position or time.
         """
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
@@ -120,22 +105,17 @@ class TurnsWriter(Turns):
         self._update(t.turns.c.seq == seq, candidates=found)
 
     def count_attempt(self, seq: int) -> None:
-        """Count one more failed extraction of a turn."""
         self._update(t.turns.c.seq == seq, attempts=t.turns.c.attempts + 1)
 
     def finish(self, seq: int) -> None:
-        """Mark a turn as extracted.
-
-        Its text stays, as context for later turns, until `clear` erases it.
-        """
         self._update(t.turns.c.seq == seq, pending=False, candidates=None)
 
     def clear(self, conversation: str, but: int, older_than_s: float) -> None:
         """Erase the texts of extracted turns that are no longer needed as context.
 
-        In `conversation`, these are all extracted turns except the last `but`. In every
-        conversation, they are also the extracted turns older than `older_than_s` seconds. The
-        turns' hashes stay, so that such a turn is recognised if it is sent a second time.
+        Two kinds of turns lose their texts: those of `conversation`, except the last `but`, and
+        those of any conversation that were stored more than `older_than_s` seconds ago. The hashes
+        stay, so that such a turn is recognised if it is sent again.
         """
         done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
         earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
@@ -144,21 +124,17 @@ class TurnsWriter(Turns):
         self._update(sa.and_(_DONE, old), turn=None)
 
     def reword(self, seq: int, turn: Turn) -> None:
-        """Replace the waiting turn with the number `seq` by `turn`, which has another text.
+        """Replace a waiting turn by `turn`, which has another text.
 
-        If the turn with the first text is sent a second time, it is still recognised.
+        If the turn is sent again with its old text, it is still recognised.
         """
         self._update(t.turns.c.seq == seq, turn=turn.model_dump_json())
 
     def drop(self, seq: int) -> None:
-        """Erase a waiting turn without extracting it.
-
-        Its hash stays, so that the turn is recognised if it is sent a second time.
-        """
+        """Erase a waiting turn without extracting it. It is recognised if it is sent again."""
         self._update(t.turns.c.seq == seq, pending=False, turn=None, candidates=None)
 
     def clear_extracted(self, conversations: Collection[str] | None = None) -> None:
-        """Erase the texts of all extracted turns of these conversations; None means of all."""
         where = _DONE
         if conversations is not None:
             where = sa.and_(_DONE, among(t.turns.c.conversation, conversations))
@@ -169,12 +145,11 @@ class TurnsWriter(Turns):
 
 
 def _worth_a_try(most_attempts: int) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a turn waits and failed fewer than `most_attempts` times."""
     return sa.and_(t.turns.c.pending, t.turns.c.attempts < most_attempts)
 
 
 def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
-    with t.naming_damage(f"turn {row.seq}"):
+    with naming_damage(f"turn {row.seq}"):
         return PendingTurn(
             seq=row.seq,
             name=row.name,
@@ -185,7 +160,7 @@ def _pending_turn(row: sa.Row[Any]) -> PendingTurn:
 
 
 def _turn(column: str) -> Turn:
-    with t.naming_damage("a turn"):
+    with naming_damage("a turn"):
         return Turn.model_validate_json(column)
 
 
@@ -193,16 +168,13 @@ def _turn(column: str) -> Turn:
 
 
 class Leases(TableGroup):
-    """Read access to leases.
-
-    Only the process that holds the lease of a conversation may extract memories from it.
-    """
+    """The leases. Only the holder of a conversation's lease may extract memories from it."""
 
     def is_held(self, conversation: str, seconds: float) -> bool:
         """Return whether a process holds the lease of a conversation.
 
-        `seconds`: how long a lease lasts. A lease that ends later than `seconds` from now does not
-        count, because it was taken before the database's clock was set back.
+        `seconds`: the normal length of a lease. A lease that ends later than that from now does not
+        count, because the database's clock was set back after it was taken.
         """
         now_s = self._transaction.now_s()
         ends = t.leases.c.expires_at
@@ -220,13 +192,7 @@ class Leases(TableGroup):
         if not self._transaction.count(t.leases, _is(lease)):
             raise LeaseLost(lease.conversation)
 
-
-class LeasesWriter(Leases):
     def claim(self, lease: Lease, seconds: float) -> bool:
-        """Take the lease of a conversation for `seconds`.
-
-        Return False, and do nothing, if a process holds it already.
-        """
         if self.is_held(lease.conversation, seconds):
             return False
         self.free(lease.conversation)
@@ -241,20 +207,14 @@ class LeasesWriter(Leases):
         return True
 
     def renew(self, lease: Lease, seconds: float) -> None:
-        """Extend the lease to `seconds` from now.
-
-        Raises: LeaseLost if another process has taken over the conversation.
-        """
         self.check(lease)
         until = self._transaction.now_s() + seconds
         self._connection.execute(t.leases.update().where(_is(lease)).values(expires_at=until))
 
     def release(self, lease: Lease) -> None:
-        """End this lease; do nothing if another process has taken over its conversation."""
         self._connection.execute(t.leases.delete().where(_is(lease)))
 
     def free(self, conversation: str) -> None:
-        """End the lease of a conversation, whichever process holds it."""
         self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
 
     def free_all(self) -> None:

@@ -1,7 +1,6 @@
 """Vectors by text key, and what a vector index needs to follow the ledger.
 
-Memories with the same text share a vector, which is computed once. An index reads the rows that
-changed since its last revision, and the ledger records how far it has read.
+Memories with the same text share a vector.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.records import Change, IndexState, LiveRow, ScopeValues
-from memory.ledger.statements import Prepared, TableGroup, among
+from memory.ledger.statements import Prepared, TableGroup, among, in_scope, scope_values_of
 from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
 
 _PAGE = 500
 _MANY = 4
-"""If more than 1/4 of all vectors are wanted, all are read, because that is faster."""
+"""If more than one vector in this many is wanted, all are read, because that is faster."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _HOLDERS = Prepared(
@@ -29,7 +28,7 @@ _HOLDERS = Prepared(
         among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
     )
 )
-"""Memories with one of these text keys that this transaction has not written yet.
+"""The ids of memories with one of these text keys that this transaction has not written yet.
 
 `+ 0` makes SQLite use the index of text keys instead of the index of revisions.
 """
@@ -38,7 +37,7 @@ _INSERT = Prepared(t.vectors.insert())
 
 
 class VectorTable(Mapping[str, Vector]):
-    """A read-only mapping from text key to vector; all vectors are rows of one array (n, dim)."""
+    """A read-only mapping from text key to vector; the vectors are rows of one array."""
 
     def __init__(self, keys: Sequence[str], matrix: Vectors) -> None:
         """`matrix` has shape (m, dim), m >= len(keys): row i is the vector of `keys[i]`."""
@@ -46,10 +45,7 @@ class VectorTable(Mapping[str, Vector]):
         self.matrix = matrix
 
     def positions(self, keys: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return, for each key, the number of its row in `matrix`, as an array of shape (n,).
-
-        Raises: KeyError if a key is not in the table.
-        """
+        """Return the number of each key's row in `matrix`, shape (n,). Raises: KeyError."""
         return np.fromiter((self._position[key] for key in keys), np.int64)
 
     def of(self, keys: Sequence[str]) -> Vectors:
@@ -75,9 +71,9 @@ class VectorTable(Mapping[str, Vector]):
 
 class TextVectors(TableGroup):
     def table(self, keys: Iterable[str], known: VectorTable | None = None) -> VectorTable:
-        """Return a table with all vectors in `known`, and the stored vectors of the texts `keys`.
+        """Return a table of all vectors in `known` and the stored vectors of the text keys `keys`.
 
-        Keys without a stored vector are left out. `known` itself does not change.
+        Keys without a stored vector are left out.
         """
         known = known or VectorTable((), np.empty((0, self.dim() or 0), np.float32))
         wanted = sorted({key for key in keys if key not in known})
@@ -89,15 +85,14 @@ class TextVectors(TableGroup):
         return VectorTable([*known, *wanted], matrix)
 
     def of(self, keys: Iterable[str]) -> dict[str, Vector]:
-        """Return the vectors of these text keys, by key; unknown keys are left out."""
         wanted = set(keys)
         rows = _OF_KEYS.rows(self._connection, keys=wanted) if wanted else ()
         return {key: np.frombuffer(vector, dtype=np.float32) for key, vector in rows}
 
     def fill(self, matrix: Vectors, keys: Sequence[str]) -> list[int]:
-        """Read the vectors of these text keys into the first rows of `matrix`, in the given order.
+        """Read the vectors of these text keys into the first rows of `matrix`, in this order.
 
-        Return the numbers of the rows whose key has no stored vector.
+        Return the numbers of the rows whose key has no vector.
 
         Raises: ValueError if a vector's length is not that of the matrix's rows.
         """
@@ -107,7 +102,10 @@ class TextVectors(TableGroup):
             found = [(rows[key], vector) for key, vector in page if key in rows]
             if found:
                 positions = [row for row, _ in found]
-                matrix[positions] = _matrix([vector for _, vector in found], matrix.shape[1])
+                if any(len(vector) != 4 * matrix.shape[1] for _, vector in found):
+                    raise ValueError("vectors of different lengths")
+                values = np.frombuffer(b"".join(vector for _, vector in found), np.float32)
+                matrix[positions] = values.reshape(len(found), matrix.shape[1])
                 is_known[positions] = True
         if len(rows) < len(keys):  # a text that several have
             for row, key in enumerate(keys):
@@ -116,10 +114,9 @@ class TextVectors(TableGroup):
         return missing
 
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
-        """Yield lists of pairs (text key, vector), for all of these keys that have a vector.
+        """Yield lists of pairs (text key, vector) for these keys.
 
-        If there are many keys, pairs with other keys are yielded too, because it is faster to read
-        all stored vectors.
+        If there are many keys, all stored vectors are yielded, because reading all is faster then.
         """
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
@@ -131,7 +128,6 @@ class TextVectors(TableGroup):
             yield _OF_KEYS.rows(self._connection, keys=wanted[start : start + _PAGE])
 
     def missing_texts(self) -> list[str]:
-        """Return the texts that have no vector. Of several texts with the same key, return one."""
         query = (
             sa.select(sa.func.min(t.memories.c.content))
             .outerjoin(t.vectors, t.vectors.c.text_key == t.memories.c.text_key)
@@ -141,7 +137,6 @@ class TextVectors(TableGroup):
         return list(self._connection.scalars(query))
 
     def dim(self) -> int | None:
-        """Return the dimension of the stored vectors; None if there are none."""
         length = self._connection.scalar(sa.select(sa.func.length(t.vectors.c.vector)).limit(1))
         return None if length is None else int(length) // np.dtype(np.float32).itemsize
 
@@ -150,8 +145,6 @@ class TextVectors(TableGroup):
         size = sa.func.length(t.vectors.c.vector)
         return self._transaction.counted(sa.select(size, sa.func.count()).group_by(size))
 
-
-class TextVectorsWriter(TextVectors):
     def put(self, vectors: Mapping[str, Vector]) -> None:
         """Store vectors by text key, except for keys that have a vector already.
 
@@ -183,35 +176,25 @@ class TextVectorsWriter(TextVectors):
         self.put({key: vectors[key] for key in sorted(held & {*vectors})})
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
-        """Delete the vectors of the keys in `keys` that no memory has; return these unused keys."""
+        """Delete the vectors of the keys that no memory has; return these unused keys."""
         used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
         return unused
 
 
-def _matrix(vectors: Sequence[bytes], dim: int) -> Vectors:
-    """Convert n vectors from binary form (float32) into an array of shape (n, dim).
-
-    Raises: ValueError if a vector has another length than `dim`.
-    """
-    if any(len(vector) != 4 * dim for vector in vectors):
-        raise ValueError("vectors of different lengths")
-    return np.frombuffer(b"".join(vectors), np.float32).reshape(len(vectors), dim)
-
-
 # --- what an index needs to follow the ledger -----------------------------------------------------
 
-_CHANGED = tuple(
-    t.memories.c[name]
-    for name in ("id", "live", "revision", "seq", "text_key", "metadata", *SCOPE_FIELDS)
-)
-_ABOVE = t.memories.c.revision > sa.bindparam("after")
-_REVISIONS = sa.select(t.memories.c.revision).where(_ABOVE).order_by(t.memories.c.revision)
-_NO_END = 2**63 - 1
 _CHANGES = Prepared(
-    sa.select(*_CHANGED)
-    .where(_ABOVE, t.memories.c.revision <= sa.bindparam("last"))
+    sa.select(
+        *(
+            t.memories.c[name]
+            for name in ("id", "live", "revision", "seq", "text_key", "metadata", *SCOPE_FIELDS)
+        )
+    )
+    .where(
+        t.memories.c.revision > sa.bindparam("after"), t.memories.c.revision <= sa.bindparam("last")
+    )
     .order_by(t.memories.c.revision, t.memories.c.seq)
 )
 _ROWS_PAGE = 5_000
@@ -222,12 +205,6 @@ _SCOPES = sa.select(
 
 @cache
 def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool) -> Prepared:
-    """Return a query for live rows of `memories`, in order of arrival.
-
-    `given`: columns whose value must equal the query's parameter of the same name. `missing`:
-    columns whose value must be NULL. Without `with_metadata`, each row has {} instead of its
-    metadata, which saves reading it.
-    """
     c = t.memories.c
     metadata = c.metadata if with_metadata else sa.literal_column("'{}'")
     columns = (c.id, c.seq, c.text_key, metadata, *(c[name] for name in SCOPE_FIELDS))
@@ -237,43 +214,34 @@ def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool
 
 
 class Followers(TableGroup):
-    """Read access for vector indexes: changed and live memories, and how far indexes have read."""
+    """Data for vector indexes: changed and live memories, and how far each index has read."""
 
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()
     ) -> list[Change]:
-        """Return the memories with a higher revision than `after`, the lowest revision first.
+        """Return the memories written after the revision `after`, the lowest revision first.
 
-        `limit`: return only this many, and all others with the same revision as the last of them;
-        None means no limit. `fields`: the metadata fields that belong to scopes; the results hold
-        no other metadata.
+        `limit`: stop after this many memories, but not within a revision; None means no limit.
+        `fields`: the metadata fields that belong to scopes; the results hold no others.
         """
         last = None
         if limit is not None:
-            at_limit = _REVISIONS.offset(limit - 1).limit(1)
-            last = self._connection.scalar(at_limit, {"after": after})
-        rows = _CHANGES.rows(self._connection, after=after, last=last or _NO_END)
+            revision = t.memories.c.revision
+            at_limit = sa.select(revision).where(revision > after).order_by(revision)
+            last = self._connection.scalar(at_limit.offset(limit - 1).limit(1))
+        rows = _CHANGES.rows(self._connection, after=after, last=last or 2**63 - 1)
         return [
-            Change(name, live, t.scope_values_of(metadata, scope, fields), key, revision, number)
+            Change(name, live, scope_values_of(metadata, scope, fields), key, revision, number)
             for name, live, revision, number, key, metadata, *scope in rows
         ]
 
     def count(self, owner: Scope) -> int:
-        """Count the live memories in the scope `owner`, which must have no metadata fields."""
-        return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *t.in_scope(owner)))
-
-    def last_seq(self) -> int:
-        """Return the number of the memory that arrived last; 0 if there is none.
-
-        Memories are numbered in order of arrival, so there are at most this many.
-        """
-        return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0)
+        return self._transaction.count(t.memories, sa.and_(t.memories.c.live, *in_scope(owner)))
 
     def live(self, owner: Scope, fields: Collection[str] = ()) -> Iterator[list[LiveRow]]:
         """Yield all live memories in the scope `owner`, in lists, in order of arrival.
 
-        `owner` must have no metadata fields. `fields`: the metadata fields that belong to scopes;
-        the results hold no other metadata.
+        `owner` must have no metadata fields. `fields`: as for `changes`.
         """
         known: dict[tuple[Any, ...], ScopeValues] = {}
         values = {name: value for name, value in owner.values if value is not None}
@@ -281,51 +249,33 @@ class Followers(TableGroup):
         query = _live(frozenset(values), missing, with_metadata=bool(fields))
         for page in query.pages(self._connection, _ROWS_PAGE, **values):
             for scope in {row[3:] for row in page} - known.keys():
-                known[scope] = t.scope_values_of(scope[0], scope[1:], fields)
+                known[scope] = scope_values_of(scope[0], scope[1:], fields)
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return, by memory id, the values that decide the scope of each live memory in `ids`.
-
-        Ids of other memories, and unknown ids, are left out.
-        """
-        found = self._connection.execute(_SCOPES, {"ids": ids}) if ids else ()
-        return {name: t.scope_values_of(metadata, scope) for name, metadata, *scope in found}
+        """Return, by id of a live memory, the values that decide its scope."""
+        found = self._connection.execute(_SCOPES, {"ids": list(ids)}) if ids else ()
+        return {name: scope_values_of(metadata, scope) for name, metadata, *scope in found}
 
     def lag(self, after: int) -> int:
-        """Count the memories with a higher revision than `after`: an index must still read them."""
+        """Count the memories that an index at the revision `after` must still read."""
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> IndexState | None:
-        """Return how far an index's collection has followed the ledger.
-
-        Return None if the collection has never followed this ledger.
-        """
         state = t.index_state.c
         query = sa.select(state.watermark, state.stale).where(state.collection == collection)
         found = self._connection.execute(query).first()
         return None if found is None else IndexState(*found)
 
     def locations(self) -> list[str]:
-        """Return the locations of all indexes that have followed the ledger."""
         return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))
 
     def stale(self) -> list[str]:
-        """Return the locations of the indexes that may still hold vectors of forgotten memories."""
-        return list(
-            self._connection.scalars(
-                sa.select(t.index_state.c.place).where(t.index_state.c.stale).distinct()
-            )
-        )
+        locations = sa.select(t.index_state.c.place).distinct()
+        return list(self._connection.scalars(locations.where(t.index_state.c.stale)))
 
-
-class FollowersWriter(Followers):
     def note(self, collection: str, location: str, watermark: int) -> None:
-        """Record that an index's collection contains all changes up to the revision `watermark`.
-
-        `location`: where the index is stored. The record of whether the collection may hold vectors
-        of forgotten memories does not change.
-        """
+        """Record that a collection contains all changes up to the revision `watermark`."""
         values = {"place": location, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
@@ -333,12 +283,10 @@ class FollowersWriter(Followers):
         )
 
     def mark_clean(self, collection: str) -> None:
-        """Record that a collection holds no vectors of forgotten memories."""
         this_collection = t.index_state.c.collection == collection
         self._connection.execute(t.index_state.update().where(this_collection).values(stale=False))
 
     def mark_all_stale(self) -> None:
-        """Record that every collection may hold vectors of forgotten memories."""
         self._connection.execute(t.index_state.update().values(stale=True))
 
     def start_all_again(self) -> None:
@@ -349,7 +297,7 @@ class FollowersWriter(Followers):
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
     def drop_others(self, location: str, collection: str) -> None:
-        """Delete the records of this location's earlier collections; keep that of `collection`."""
+        """Delete the records of this location's collections other than `collection`."""
         state = t.index_state.c
         gone = t.index_state.delete().where(state.place == location, state.collection != collection)
         self._connection.execute(gone)

@@ -61,5 +61,8 @@ from .memory import scope_values as scope_values
 from .scale import LOWER as LOWER
 from .scale import NEAR_COPY as NEAR_COPY
 from .scale import PLAIN as PLAIN
+from .scale import Flags as Flags
+from .scale import Floats as Floats
+from .scale import Ints as Ints
 from .scale import Scale as Scale
 from .scale import scale_of as scale_of

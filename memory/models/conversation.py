@@ -40,31 +40,16 @@ class Turn(Frozen):
     text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
-    """Whether the bot said the message. It is then only context, and never becomes a memory."""
+    """Whether the bot said the message. A bot's message is context, and never becomes a memory."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
-    """A name that is unique in the conversation.
-
-    If None, the store names the turn: by its position in the list of turns that are stored together
-    or, if it is stored alone, by its time.
-    """
+    """A name that is unique in the conversation; if None, the store names the turn."""
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
-    """The name of the conversation; by default, it is the name of the speaker.
-
-    Turns of one conversation are given to the model together.
-    """
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
-    """Ids of the memories that the bot recalled for this turn.
-
-    The facts in these memories are not extracted a second time.
-    """
+    """Ids of memories that the bot recalled for this turn. What they state is not stored again."""
 
 
 def as_numbers(value: object) -> object:
-    """Convert the positions in a model's answer to a tuple of integers.
-
-    None becomes an empty tuple, and one integer becomes a tuple of one. A list becomes a tuple. Any
-    other value is returned unchanged, for pydantic to check.
-    """
+    """Convert None, an integer or a list to a tuple; return any other value unchanged."""
     if value is None:
         return ()
     return (value,) if isinstance(value, int) else as_tuple(value)
@@ -74,26 +59,19 @@ class Candidate(Frozen):
     """A fact that a language model found in some turns, before it is stored as a memory."""
 
     content: Content
-    """The fact as the turns state it, without knowledge from other turns or memories."""
     user: Name | None = None
     """The user that the fact is about, according to the model.
 
-    Whatever the model says, the memory made from the fact belongs to a speaker of the turns.
+    If this user did not speak in the turns, the memory belongs to the last person who did.
     """
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     turns: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = Field(
         default=(), validation_alias=AliasChoices("turns", "turn")
     )
-    """Positions, from 0, of the turns that state the fact; empty if unknown.
-
-    They refer to the list of turns that the model was asked about.
-    """
+    """Positions, from 0, of the turns that state the fact; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """Positions, from 0, of stored memories that the fact repeats, updates or extends.
-
-    They refer to the list of memories that the model was shown.
-    """
+    """Positions, from 0, of memories shown to the model that the fact repeats or changes."""
     merged: Cleaned = ""
     """One text that states `content` and the memories in `replaces`; "" if there is none."""
     asked: bool = False
@@ -101,49 +79,41 @@ class Candidate(Frozen):
 
 
 class NamedMemory(Frozen):
-    """A stored memory that a model was shown: its id, and the key of its text at that time.
-
-    If the memory's text key is different later, the memory has changed.
-    """
+    """A memory that a model was shown. `text_key` is a hash of its text at that time."""
 
     id: str
     text_key: str
 
 
 class KeptCandidate(Candidate):
-    """A candidate (a fact that a model found) that waits in the ledger to become a memory.
+    """A candidate that waits in the ledger to become a memory.
 
-    It refers to turns by name and to memories by id, not by position.
+    It names turns and memories by id, because positions are lost when the process ends.
     """
 
     said_in: tuple[Name, ...] = ()
-    """Names of the turns that state the fact.
-
-    If empty, only the turn with which the candidate is stored states it.
-    """
     named: tuple[NamedMemory, ...] = ()
-    """Stored memories of the same user that the new memory replaces if `merged` is accepted."""
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """A new memory from a conversation, and how it relates to memories shown to the model."""
+    """A new memory from a conversation, and how it relates to memories shown to the model.
+
+    The new memory repeats, updates or extends the memories in `named`. `merged` is one text for all
+    of these ("" if there is none). `shown` holds the text keys of all memories shown.
+    """
 
     memory: Memory
     named: tuple[NamedMemory, ...] = ()
-    """Stored memories that the new memory repeats, updates or extends."""
     merged: str = ""
-    """One text that states the new memory and the memories in `named`; "" if there is none."""
     shown: frozenset[str] = frozenset()
-    """Text keys of all memories that the model was shown with the turns."""
 
 
 def name_of_candidate(conversation: str, turn: str, position: int) -> str:
     """Return the external id of the memory that a candidate becomes.
 
-    `turn` is the name of the turn that holds the candidate. `position` is the candidate's position,
-    from 0, among the candidates of this turn. The result depends only on the arguments, so a memory
-    gets the same id if its extraction is repeated after a crash.
+    `turn` is a turn's name. `position` counts the turn's candidates from 0. An extraction that is
+    repeated after a crash gives the same ids.
     """
     whole = f"{conversation}/{turn}/{position}"
     return whole if len(whole) <= MAX_NAME else hashlib.sha256(whole.encode()).hexdigest()
@@ -167,10 +137,10 @@ class Reply(Frozen):
 class ExtractionResult:
     """The result of extracting memories from turns of conversations.
 
-    `outcomes` has the result of storing each extracted memory. `extracted` is the number of turns
-    that were read. `pending` is the number of turns and questions that still wait for the model;
-    the questions are about memories made from these turns. `known` is the number of the caller's
-    turns that had been stored before.
+    `extracted` counts the turns that were read, `known` the given turns that were stored before.
+    `pending` counts turns and questions that wait for the model; `problem` says why.
+    `already_remembered` counts facts dropped because a recalled memory states them. `over_limit`
+    counts facts dropped because the turns are too short for so many.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -178,9 +148,6 @@ class ExtractionResult:
     pending: int = 0
     known: int = 0
     already_remembered: int = 0
-    """The number of candidates dropped because a memory that the bot recalled states them."""
     over_limit: int = 0
-    """The number of candidates dropped because the turns are too short to state so many facts."""
     usage: Usage = field(default_factory=Usage)
     problem: str = ""
-    """Why turns are still pending; empty if there was no problem."""

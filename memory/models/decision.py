@@ -18,9 +18,9 @@ from memory.models.memory import Cleaned, Frozen, Memory
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
-"""Who can judge that two texts are distinct (state different things), weakest judge first.
+"""Who can judge that two texts state different things, weakest judge first.
 
-A verdict of a stronger judge replaces that of a weaker one.
+The verdict of a stronger judge replaces the verdict of a weaker judge.
 """
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 OFFLINE = "offline"
@@ -31,8 +31,8 @@ Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """The lowest cosine of two near-copies.
 
-Two memories with a lower cosine are both kept if a model fails to judge them. The offline judge
-does not merge them either.
+If a model fails to judge two memories that are not near-copies, both are kept. The offline judge
+writes merged texts only for near-copies.
 """
 
 
@@ -40,16 +40,13 @@ does not merge them either.
 class Rules:
     """The settings of the decision policy.
 
-    `upper` and `lower` are similarities from 0 to 1. From `upper` on, one memory may replace
-    another without a model; from `lower` on, a model is asked. Each threshold includes its own
-    value. `on_merge_failure` says what happens if the model fails: "replace" retires each near-copy
-    whose text another memory states completely, "keep_both" keeps all memories.
+    From a similarity of `upper` on, memory A may replace memory B without a model. If `guard` is
+    true, A must also cover B. In all other cases from `lower` on, a model is asked.
     """
 
     upper: float = 0.95
     lower: float = 0.90
     guard: bool = True
-    """Whether a memory may replace another only if it states everything that the other states."""
     on_merge_failure: OnMergeFailure = "replace"
 
 
@@ -67,17 +64,18 @@ class Action(StrEnum):
 
 
 class Usage(Frozen):
-    """The number of calls and tokens that questions to a language model cost."""
+    """The number of calls and tokens that questions to a language model cost.
+
+    `failed` counts the calls without a usable answer.
+    """
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     failed: int = 0
-    """The number of calls that gave no usable answer."""
 
     @property
     def all_failed(self) -> bool:
-        """Whether there was at least one call, and no call gave a usable answer."""
         return 0 < self.calls == self.failed
 
     def __add__(self, other: Usage) -> Usage:
@@ -111,25 +109,18 @@ class Survivor:
     memory: Memory
     stands_for: tuple[str, ...] = ()
     version: Memory | None = None
-    """A retired memory with the survivor's former text; None if the text does not change.
-
-    `stands_for` contains the id of this retired memory.
-    """
+    """If the decision changes the survivor's text: a retired memory with the former text."""
 
 
 @dataclass(frozen=True)
 class Decision:
     """A complete decision about some memories, ready to be applied.
 
-    `members` are the memories that the decision is about, oldest first, as they were when they were
-    read. A survivor is a memory that is live after the decision and may replace members. A stored
-    member that no survivor replaces does not change. A new member that no survivor replaces is
-    stored unchanged.
-
-    `distinct` holds pairs of ids, of members or survivors, whose texts were judged to state
-    different things. If `pending` is true, a later batch asks a model about the members. `model` is
-    the name of the model that was asked, PERSON if a person decided, or None if the rules decided
-    alone.
+    `members` are the memories that the decision is about, oldest first, as they were when read. A
+    member that no survivor replaces stays as it is or, if new, is stored. `distinct` holds pairs of
+    ids whose texts were judged to state different things. If `pending` is true, a later batch asks
+    a model about the members. `model` names the model that was asked; it is PERSON if a person
+    decided, and None if the rules decided alone.
     """
 
     action: Action
@@ -144,13 +135,11 @@ class Decision:
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
+    """The cosine from which `similarity` was computed; None if the two are equal."""
     verified: Verified | None = None
-    """How a merged text was compared with the members; None if there is no merged text."""
 
     @property
     def judge(self) -> Judge:
-        """The judge of the pairs in `distinct`: a person, a model or the offline judge."""
         if self.model == PERSON:
             return "person"
         return "offline" if self.model == OFFLINE else "model"
@@ -164,7 +153,7 @@ class Decision:
 class Question:
     """A question for a language model: which of these memories state the same fact?
 
-    `members` are the memories, oldest first. `reason` says why a model must decide.
+    `members` are ordered oldest first. `reason` says why a model must decide.
     """
 
     members: tuple[Memory, ...]
@@ -172,19 +161,17 @@ class Question:
     similarity: float
     """The similarity of the two least similar members."""
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     objection: str = ""
     """Why the model's previous answer to this question was refused; empty at the first attempt."""
     is_page: bool = False
-    """Whether the question is a page: many memories of one scope, to be sorted into groups.
+    """Whether the question is a page: up to 48 memories of one scope, to be sorted into groups.
 
     Each group in the answer to a page is accepted or refused separately.
     """
     copies: frozenset[tuple[int, int]] | None = None
-    """Which pairs of members are near-copies by cosine, as positions (lower, higher).
+    """The pairs of members that are near-copies, as positions from 0: (lower, higher).
 
-    None means that no pairs are given: if `are_copies` is true, all pairs are near-copies,
-    otherwise none is.
+    If None, all pairs are near-copies if `are_copies` is true, and no pair otherwise.
     """
 
     @property
@@ -193,10 +180,7 @@ class Question:
         return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
 
     def are_copies_among(self, members: Sequence[int]) -> bool:
-        """Return whether all of these members are near-copies of one another.
-
-        `members` are positions in `Question.members`.
-        """
+        """Return whether all of these members, given by position, are near-copies of each other."""
         if self.copies is None:
             return self.are_copies
         return self.copies.issuperset(combinations(sorted(members), 2))
@@ -213,10 +197,9 @@ class MergeGroup(Frozen):
 
 
 class Verdict(Frozen):
-    """A language model's answer to a question: which of the question's memories to merge.
+    """A language model's answer to a question: groups of memories to merge.
 
-    Each of the `parts` is a group of memories that one text replaces. Memories that are in no part
-    stay as they are.
+    Memories that are in none of the `parts` stay as they are.
     """
 
     parts: tuple[MergeGroup, ...] = ()
@@ -240,9 +223,9 @@ class MergeReading(Frozen):
     """The result of comparing a merged text with the memories that it would replace."""
 
     lost: tuple[Cleaned, ...] = ()
-    """Statements that a memory makes, but not the merged text."""
+    """Statements of the memories that are missing from the merged text."""
     added: tuple[Cleaned, ...] = ()
-    """Statements that the merged text makes, but none of the memories."""
+    """Statements of the merged text that none of the memories makes."""
 
     @property
     def accepted(self) -> bool:
@@ -252,8 +235,7 @@ class MergeReading(Frozen):
 class Rereading(Frozen):
     """A language model's check of several proposed merges.
 
-    `readings` has one item for each merge, in the order in which the merges were sent. None as an
-    item means that the merge is refused.
+    `readings` has one item for each merge, in order. None means that the merge is refused.
     """
 
     readings: tuple[MergeReading | None, ...] = ()
@@ -272,14 +254,14 @@ class Outcome:
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    """Whether a question about the memory is still open. A later batch asks it."""
+    """Whether a later batch will ask a model about the memory."""
 
 
 # --- the report of a run over the whole store -------------------------------------------------
 
 
 class MemberReport(Frozen):
-    """A memory of a group, and its `fate`: what a run does with the memory.
+    """A memory of a group, and its `fate` in a run.
 
     The fate is "keep" if the memory stays live, "retire" if another memory replaces it, and "judge"
     if a model must decide.
@@ -294,9 +276,8 @@ class MemberReport(Frozen):
 class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
-    `members` are ordered oldest first. `similarities` holds triples (position of a member, position
-    of another member, their similarity). `differences` are short descriptions of how members differ
-    from the newest member.
+    `members` are ordered oldest first. `similarities` holds triples (a, b, similarity of the
+    members at the positions a and b, from 0). `differences` say how members differ from the newest.
     """
 
     user: str | None
@@ -310,14 +291,13 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """The number of `pairs` whose similarity is slightly below a run's lower threshold.
+    """The number of `pairs` of memories whose similarity is at least `low` and less than `high`.
 
-    The similarity of these pairs of memories is at least `low` and less than `high`.
+    `high` is the run's lower threshold.
     """
 
     low: float
     high: float
-    """The run's lower threshold."""
     pairs: int
 
 
@@ -325,10 +305,9 @@ class SimilarityHistogram(Frozen):
     """The distribution of similarities over all pairs of memories in the same scope."""
 
     counts: tuple[int, ...]
-    """The number of pairs in each step of similarity.
+    """The number of pairs in each of n equal ranges of similarity from 0 to 1, lowest first.
 
-    All steps are equal; together they cover 0 to 1. The first step includes pairs with a similarity
-    below 0.
+    The first range includes negative similarities.
     """
     pairs: int
     exact: bool
@@ -336,69 +315,46 @@ class SimilarityHistogram(Frozen):
 
 
 class DeduplicationReport(Frozen):
-    """The report of a run over the whole store or, if `dry_run` is true, of what it would do."""
+    """The report of a run over the whole store or, if `dry_run` is true, of what it would do.
+
+    In a dry run, `retired` counts only memories that need no model to be retired, and
+    `memories_after` equals `memories`. Only a dry run sets `just_below`, the estimates and
+    `characters`, the number of characters to send to the model. `left` counts groups, and
+    `pages_left` pages, that wait for the next run, mostly because no calls were left.
+    """
 
     dry_run: bool
     run: str = ""
-    """The run's name in the ledger; empty in a dry run."""
     memories: int
-    """The number of live memories before the run."""
     memories_after: int
-    """The number of live memories after the run; in a dry run, the same as before."""
     pairs: dict[str, int]
-    """The number of similar pairs of memories before the run, for several thresholds.
+    """The number of pairs at or above each threshold before the run, such as {"0.90": 12}.
 
-    A key is a threshold as text, such as "0.90". Its value counts the pairs at or above it. Only
-    memories of the same scope form a pair.
+    Both memories of a pair are of the same scope.
     """
     just_below: JustBelow | None
-    """Pairs that only a slightly lower threshold would find; None unless this is a dry run."""
     rounds: int
     found: int
     """The number of groups found. `groups` may hold only the least certain of them."""
     groups: tuple[GroupReport, ...]
     decisions: dict[str, int]
-    """The number of decisions by action."""
     reasons: dict[str, int]
-    """The number of decisions by reason."""
     retired: int
-    """The number of memories retired; in a dry run, of those that need no model."""
     merged: int
-    """The number of memories that got a new text, merged from the texts of several memories."""
     pending: int
     """The number of questions that the model failed to answer; a later run repeats them."""
     left: int
-    """The number of groups left for the next run because the budget of model calls was spent."""
     pages: int = 0
-    """The number of pages (questions about many memories) that the model read.
-
-    In a dry run, the number of pages that it would read.
-    """
     pages_left: int = 0
-    """The number of pages left for the next run: the budget was spent, or the model failed."""
     characters: int = 0
-    """In a dry run, the number of characters of memories that would be sent to the model."""
     failure: str = ""
     """Why every call of the model failed; empty if a call succeeded or none was made."""
     undecided: int
-    """The number of pairs of texts that a model failed to judge.
-
-    They wait until the model's pause is over, or until a person or another model judges them.
-    """
+    """The number of text pairs not asked about, because a model failed to judge them before."""
     usage: Usage
     questions: int = 0
-    """The number of questions that a dry run would ask, including pages."""
     estimated_model_calls: int
-    """The estimated number of model calls that a real run would make; 0 if the model is free.
-
-    Calls in which the model reads merged texts a second time are included.
-    """
     estimated: Usage = Usage()
-    """The estimated cost of a dry run's questions, at 4 characters per token.
-
-    All numbers are 0 if the model is free.
-    """
     money: float | None = None
-    """The money spent or, in a dry run, to be spent; None if no price is known."""
     model: str
     seconds: float

@@ -34,7 +34,6 @@ Vectors = npt.NDArray[np.float32]
 MAX_NAME = 1_000
 """The maximum number of characters in a name, a category or a tag."""
 MAX_CONTENT = 100_000
-"""The maximum number of characters in one memory. Longer texts are rejected."""
 
 
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -62,6 +61,10 @@ def _content(text: str) -> str:
     return cleaned
 
 
+def _without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
 Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
 Cleaned = Annotated[str, AfterValidator(clean)]
 """A text without characters that a store or a terminal cannot handle."""
@@ -75,11 +78,6 @@ def as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def once(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the values without repetitions, in the order of their first occurrence."""
-    return tuple(dict.fromkeys(values))
-
-
 class Frozen(BaseModel):
     """Base class of strict, immutable pydantic models that reject unknown fields."""
 
@@ -87,7 +85,6 @@ class Frozen(BaseModel):
 
 
 def new_memory_id() -> str:
-    """Return a new random id: "mem_" and 12 hexadecimal digits."""
     return "mem_" + secrets.token_hex(6)
 
 
@@ -109,8 +106,7 @@ INVERSE_LINK: Mapping[LinkType, LinkType] = {
 class MemoryLink(Frozen):
     """A link from one memory to another, whose id is `target_id`.
 
-    The first memory has the link in its `linked_ids`. The other memory has a link back, of the
-    inverse type (see INVERSE_LINK).
+    The other memory has a link back, of the inverse type (see INVERSE_LINK).
     """
 
     target_id: Annotated[str, AfterValidator(clean)]
@@ -132,33 +128,25 @@ class Memory(Frozen):
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
     importance: int = Field(default=3, ge=1, le=5)
     emotion: Name = "neutral"
-    tags: Annotated[tuple[Name, ...], BeforeValidator(as_tuple), AfterValidator(once)] = ()
+    tags: Annotated[
+        tuple[Name, ...], BeforeValidator(as_tuple), AfterValidator(_without_repeats)
+    ] = ()
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
-    """When the memory was recorded; timezone-aware, in UTC."""
     merged_from: tuple[str, ...] = ()
-    """Ids of the memories whose texts were merged into this one."""
     metadata: Metadata = Field(default_factory=dict)
-
-
-def new_episode_id() -> str:
-    """Return a new random id: "ep_" and 12 hexadecimal digits."""
-    return "ep_" + secrets.token_hex(6)
 
 
 class Episode(Frozen):
     """Memories that belong together in time, with a summary of all of them."""
 
-    id: str = Field(default_factory=new_episode_id, pattern=r"^ep_[0-9a-f]{12}$")
+    id: str = Field(
+        default_factory=lambda: "ep_" + secrets.token_hex(6), pattern=r"^ep_[0-9a-f]{12}$"
+    )
     user: Name | None = None
-    """The owner of the episode: the one user that all its memories are about."""
     summary: Content
     memory_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = Field(min_length=1)
-    """Ids of the memories at the time when the episode was stored.
-
-    Some of these memories may have been merged or forgotten later.
-    """
     start_time: UtcTime
     end_time: UtcTime
     importance: int = Field(default=3, ge=1, le=5)
@@ -185,9 +173,8 @@ class SearchResult:
     memory: Memory
     similarity: float
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     relevance: float | None = None
-    """The score by words and vector, in standard deviations from the mean.
+    """The sum of the standard scores of the cosine and of BM25 (the match of words).
 
     None if the search ranked by similarity alone.
     """
@@ -199,7 +186,6 @@ class SearchResult:
 
     @property
     def distance(self) -> float:
-        """The distance that agents see: `1 - similarity`, rounded to 6 decimals."""
         return round(1.0 - self.similarity, 6)
 
 
@@ -218,10 +204,10 @@ ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
 
 
 def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """Convert a memory's metadata to the values that scopes compare, by metadata key.
+    """Return a memory's metadata in the form in which scopes compare them.
 
-    Strings and None stay as they are. Other values become JSON. Keys that are also names in
-    SCOPE_FIELDS are left out, because they would be confused with the memory's own fields.
+    Strings and None stay as they are; other values become JSON. Keys that are also in SCOPE_FIELDS
+    are left out, because a scope reads these from the memory's own fields.
     """
     return {
         name: value
@@ -271,7 +257,6 @@ class Scope:
 
     @property
     def of_metadata(self) -> bool:
-        """Whether at least one field of the scope is a metadata key."""
         return any(name not in SCOPE_FIELDS for name, _ in self.values)
 
     def has(self, memory: Memory) -> bool:
@@ -300,19 +285,17 @@ class Scope:
 
 @dataclass(frozen=True)
 class Problem:
-    """The reason why pydantic rejected a value.
+    """The reason why pydantic rejected a value. `str()` never quotes the value.
 
-    `str()` returns it as one clause that never quotes the value.
+    `kind` is pydantic's name for this type of error. `expected` lists the allowed values, if there
+    are only a few.
     """
 
     where: tuple[str, ...]
-    """The path to the rejected field: field names, from the outermost to the innermost."""
     what: str
     kind: str
-    """Pydantic's name for this type of error."""
     given: Any
     expected: str
-    """The allowed values, if there are only a few; else empty."""
 
     @property
     def field(self) -> str:

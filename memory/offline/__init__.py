@@ -1,4 +1,4 @@
-"""The built-in language model: it extracts, judges and replies by fixed rules, without a key."""
+"""The built-in language model. It works by fixed rules, without an API key or a network."""
 
 import lazy_loader
 

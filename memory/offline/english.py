@@ -1,9 +1,4 @@
-"""Cut English sentences into clauses, and find the clauses that state something about the speaker.
-
-Greetings, names of listeners and closing remarks are removed from a clause, and a subject that the
-writer left out is added. A clause becomes a statement if it declares something, can be understood
-by itself and is worth keeping.
-"""
+"""Cut English sentences into clauses, and find those that state something about the speaker."""
 
 from __future__ import annotations
 
@@ -110,23 +105,19 @@ _THIS = re.compile(
 )
 _FEWEST_WORDS = 3
 LONGEST = 320
-"""Maximum length of a statement, in characters."""
 _LONGEST_SENTENCE = 2_000  # characters; nobody says a longer sentence in a chat
 
 
 def plain_spelling(text: str) -> str:
-    """Return the text with straight quotes and formal spelling: "wanna" becomes "want to"."""
     for pattern, plain in _INFORMAL:
         text = pattern.sub(plain, text)
     return text.strip()
 
 
 def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
-    """Yield the main clauses of a sentence, without greetings and closing remarks.
+    """Yield the main clauses of a sentence, without questions and very short or long clauses.
 
-    `listeners`: names of the people addressed, which are removed too. A clause with fewer than
-    three words, or with more than `LONGEST` characters, is left out. A question, or a sentence
-    longer than `_LONGEST_SENTENCE`, yields nothing.
+    Greetings, closing remarks and the names in `listeners` are cut off.
     """
     plain = plain_spelling(sentence)
     if "?" in plain or len(plain) > _LONGEST_SENTENCE:
@@ -142,10 +133,6 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
 
 
 def _parts(sentence: str) -> list[str]:
-    """Cut a sentence at each position where a new clause begins.
-
-    A part that is only a list or an activity ("running, reading") stays with the clause before it.
-    """
     parts: list[str] = []
     start = 0
     for match in [*_BREAK.finditer(sentence), None]:
@@ -161,18 +148,12 @@ def _parts(sentence: str) -> list[str]:
 
 
 def _begins_clause(match: re.Match[str], before: str) -> bool:
-    """Return whether a new clause begins at `match`, a place found by `_BREAK`.
-
-    `before`: the text before the match. The "and" of "my sister and I" and the comma of "last week,
-    I" do not begin a clause.
-    """
     if match["joined"]:
         return not ends_in_company(before)
     return not match["splice"] or _SPLICED.match(_OPENER.sub("", before.strip())) is not None
 
 
 def _is_addition(part: str) -> bool:
-    """Return whether a part of a sentence is only a list or an activity, such as "running"."""
     first = part.strip().partition(" ")[0].lower()
     return (first.endswith("ing") or "," in part) and not re.search(
         r"\b(?:is|are|was|were|has|have|had|it's|that's|I|we|they|you|can't|let's|check|take|"
@@ -182,13 +163,11 @@ def _is_addition(part: str) -> bool:
 
 
 def _without_afterthought(clause: str) -> str:
-    """Return the clause without a closing remark, such as "and it was great" or "to be honest"."""
     shorter = _AFTERTHOUGHT.sub("", clause).strip(" ,.-")
     return shorter if len(shorter.split()) >= _FEWEST_WORDS else clause.strip(" ,.-")
 
 
 def _with_subject(clause: str) -> str:
-    """Add the subject that chat often leaves out: "Went to Rome" becomes "I went to Rome"."""
     for pattern, subject in _IMPLIED:
         if match := pattern.match(clause):
             rest = clause[match.end() :]
@@ -197,11 +176,6 @@ def _with_subject(clause: str) -> str:
 
 
 def _without_pointing(match: re.Match[str]) -> str:
-    """Replace the pointing word of a match: "made this blue bowl" becomes "made a blue bowl".
-
-    `match`: a match of `_THIS`. "This" and "that" become "a" or "an". "These" and "those" are
-    removed.
-    """
     noun = match["noun"]
     if match["this"] in ("these", "those"):
         return f"{match['verb']} {noun}"
@@ -282,7 +256,6 @@ _MINE = re.compile(
     rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
     re.IGNORECASE,
 )
-"""Matches statements about a favourite thing of the speaker, or about what helps the speaker."""
 _CONTINUATION = re.compile(
     r"^(?:(?:I|We|She|He|My|Our|His|Her|Their)\b|(?:It|They)(?:'s|'re| is| are| was| were| has| "
     r"have) (?:an?|my|our|called|named|in|at|from|located|about|set|due|made) (?!lot|bit|great|"
@@ -293,12 +266,10 @@ _CONTINUATION = re.compile(
 def english_statements(
     sentences: Sequence[str], name: str, at: datetime, listeners: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return pairs: a statement in the third person, and the sentence from which it was taken.
+    """Return pairs: a statement in the third person, and the sentence it was taken from.
 
-    The pairs are in the order of the text. `name`: the speaker's name. `at`: when the sentences
-    were said, to replace "yesterday" by a date. `listeners`: names of the people addressed, which
-    are left out. A clause that can only be understood after a statement ("It has a garden") becomes
-    part of that statement.
+    `name`: the speaker's. `at`: when the sentences were said. `listeners`: names that are left out.
+    A clause such as "It has a garden" is added to the statement before it.
     """
     found: list[tuple[str, str]] = []
     last: str | None = None
@@ -321,18 +292,13 @@ def english_statements(
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
     """Return a speaker's text in the third person, with dates for words such as "yesterday".
 
-    `name`: the speaker's name. `at`: when the text was said. `company`: words for the people whom
-    "we" includes besides the speaker, such as "their team".
+    `company`: words for the people whom "we" includes besides the speaker, such as "their team".
     """
     retold = with_dates(third_person(plain_spelling(text), name, company), at)
     return retold.strip().rstrip("!. ,;") + "."
 
 
 def _declares(clause: str) -> bool:
-    """Return whether a clause states something about the speaker, or a fact about a person by name.
-
-    False for a question, an exclamation, or words addressed to the listener.
-    """
     if _ADDRESSED.search(clause) or _INVERTED.search(clause):
         return False
     if _TOGETHER.match(clause) or _MINE.match(clause):
@@ -345,11 +311,6 @@ def _declares(clause: str) -> bool:
 
 
 def _continues(last: str, clause: str) -> bool:
-    """Return whether a clause can be appended to `last`, the statement directly before it.
-
-    The clause must be one that is understood only after `last`, such as "It has a garden". It must
-    be worth keeping, and both together must have at most `LONGEST` characters.
-    """
     both = f"{last}. {clause}"
     if (
         not _CONTINUATION.match(clause)

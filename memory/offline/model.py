@@ -1,12 +1,7 @@
-"""The offline language model, which needs no key and no network, and invents nothing.
+"""The offline language model, which needs no API key and no network, and invents nothing.
 
-It is the default model, not a test double. It extracts what speakers declare, and replies by
-quoting the memories that were recalled. It merges texts only if the merged text loses no statement.
-
-It reads English and Japanese. A sentence is extracted if it declares something in the first person
-("I moved to Porto") or about a person by name ("Clara studies law"). It must also be understood by
-itself and be worth keeping. Questions, greetings, small talk, praise and words addressed to the
-listener are ignored. Requests such as "Remember that I ..." are extracted too.
+It reads English and Japanese. It extracts what speakers declare about themselves or about a named
+person, replies by quoting memories, and merges texts only if no statement is lost.
 """
 
 from __future__ import annotations
@@ -45,31 +40,22 @@ _MOST_LONGER = 3  # texts are not combined if one is more than this many times a
 
 
 class OfflineModel:
-    """A language model without a network: it judges by coverage and merges by joining sentences.
-
-    Coverage means that one text states everything that another states.
-    """
+    """A language model without a network: it judges by coverage and merges by joining sentences."""
 
     name = "offline"
     page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
-        """Group members whose statements fit into one text, and return the groups as a verdict.
+        """Group the memories that can be merged into one text, starting from the newest.
 
-        A group starts with the newest member and its text. Older members join it if possible:
-        - A near-copy, by its cosine, joins unless it may conflict. The sentences that the group's
-          text lacks are added to this text.
-        - Any other member joins only if the group's text states everything that the member's text
-          states, or the reverse. The text that states more becomes the group's text.
+        An older memory joins a group if one of their texts covers the other. Otherwise a near-copy
+        joins, unless it may conflict: the sentences that the group's text lacks are appended.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Return None as the reading of each merge, because this model cannot check a merged text.
-
-        A doubtful merge without a reading is refused.
-        """
+        """Read nothing: each merge gets the reading None, which refuses the merge."""
         return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
@@ -77,21 +63,20 @@ class OfflineModel:
         turns: Sequence[Turn],
         *,
         context: Sequence[Turn] = (),
-        remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage tells, when it is stored
+        remembered: Sequence[Memory] = (),  # noqa: ARG002 - coverage finds repeats later
     ) -> Extraction:
         """Return each statement of a speaker as a candidate for a memory of that speaker.
 
-        Turns of a bot are skipped. `context`: earlier turns, from which only the names of the
-        speakers are used. `remembered` is ignored.
+        Turns of a bot are skipped. Of `context`, only the speakers' names are used. `remembered` is
+        ignored.
         """
         texts = [turn.text for turn in (*context, *turns)]
         return await in_thread_if_long(texts, _extracted, turns, context)
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        """Return a reply that quotes at most three recalled memories, in their order.
+        """Return a reply that quotes at most three recalled memories, or "I see.".
 
-        If the last turn is a question, the first three are quoted. Otherwise the first three that
-        share a word with the turn are quoted. Without such a memory, the reply is "I see.".
+        Unless the last turn is a question, a memory must share a word with it.
         """
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
@@ -122,12 +107,6 @@ def _judged(question: Question) -> Verdict:
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
-    """Group the newest of the remaining members with older ones; return the group and its text.
-
-    `left`: the positions of the remaining members in `question.members`, oldest first. The group
-    has such positions, in ascending order; the text states what all of its members state. If no
-    older member can be merged with the newest, the group is the newest alone, with its own text.
-    """
     members = question.members
     group: tuple[int, ...] = (left[-1],)
     text = members[left[-1]].content
@@ -144,11 +123,7 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
 
 
 def covering(newer: str, older: str) -> str | None:
-    """Return the one of two texts that states everything that the other states.
-
-    If each text states everything of the other, `newer` is returned. If neither does, None is
-    returned.
-    """
+    """Return the text that covers the other; `newer` if both do, None if neither does."""
     difference = compare(newer, older)
     if difference.a_covers_b:
         return newer
@@ -158,9 +133,8 @@ def covering(newer: str, older: str) -> str | None:
 def combine(newer: str, older: str) -> str | None:
     """Return a text that states everything that both texts state; None if they cannot be combined.
 
-    If one text states everything that the other states, it is returned. Otherwise the result is
-    `newer`, followed by the sentences of `older` that `newer` lacks. Texts are not combined if they
-    may conflict, have too many sentences, or differ too much in length.
+    It is the text that covers the other, or `newer` and the sentences of `older` that it lacks.
+    Texts that may conflict, or that differ greatly in length, are not combined.
     """
     if (whole := covering(newer, older)) is not None:
         return whole
@@ -177,11 +151,6 @@ def combine(newer: str, older: str) -> str | None:
 
 
 def _may_conflict(a: str, b: str) -> bool:
-    """Return whether two sentences may contradict each other: "I live in Rome", "I live in Porto".
-
-    True if they share at least half of the stated words of the sentence with fewer, and neither
-    states everything that the other states. Stated words are those with a meaning of their own.
-    """
     left, right = (set(parse(sentence[:LONGEST]).stated) for sentence in (a, b))
     return 2 * len(left & right) >= min(len(left), len(right)) and covering(a, b) is None
 
@@ -227,24 +196,18 @@ _REMEMBER_JA = re.compile(
 
 
 class Statement(NamedTuple):
-    """A statement of a speaker, in the third person and with its subject by name.
-
-    `is_opinion`: whether it states a liking or a belief, such as "Mia loves tea".
-    """
-
     text: str
     is_opinion: bool
     strength: float
-    """How strong the feeling in the statement is, from 0 to 1."""
+    """The strength of the feeling, from 0 to 1."""
 
 
 def statements(
     text: str, speaker: str, at: datetime, *, listeners: Iterable[str] = ()
 ) -> list[Statement]:
-    """Return the statements of a text in the third person, in order, with dates for relative days.
+    """Return the statements of a text in the third person, with dates for "yesterday".
 
-    Relative days are words such as "yesterday". `speaker`: the name of the person who said the
-    text. `at`: when it was said. `listeners`: names of the people addressed, which are left out.
+    `at`: when the text was said. `listeners`: names of the people addressed, which are left out.
     """
     found: list[tuple[str, str]] = []
     for japanese, run in groupby(sentences(text), is_japanese):
@@ -261,32 +224,27 @@ def statements(
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
-    """Return an English or Japanese text in the third person, with dates for relative days.
+    """Return a text in the third person, with dates for "yesterday"; `at`: when it was said.
 
-    Relative days are words such as "yesterday". `speaker`: the name of the person who said the
-    text. `at`: when it was said. A text with kana is read as Japanese, any other as English.
+    A text with kana is read as Japanese, any other as English.
     """
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 
 
 def asked_to_remember(text: str) -> list[str]:
-    """Return the facts that a text asks to remember; [] if there are none.
-
-    For example, "Remember that I am vegan." asks to remember "I am vegan".
-    """
+    """Return the facts that a text asks to remember: "I am vegan" for "Note: I am vegan"."""
     matches = (_request(sentence) for sentence in sentences(text))
     return [match["what"].strip() for match in matches if match]
 
 
 def only_asks_to_remember(text: str) -> bool:
-    """Return whether every sentence of the text is a request such as "Remember that I ..."."""
+    """Return whether every sentence of the text asks to remember something."""
     return all(_request(sentence) for sentence in sentences(text))
 
 
 def _request(sentence: str) -> re.Match[str] | None:
-    if sentence.endswith(("?", "？")):
-        return None
-    return _REMEMBER.match(sentence) or _REMEMBER_JA.match(sentence)
+    asks = sentence.endswith(("?", "？"))
+    return None if asks else _REMEMBER.match(sentence) or _REMEMBER_JA.match(sentence)
 
 
 # --- Japanese -------------------------------------------------------------------------------------
@@ -313,11 +271,9 @@ _KIN = re.compile(
     r"^(?:うちの)?(?=(?:兄|姉|弟|妹|父|母|両親|妻|夫|旦那|主人|息子|娘|祖父|祖母|彼氏|家族|子供|子ども)(?:[はがの]|たち)"
     r"|(?:犬|猫|ペット)の名前)|^うちの"
 )
-"""Matches the mention of a relative or a pet without an owner; the owner is then the speaker."""
 _FELT = re.compile(
     r"[はが](?:大好き|好き|大嫌い|嫌い|苦手|得意|ほしい|欲しい|上手|下手|怖い|できる|できます)"
 )
-"""Finds a liking or an ability, which is the speaker's even if は or が marks another topic."""
 _ENDING = re.compile(r"(?<=[るたいすうくつぬぶむだ])(?:よね|よ|ね|わ)$")
 _SHORTEST_JA = 6
 _LONGEST_JA = 200
@@ -335,11 +291,6 @@ def _declares(sentence: str) -> bool:
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:
-    """Return a Japanese sentence with the speaker's name for "I" and dates for relative days.
-
-    `at`: when the sentence was said. A sentence without a topic is about the speaker, so the name
-    becomes its topic.
-    """
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text.strip().rstrip("。!！"))
     named = _I.sub(name, dated)
     if named == dated:
@@ -348,11 +299,6 @@ def _retold_japanese(text: str, name: str, at: datetime) -> str:
 
 
 def _of_the_speaker(text: str, name: str) -> str:
-    """Add the speaker's name to a Japanese sentence, as its topic or as the owner of a relative.
-
-    A sentence with a different topic is returned unchanged, unless it states a liking or an
-    ability.
-    """
     if _KIN.match(text):
         return _KIN.sub(f"{name}の", text, count=1)
     has_topic = _TOPIC.match(text) and not _TIME_TOPIC.match(text)

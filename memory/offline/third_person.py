@@ -1,11 +1,8 @@
 """Rewrite English in the first person as the third person, with dates for relative days.
 
-The speaker's name replaces "I" and "me". After that, "they", "their" and "themself" are used, never
-"she" or "he". If a pronoun could mean a different person, the name is repeated.
-
-"Last Friday" and "two weeks ago" become dates if only one date is possible. A week or a weekend is
-named by the day of the conversation ("in the week before 8 May 2026"). Words that people understand
-differently ("next Friday", "last summer") stay, and the day of the conversation is added to them.
+"I" and "me" become the speaker's name. "My" becomes "Mia's", or "their" after the name. "Yesterday"
+becomes a date, "two weeks ago" becomes "two weeks before 8 May 2026". If the date is unclear, the
+day of the conversation is added: "next Friday (said on 8 May 2026)".
 """
 
 from __future__ import annotations
@@ -25,10 +22,6 @@ _TOGETHER = re.compile(
     r"|(?:[Mm]e|I|[Mm]yself) and (?P<other>(?:my|our) (?:[\w-]+ )?[\w-]+|[A-Z][a-z]+)\b)(?!['’])",
 )
 _COMPANY = "\x01 and"
-"""A placeholder for the speaker's name and "and".
-
-It is replaced after the rest of the text was rewritten.
-"""
 _FIRST = re.compile(
     r"\b(?P<word>I'm not|I am|I'm|I was|I wasn't|I have|I've|I haven't|I don't|I do|I'll|I'd|I"
     r"|[Mm]yself|[Mm]ine|[Mm]y|[Mm]e|[Ww]e're|[Ww]e've|[Ww]e'll|[Ww]e'd|[Ww]e|[Oo]urselves|[Oo]urs"
@@ -81,18 +74,14 @@ _OTHER_VERB_FORM = re.compile(
     r"\b(?:to|can|will|would|could|should|that|which|who|when|where|if|because|how|what)\b"
     r"|'(?:ll|d)\b"
 )
-"""Finds words after which a verb must not be conjugated.
-
-After these words, the verb has another subject or another form.
-"""
 _STOP = re.compile(rf"{_FIRST.pattern}|[.;]")
 
 
 def third_person(text: str, name: str, company: str = "others") -> str:
     """Rewrite the first person as the third: "I love my dog" becomes "Mia loves their dog".
 
-    `text` must have straight apostrophes. `name`: the speaker's name. `company`: words for the
-    people whom "we" includes besides the speaker.
+    `text` must have straight apostrophes. `company`: words for the people whom "we" includes
+    besides the speaker.
     """
     retold = _Retelling(_TOGETHER.sub(_company_first, text), name, company).run()
     retold = retold.replace(f"{_COMPANY} {name}'s", f"{_COMPANY} their")
@@ -101,31 +90,17 @@ def third_person(text: str, name: str, company: str = "others") -> str:
 
 
 def ends_in_company(text: str) -> bool:
-    """Return whether the text ends with a mention of a person, so that " and I" could follow.
-
-    Example: "when my sister".
-    """
+    """Return whether " and I" could follow the text, as after "when my sister"."""
     whole = f"{text} and I"
     return any(match.end() == len(whole) for match in _TOGETHER.finditer(whole))
 
 
 def _company_first(match: re.Match[str]) -> str:
-    """Put the speaker first: "my sister and I" becomes "Mia and my sister", if Mia is the speaker.
-
-    `match`: a match of `_TOGETHER`. In the result, the placeholder `_COMPANY` stands for "Mia and".
-    """
     who = match["who"] or match["other"]
     return f"{_COMPANY} {who[0].lower() + who[1:] if who.startswith(('My ', 'Our ')) else who}"
 
 
 class _Retelling:
-    """Rewrites one text in the third person, from left to right; `run` returns the result.
-
-    `end`: the position in the text up to which it is rewritten. `parts`: the result so far.
-    `named`: whether a word for the speaker was replaced before. `plural`: whether "we" or "us" was
-    replaced before.
-    """
-
     def __init__(self, text: str, name: str, company: str) -> None:
         self.text = text
         self.name = name
@@ -155,11 +130,6 @@ class _Retelling:
         return f"{who} {_VERBS[word]}".strip()
 
     def _together(self, pronoun: str) -> str:
-        """Return words that replace "we" or "us": either "Mia and others", or `pronoun`.
-
-        The pronoun ("they", "them") is used if the people were named earlier in the text, but not
-        at the start of a sentence.
-        """
         before = "".join(self.parts)
         known = self.plural or _COMPANY in before or (self.named and OTHERS.search(before))
         self.plural = True
@@ -176,11 +146,6 @@ class _Retelling:
         return fixed.get(word, f"{self.name}'s")
 
     def _conjugated_predicate(self) -> str:
-        """Return the words after the "I" that ends at `self.end`, with verbs in the third person.
-
-        The words end before the next word in the first person ("my", "we"), full stop or semicolon.
-        `self.end` is moved there. If no verb follows the "I", return "" and move nothing.
-        """
         match = _TO_VERB.match(self.text, self.end)
         if match is None:
             return ""
@@ -192,13 +157,7 @@ class _Retelling:
 
 
 def _later_verb(match: re.Match[str]) -> str:
-    """Put a later verb of the same subject into the third person: "and go" becomes "and goes".
-
-    `match`: a match of `_NEXT_VERB`. Its words are returned unchanged if the verb is not in
-    `_COMMON_VERBS`, or if the text before it has a word such as "to" or "can".
-    """
-    before = match.string[: match.start()]
-    if match["verb"] not in _COMMON_VERBS or _OTHER_VERB_FORM.search(before):
+    if match["verb"] not in _COMMON_VERBS or _OTHER_VERB_FORM.search(match.string[: match.start()]):
         return match[0]
     return match["join"] + _conjugated(match["verb"])
 
@@ -211,7 +170,6 @@ def _is_participle_next(text: str, start: int) -> bool:
 
 
 def _conjugated(verb: str) -> str:
-    """Return the verb in the third person singular; a past form stays as it is."""
     plain = verb.lower()
     if plain in _IRREGULAR:
         return _IRREGULAR[plain]
@@ -266,8 +224,7 @@ _RELATIVE = re.compile(
 def with_dates(text: str, at: datetime) -> str:
     """Replace relative days by dates: "yesterday" becomes "on 7 May 2026".
 
-    `at`: when the text was said. If more than one date is possible, as for "next Friday", the words
-    stay, and "(said on 8 May 2026)" is added.
+    `at`: when the text was said.
     """
     dated = _RELATIVE.sub(lambda match: _dated(match, at), text)
     return dated[:1].upper() + dated[1:] if text[:1].isupper() else dated
@@ -285,11 +242,7 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return the preposition and the date for a relative day, such as "on" and "8 May 2026".
-
-    `match`: the relative day, such as "last Friday". `at`: when the text was said. Returns None if
-    more than one date is possible.
-    """
+    """Return a pair such as ("on", "8 May 2026"); None if several dates are possible."""
     if match["unplain"]:
         return None
     if match["night"]:

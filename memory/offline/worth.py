@@ -1,9 +1,4 @@
-"""Decide whether an English clause is worth a memory: it is understood by itself and stays true.
-
-A clause is understood by itself if it names everything that it refers to. Moods, courtesies, chat
-and general truths are not worth keeping. Any other clause must have words that are neither function
-words nor praise.
-"""
+"""Decide whether an English clause is worth a memory: it is understood by itself and stays true."""
 
 from __future__ import annotations
 
@@ -96,10 +91,7 @@ _DEFINITE = re.compile(
 
 
 def stands_alone(clause: str) -> bool:
-    """Return whether the clause can be understood by itself.
-
-    It must name everything that it refers to, except the speaker.
-    """
+    """Return whether the clause names everything that it refers to, except the speaker."""
     outside = (_POINTING_PRONOUN, _ELSEWHERE, _POINTED_AT, _HERE, _ONE, _DEFINITE)
     return not has_dangling_pronoun(clause) and not any(found.search(clause) for found in outside)
 
@@ -216,7 +208,7 @@ _THIN = re.compile(
     r"other|one another)",
     re.IGNORECASE,
 )
-"""Matches clauses that are not worth keeping, whatever words follow the match."""
+"""Matches the start of clauses that are not worth keeping, whatever follows."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} (?:{_MOODS})(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
     rf"|(?:I'd|I would|we'd|we would)\b(?! (?:{_WISHED})|.*\b(?:for hours|every|as a (?:kid|child)|"
@@ -228,7 +220,7 @@ _VAGUE = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
-"""Matches moods, wishes and plans; they are kept only if they name a person, a thing or a day."""
+"""Matches moods, wishes and plans, which must name a person, a thing or a day to be kept."""
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )
@@ -344,15 +336,11 @@ _TURNS_OF_LIFE = frozenset(
     "bought adopted joined started moved married graduated quit lost signed founded launched sold "
     "retired divorced enrolled built wrote published received won grew met painted learned".split()
 )
-"""Verbs for events after which something remains true, such as "married"."""
 _FEWEST_WORDS = 3
 
 
 def is_worth_keeping(clause: str) -> bool:
-    """Return whether the clause states something that is worth a memory because it stays true.
-
-    The clause must be in the first person or about a person by name.
-    """
+    """Return whether the clause states something lasting, which is worth a memory."""
     if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
         return False
     particular = _is_particular(clause) or _KEEPS.search(clause) is not None
@@ -361,11 +349,6 @@ def is_worth_keeping(clause: str) -> bool:
 
 
 def _is_bygone(clause: str) -> bool:
-    """Return whether the clause only reports a past event, as in "I gave a talk".
-
-    Returns False if the clause is about something that belongs to the speaker ("my"), or about a
-    lasting change such as "moved".
-    """
     match = _MAIN_VERB.search(clause)
     if match is None or _SUBORDINATE.search(clause[: match.start()]):
         return False
@@ -376,15 +359,11 @@ def _is_bygone(clause: str) -> bool:
 
 
 def content_words(clause: str) -> set[str]:
-    """Return the content words of the clause in lower case.
-
-    Function words and common words of praise, such as "great", are left out.
-    """
+    """Return the words of the clause in lower case, without function words and praise."""
     return set(_TOKEN.findall(clause.lower())) - _EMPTY
 
 
 def _is_thin(clause: str) -> bool:
-    """Return whether the clause is small talk, praise or a mood."""
     if (
         _SMALL_TALK.match(clause)
         or _CHAT.search(clause)
@@ -399,6 +378,5 @@ def _is_thin(clause: str) -> bool:
 
 
 def _is_particular(clause: str) -> bool:
-    """Return whether the clause names a person, a thing or a day."""
     named = _NAMES.search(_NOT_NAMES.sub("", clause))
     return named is not None or _DATED.search(clause) is not None

@@ -32,8 +32,6 @@ class Budget:
     ) -> T:
         """Call `ask` with the arguments and return its answer, within the seconds that are left.
 
-        If no seconds are left, `ask` is not called.
-
         Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
         """
         if self._left_s <= 0.0:
@@ -57,7 +55,12 @@ class Budget:
 
 
 class CallBudget:
-    """A limit on the number of calls of a model. A call is counted before it is made."""
+    """A limit on the number of calls of a model within `window_s` seconds; by default, in total.
+
+    `whole`: the larger budget from which these calls were reserved. `answered` says whether the
+    model has answered at least one question. While it is False, a failed question retires no
+    memory; after that, rules may decide it instead.
+    """
 
     def __init__(
         self,
@@ -67,17 +70,8 @@ class CallBudget:
         window_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Allow `most` calls within any `window_s` seconds; by default, `most` calls in total.
-
-        `whole`: the larger budget from which these calls were reserved; None if there is none.
-        `clock`: returns seconds that never go back.
-        """
         self.most = most
         self.answered = False
-        """Whether the model has answered at least one question.
-
-        While False, a failed question retires no memory. Once True, rules may decide it instead.
-        """
         self._whole = whole
         self._window_s = window_s
         self._clock = clock
@@ -85,7 +79,6 @@ class CallBudget:
 
     @property
     def left(self) -> int:
-        """Return the number of calls that may still be made."""
         while self._made_at_s and self._made_at_s[0] <= self._clock() - self._window_s:
             self._made_at_s.popleft()
         return max(0, self.most - len(self._made_at_s))
@@ -93,8 +86,7 @@ class CallBudget:
     def take(self) -> bool:
         """Count one more call before it is made; return whether a call was left.
 
-        If this budget is used up, and it was reserved from a larger budget, the call is taken from
-        the larger budget.
+        If this budget is used up, the call is taken from the larger budget.
         """
         if self.left < 1:
             if self._whole is None or not self._whole.take():
@@ -104,10 +96,9 @@ class CallBudget:
         return True
 
     def settle(self, taken: int, calls: int) -> None:
-        """Correct the count after a question that used fewer or more calls than were counted.
+        """Correct the count: a question made `calls` calls, but `taken` calls were counted.
 
-        `taken`: how many calls were counted for the question. `calls`: how many calls it made. An
-        offline judge, for example, makes none.
+        An offline judge, for example, makes none.
         """
         self._made_at_s.extend([self._clock()] * (calls - taken))
         for _ in range(min(taken - calls, len(self._made_at_s))):
@@ -116,33 +107,24 @@ class CallBudget:
     def part(self, calls: int) -> CallBudget:
         """Reserve `calls` calls, or all that are left if fewer; return them as a separate budget.
 
-        If the returned budget is used up, it takes further calls from this one. Its method `close`
-        gives its unused calls back to this one.
+        If the returned budget is used up, it takes further calls from this one. Its `close` gives
+        unused calls back.
         """
         reserved = min(calls, self.left)
         self.settle(0, reserved)
         return CallBudget(reserved, self)
 
     def close(self) -> None:
-        """Return the unused calls to the budget from which this one was reserved.
-
-        Only a budget that `part` returned may be closed. If the model has answered a question of
-        this budget, the larger budget's `answered` becomes True too.
-        """
         assert self._whole is not None
         self._whole.settle(self.most, len(self._made_at_s))
         self._whole.answered |= self.answered
 
 
 class Asking:
-    """Asks a model questions for one piece of work, with limits on seconds and calls.
-
-    `calls`: how many calls may be made. `budget`: how many seconds may be spent on waiting.
-    """
+    """Asks a model questions for one piece of work, with limits on seconds and calls."""
 
     def __init__(self, calls: CallBudget, budget: Budget) -> None:
         self.usage = Usage()
-        """Cost of all calls so far, including failed calls."""
         self._calls = calls
         self._budget = budget
 
@@ -185,18 +167,14 @@ class Asking:
 
 
 _TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""A function that counts one more try of the current question; False if no call is left.
+"""A function that counts one more try of the current question; None if its calls are not limited.
 
-`Asking.ask` sets it for the time of a question. It is None for a question without a limit on calls.
 It is a context variable because the protocol `LanguageModel` has no parameter for limits.
 """
 
 
 def another_try() -> bool:
-    """Count one more try of the current question; return whether a call is left for it.
-
-    For a question that has no limit on calls, return True.
-    """
+    """Count one more try of the current question; return whether its budget had a call left."""
     take = _TAKE.get()
     return take is None or take()
 
@@ -231,12 +209,9 @@ def estimated(
 ) -> Usage:
     """Return an estimate of the calls and tokens of a run, at four characters per token.
 
-    `asked`: the questions about pairs and small groups.
-    `batches`: lists of pages. A page is a question about many memories. The pages of one list are
-    read at the same time.
-    `is_read`: whether the model checks the merged texts of pages in a second reading.
-    `trial`: the test merges that the model must still read before it may do second readings; () if
-    it has read them already.
+    `asked`: the questions about pairs and small groups. `batches`: lists of pages; the pages of one
+    list are read at the same time. `is_read`: whether a second reading checks the merged texts of
+    pages. `trial`: the test merges that the model must read before its first second reading.
     """
     costs = [_cost_of_pair(question) for question in asked]
     on_pages = [cost for pages in batches for cost in _costs_of_pages(pages, is_read)]
@@ -257,12 +232,6 @@ def _cost_of_pair(question: Question) -> _Cost:
 
 
 def _costs_of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
-    """Yield the expected costs of reading pages, which are questions about many memories.
-
-    Each cost is a tuple: calls, characters sent, characters answered. If `is_read`, also yield the
-    cost of checking the merged texts in a second reading, and the cost of asking again about
-    refused texts.
-    """
     shown = [_PER_LINE + len(member.content) for page in pages for member in page.members]
     members = {member.id: member for page in pages for member in page.members}.values()
     characters = sum(len(member.content) for member in members)

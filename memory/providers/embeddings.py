@@ -29,17 +29,7 @@ class WordLlamaEmbedder:
 
     fingerprint = "wordllama-l2_supercat-256/unit/nfkc-casefold"
 
-    def __init__(self) -> None:
-        self._model: Any = None
-
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector per text, in order, as shape (len(texts), 256).
-
-        A vector is the mean of the text's token vectors. A long text is embedded in pieces, whose
-        vectors are averaged by length.
-
-        Raises: EmbeddingError.
-        """
         summed = np.empty((len(texts), _DIM), dtype=np.float32)
         short = [n for n, text in enumerate(texts) if len(text) <= _LONG]
         if short:
@@ -49,9 +39,10 @@ class WordLlamaEmbedder:
         return _unit(summed, texts)
 
     def _means(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        self._model = self._model or _shared_wordllama()
+        with _LOADING:
+            model = _wordllama()
         try:
-            means: npt.NDArray[np.float32] = self._model.embed(texts, norm=False)
+            means: npt.NDArray[np.float32] = model.embed(texts, norm=False)
         except (TypeError, ValueError) as exc:
             raise EmbeddingError(f"WordLlama failed: {exc}") from exc
         return means
@@ -64,54 +55,35 @@ class WordLlamaEmbedder:
         return mean
 
 
-def _shared_wordllama() -> Any:
-    """Return the WordLlama model (50 MB), which all embedders of this process share.
-
-    The first call loads it. Other threads that call meanwhile wait for it.
-    """
-    with _LOADING:
-        return _loaded_wordllama()
-
-
 @cache
-def _loaded_wordllama() -> Any:
-    """Import WordLlama, load its model from the installed package, and return it.
-
-    The import changes the root logger; these changes are undone.
-    """
-    root = logging.getLogger()
+def _wordllama() -> Any:  # 50 MB, shared by all embedders of this process
+    root = logging.getLogger()  # the import changes it
     handlers, level = root.handlers[:], root.level
     try:
         import wordllama  # 0.4 s that only embedding needs
     finally:
         root.handlers[:], root.level = handlers, level
-    home = Path(wordllama.__file__).parent
-    return wordllama.WordLlama.load(cache_dir=home, disable_download=True)
+    return wordllama.WordLlama.load(
+        cache_dir=Path(wordllama.__file__).parent, disable_download=True
+    )
 
 
 class MiniLMEmbedder:
     """Chroma's embedder all-MiniLM-L6-v2, which makes vectors of 384 dimensions on this machine.
 
-    The model (80 MB) is downloaded at the first use.
+    The model (80 MB) is downloaded at the first use. `load` returns Chroma's embedding function.
     """
 
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"
 
     def __init__(self, load: Callable[[], Callable[[list[str]], Any]]) -> None:
-        """Set the function that loads the model; it is called at the first use.
-
-        `load`: takes no arguments and returns Chroma's embedding function, which turns a list of
-        texts into vectors.
-        """
-        self._load = load
-        self._function: Callable[[list[str]], Any] | None = None
+        self._load = cache(load)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, 384), dtype=np.float32)
         try:
-            self._function = self._function or self._load()
-            raw = np.asarray(self._function(list(texts)), dtype=np.float32)
+            raw = np.asarray(self._load()(list(texts)), dtype=np.float32)
         except Exception as exc:  # a download, onnxruntime and a tokenizer each raise their own
             raise EmbeddingError(
                 f"MiniLM failed: {exc}", "set memory.embedding.provider to wordllama"
@@ -120,10 +92,9 @@ class MiniLMEmbedder:
 
 
 def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
-    """Scale the rows of `raw`, shape (n, dim), to length 1; return them as a new array.
+    """Return the rows of `raw`, shape (n, dim), scaled to length 1.
 
-    `texts`: the text of each row, in order. A row that is zero or not finite is first replaced, in
-    `raw` too, by a random vector derived from its text.
+    A row that is zero or not finite is replaced by a random vector derived from its text.
     """
     lengths = np.linalg.norm(raw, axis=1)
     for n in map(int, np.flatnonzero(~np.isfinite(lengths) | (lengths < 1e-6))):

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 import httpx2
 from google import genai
 from google.genai import errors, types
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from memory.config import LLMConfig
-from memory.errors import ModelAnswerError, ModelError
+from memory.errors import ModelError
 from memory.models import Usage
 from memory.providers.remote import (
     Called,
-    Prompt,
     RawAnswer,
     RemoteEmbedder,
     RemoteModel,
@@ -24,8 +23,6 @@ from memory.providers.remote import (
 )
 from memory.runtime import OfEachLoop
 
-API_VERSION = "v1beta"
-"""The version of Gemini's API; it supports structured output by JSON Schema."""
 DEFAULT_MODEL = "gemini-3-flash-preview"
 DEFAULT_EMBEDDING = "gemini-embedding-2"
 DEFAULT_DIM = 768
@@ -40,42 +37,40 @@ class GeminiModel(RemoteModel):
         self._api_key = api_key
         self._clients: OfEachLoop[tuple[genai.Client, httpx2.AsyncClient]] = OfEachLoop()
 
-    async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        schema = prompt.schema.model_json_schema() if prompt.schema else None
+    async def ask_once(
+        self, system: str, content: str, schema: type[BaseModel] | None
+    ) -> RawAnswer:
         config = types.GenerateContentConfig(
-            system_instruction=prompt.system,
+            system_instruction=system,
             temperature=0.0,
             max_output_tokens=_MAX_OUTPUT_TOKENS,
             response_mime_type="application/json" if schema else None,
-            response_json_schema=schema,
+            response_json_schema=schema.model_json_schema() if schema else None,
         )
         try:
             client, _ = await self._clients.made_aside(self._connected)
             response = await client.aio.models.generate_content(
-                model=self.called.model, contents=prompt.content, config=config
+                model=self.called.model, contents=content, config=config
             )
         except Exception as exc:  # the SDK, two HTTP libraries and json each raise their own
             raise _mapped(exc, self.called) from exc
-        unusable = self._unusable(response)
-        text = "" if unusable else response.text or ""
-        return RawAnswer(text, _tokens_of(response), unusable)
+        counted = response.usage_metadata or types.GenerateContentResponseUsageMetadata()
+        usage = Usage(
+            input_tokens=counted.prompt_token_count or 0,
+            output_tokens=(counted.candidates_token_count or 0)
+            + (counted.thoughts_token_count or 0),
+        )
+        problem = self._problem(response)
+        return RawAnswer("" if problem else response.text or "", usage, problem)
 
-    def _unusable(self, response: types.GenerateContentResponse) -> ModelAnswerError | None:
-        """Return why a response cannot be used; None if it can.
-
-        The SDK raises no error if a response is blocked, cut off or empty.
-        """
+    def _problem(self, response: types.GenerateContentResponse) -> str:
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
-            return ModelAnswerError(f"Gemini blocked the question ({feedback.block_reason.name})")
-        if not response.candidates:
-            return self.called.empty()
-        reason = response.candidates[0].finish_reason
-        if reason is not None and reason.name == "MAX_TOKENS":
-            return self.called.cut_off(reason.name)
-        if reason is not None and reason.name not in ("STOP", "FINISH_REASON_UNSPECIFIED"):
-            return self.called.no_answer(reason.name)
-        return None if response.text else self.called.empty()
+            return f"Gemini blocked the question ({feedback.block_reason.name})"
+        reason = response.candidates[0].finish_reason if response.candidates else None
+        if reason is None or reason.name in ("STOP", "FINISH_REASON_UNSPECIFIED"):
+            return ""
+        return self.called.stopped(reason.name)
 
     def _connected(self) -> tuple[genai.Client, httpx2.AsyncClient]:
         # No redirects: the key must not follow to another host. No connection is kept, since a
@@ -93,7 +88,7 @@ class GeminiModel(RemoteModel):
 
 
 class GeminiEmbedder(RemoteEmbedder):
-    """Gemini as an embedder, called through its method batchEmbedContents.
+    """Gemini as an embedder.
 
     Stored texts and search queries are embedded for the same task, sentence similarity. The model
     `gemini-embedding-001` takes the task as a parameter, later models as a prefix of the text.
@@ -107,9 +102,14 @@ class GeminiEmbedder(RemoteEmbedder):
         dim: int | None = None,
     ) -> None:
         model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
-        fingerprint = f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold"
-        super().__init__(_called(model, "memory.embedding.model"), config, fingerprint, dim)
         self._client = _client(api_key, config)
+        super().__init__(
+            _called(model, "memory.embedding.model"),
+            config,
+            f"{model}-{dim}/sentence-similarity/unit/nfkc-casefold",
+            dim,
+            self._client.close,
+        )
         self._by_parameter = model.startswith("gemini-embedding-001")
 
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
@@ -129,24 +129,16 @@ class GeminiEmbedder(RemoteEmbedder):
             raise _mapped(exc, self.called) from exc
         return [embedding.values or [] for embedding in response.embeddings or []]
 
-    def close(self) -> None:
-        self._client.close()
-
 
 def _client(
     api_key: SecretStr, config: LLMConfig, connections: httpx2.AsyncClient | None = None
 ) -> genai.Client:
-    """Return a client of Gemini's SDK, with the address and the time-out that `config` sets.
-
-    `connections`: the HTTP client for asynchronous calls. Without it, the SDK uses aiohttp, which
-    waits and retries on its own.
-    """
     return genai.Client(
         api_key=api_key.get_secret_value(),
         vertexai=False,
         http_options=types.HttpOptions(
             base_url=config.base_url,
-            api_version=API_VERSION,
+            api_version="v1beta",
             timeout=max(1, round(config.timeout_s * 1_000)),
             httpx_async_client=connections,
         ),
@@ -159,28 +151,9 @@ def _called(model: str, setting: str) -> Called:
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
     if isinstance(exc, errors.APIError):
-        pause = _retry_after_s(exc)
-        return called.refused(exc.code, exc.status or "", exc.message or "", pause)
+        pause_s = retry_after_s(getattr(exc.response, "headers", None) or {})
+        in_body = re.search(r"'retryDelay': '([\d.]+)s'", str(exc.details))
+        if pause_s is None and in_body:
+            pause_s = float(in_body[1])
+        return called.refused(exc.code, exc.status or "", exc.message or "", pause_s)
     return called.broken(exc)
-
-
-def _retry_after_s(exc: errors.APIError) -> float | None:
-    """Return the pause in seconds that an error of Gemini asks for; None if it asks for none.
-
-    The pause is in a header of the response, or in the RetryInfo of its body.
-    """
-    in_header = retry_after_s(getattr(exc.response, "headers", None) or {})
-    in_body = re.search(r"'retryDelay': '([\d.]+)s'", str(exc.details))
-    if in_header is None and in_body is not None:
-        return float(in_body[1])
-    return in_header
-
-
-def _tokens_of(response: types.GenerateContentResponse) -> Usage:
-    counted = response.usage_metadata
-    if counted is None:
-        return Usage()
-    return Usage(
-        input_tokens=counted.prompt_token_count or 0,
-        output_tokens=(counted.candidates_token_count or 0) + (counted.thoughts_token_count or 0),
-    )

@@ -1,12 +1,12 @@
 """Wrappers around a language model, with a circuit breaker, and around an embedder of your own.
 
-A closed circuit breaker forwards every question to the model. It opens after `failures` failed
-questions in a row: for a pause, questions are refused without asking the model. After the pause,
-one question is tried. If the model answers it, even with an unusable answer, the breaker closes. If
-it fails, the next pause is twice as long.
+A closed circuit breaker forwards every question to the model. It opens after some failed questions
+in a row, and then refuses questions for a pause. After the pause, one question is tried. If the
+model answers, even with an unusable answer, the breaker closes. If it fails, the next pause is
+twice as long.
 
-A question fails if the model cannot be reached, raises an exception that is not a ModelError, or
-is so slow that the caller cancels the question.
+A question fails if the model cannot be reached, raises an exception that is not a ModelError, or is
+so slow that the caller cancels the question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 from memory.errors import (
     ConfigError,
@@ -49,7 +49,6 @@ _OPERATIONS: dict[type, str] = {
     Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
 }  # fmt: skip
 
-P = ParamSpec("P")
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
@@ -58,8 +57,7 @@ class GuardedModel:
 
     The model may be your own. If it raises an exception or returns an answer of the wrong type, a
     ModelError that names the model is raised. While the breaker is open, the methods raise
-    ModelNotAsked without asking the model. The judge, the extractor and the conversation share one
-    breaker.
+    ModelNotAsked.
     """
 
     def __init__(
@@ -72,18 +70,24 @@ class GuardedModel:
         patience_s: float = 15.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wrap `model` in a breaker that starts closed: it forwards every question to the model.
+        """Wrap `model` in a breaker that starts closed.
 
-        `concurrency`: how many questions may run at once in each event loop; None if the model
-        limits itself. `failures`: the number of failed questions in a row that opens the breaker.
-        `pause_s`: length of the first pause in seconds. `patience_s`: if the caller cancels a
-        question after this many seconds or more, the model was too slow, and the question counts as
-        failed. An earlier cancellation does not count. `clock`: returns seconds that never go back.
+        `concurrency`: how many questions may run at once in each event loop; None means no limit.
+        `failures`: how many failures in a row open the breaker. `pause_s`: seconds of the first
+        pause. `patience_s`: a question that the caller cancels after this many seconds counts as
+        failed.
 
         Raises: ConfigError if the model lacks a required attribute.
         """
         _require("the language model", model, "name judge reread extract reply aclose")
-        self.page_size = _page_size(model)
+        self.page_size = getattr(model, "page_size", 0)  # a model of the older protocol has none
+        if not isinstance(self.page_size, int) or self.page_size < 0:
+            raise ConfigError(
+                "the language model",
+                "",
+                f"has the page_size {self.page_size!r}",
+                "make it a number of memories, such as 48",
+            )
         self._model = model
         self._concurrency = concurrency
         self._slots: OfEachLoop[AbstractAsyncContextManager[None]] = OfEachLoop()
@@ -94,8 +98,7 @@ class GuardedModel:
         self._failures = 0
         self._first_at_s = 0.0
         self._why = ""
-        self._pause_s = 0.0
-        """Length of the current pause in seconds; 0 while the breaker is closed."""
+        self._pause_s = 0.0  # while the breaker is closed
         self._until_s = 0.0
         self._on_trial = False
 
@@ -104,10 +107,10 @@ class GuardedModel:
         return self._model.name
 
     async def judge(self, question: Question) -> Verdict:
-        return await self._ask(Verdict, self._model.judge, question)
+        return await self._ask(Verdict, lambda: self._model.judge(question))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        return await self._ask(Rereading, self._model.reread, merges)
+        return await self._ask(Rereading, lambda: self._model.reread(merges))
 
     async def extract(
         self,
@@ -116,34 +119,22 @@ class GuardedModel:
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        extract = self._model.extract
-        return await self._ask(Extraction, extract, turns, context=context, remembered=remembered)
+        return await self._ask(
+            Extraction,
+            lambda: self._model.extract(turns, context=context, remembered=remembered),
+        )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        return await self._ask(Reply, self._model.reply, turns, recalled)
+        return await self._ask(Reply, lambda: self._model.reply(turns, recalled))
 
     async def aclose(self) -> None:
         await self._model.aclose()
 
-    async def _ask(
-        self,
-        kind: type[Answer],
-        ask: Callable[P, Awaitable[Answer]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Answer:
-        """Call the wrapped model's method `ask` with the given arguments and return its answer.
-
-        `kind`: the type that the answer must have. If it has another type, ModelAnswerError is
-        raised.
-
-        Raises: ModelNotAsked if the breaker is open; ModelError.
-        """
+    async def _ask(self, kind: type[Answer], ask: Callable[[], Awaitable[Answer]]) -> Answer:
         trial = self._admit()
         asked_at_s = self._clock()
         try:
-            asked = self._checked(kind, ask, *args, **kwargs)
-            answer = await telemetry.asking(self.name, _OPERATIONS[kind], asked)
+            answer = await telemetry.asking(self.name, _OPERATIONS[kind], self._checked(kind, ask))
         except ModelUnavailable as exc:
             self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
             raise
@@ -160,19 +151,13 @@ class GuardedModel:
         self._answered()
         return answer
 
-    async def _checked(
-        self,
-        kind: type[Answer],
-        ask: Callable[P, Awaitable[Answer]],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Answer:
+    async def _checked(self, kind: type[Answer], ask: Callable[[], Awaitable[Answer]]) -> Answer:
         slots = self._slots.mine(
             lambda: asyncio.Semaphore(self._concurrency) if self._concurrency else nullcontext()
         )
         try:
             async with slots:
-                answer = await ask(*args, **kwargs)
+                answer = await ask()
         except ModelError:
             raise
         except (Exception, asyncio.CancelledError) as exc:  # somebody else's code raises anything
@@ -183,30 +168,23 @@ class GuardedModel:
             failure.calls = 1  # its tokens are unknown
             raise failure from exc
         if not isinstance(answer, kind):
-            given, wanted = type(answer).__name__, kind.__name__
-            wrong = ModelAnswerError(f"{self.name} answered with {given}, not with {wanted}")
+            wrong = ModelAnswerError(
+                f"{self.name} answered with {type(answer).__name__}, not with {kind.__name__}"
+            )
             wrong.calls = 1
             raise wrong
         return answer
 
     def _admit(self) -> bool:
-        """Return whether this question is the trial question after the pause of an open breaker.
-
-        If the breaker is closed, return False.
-
-        Raises: ModelNotAsked if the breaker is open and the pause lasts, or a trial question is
-        running.
-        """
         if not self._pause_s:
             return False
         left_s = self._until_s - self._clock()
         if left_s <= 0.0 and not self._on_trial:
             self._on_trial = True
             return True
-        ago_s = self._clock() - self._first_at_s
         raise ModelNotAsked(
             f"the model is not asked: {self._failures} questions in a row failed ({self._why}), "
-            f"the first {_in_words(ago_s)} ago",
+            f"the first {_in_words(self._clock() - self._first_at_s)} ago",
             f"it is tried again in {_in_words(left_s)}"
             if left_s > 0.0
             else "it is being tried again",
@@ -225,8 +203,9 @@ class GuardedModel:
         self._why = why
         if not was_open and self._failures < self._limit:
             return
-        doubled_s = min(2.0 * self._pause_s, _LONGEST_PAUSE_S)
-        self._pause_s = doubled_s if was_open else self._first_pause_s
+        self._pause_s = (
+            min(2.0 * self._pause_s, _LONGEST_PAUSE_S) if was_open else self._first_pause_s
+        )
         self._until_s = now_s + max(self._pause_s, asked_for_s)
         logger.log(
             logging.INFO if was_open else logging.WARNING,
@@ -249,17 +228,12 @@ def _in_words(seconds: float) -> str:
 
 
 class OwnEmbedder:
-    """Wraps an embedder from outside this package, so that it raises only errors of this package.
+    """Wraps an embedder from outside this package: its exceptions become EmbeddingErrors.
 
-    If the embedder raises a different exception, an EmbeddingError that names the embedder is
-    raised instead.
+    Raises: ConfigError if the embedder lacks `fingerprint` or `embed`.
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        """Wrap `embedder`, after a check that it has the attributes `fingerprint` and `embed`.
-
-        Raises: ConfigError if it lacks one of them.
-        """
         _require("the embedder", embedder, "fingerprint embed")
         self._embedder = embedder
         self.fingerprint = embedder.fingerprint
@@ -276,21 +250,6 @@ class OwnEmbedder:
 def _named(exc: BaseException) -> str:
     message = str(exc).partition("\n")[0][:200]
     return f"{type(exc).__name__}: {message}" if message else type(exc).__name__
-
-
-def _page_size(model: object) -> int:
-    """Return the model's `page_size`: the greatest number of memories that one question may show.
-
-    If the model has no such attribute, return 0. The model is then asked no questions about many
-    memories, and it is not asked to check merged texts.
-
-    Raises: ConfigError if `page_size` is not a whole number, 0 or more.
-    """
-    size = getattr(model, "page_size", 0)
-    if not isinstance(size, int) or size < 0:
-        remedy = "make it a number of memories, such as 48"
-        raise ConfigError("the language model", "", f"has the page_size {size!r}", remedy)
-    return size
 
 
 def _require(what: str, thing: object, names: str) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import openai
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import AliasPath, BaseModel, Field, SecretStr, ValidationError
 
 from memory.config import LLMConfig
 from memory.errors import ModelAnswerError, ModelError
@@ -23,7 +23,6 @@ from memory.models import Usage
 from memory.providers import prompts
 from memory.providers.remote import (
     Called,
-    Prompt,
     RawAnswer,
     RemoteEmbedder,
     RemoteModel,
@@ -36,14 +35,11 @@ DEFAULT_EMBEDDING = "text-embedding-3-small"
 DEFAULT_DIM = 1536
 _KEY = "OPENAI_API_KEY"
 _REFUSED_AS_ASKED = frozenset({400, 422})
+_STOPPED_EARLY = frozenset({"refused", "length", "content_filter"})
 _NAMES_THE_FORMAT = re.compile(r"response.?format|json.?(schema|object|mode)|grammar", re.I)
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
-_MORE_HEADERS = "OPENAI_CUSTOM_HEADERS"
-"""The environment variable with headers that the SDK adds to every request, one per line.
-
-These headers are meant for OpenAI's own server.
-"""
+_OWN_HEADERS = frozenset({"", "authorization", "connection"})
 
 Structure = Literal["schema", "json", "prompt"]
 _WEAKER: dict[Structure, Structure] = {"schema": "json", "json": "prompt"}
@@ -58,7 +54,6 @@ class OpenAIServer:
 
     @property
     def name(self) -> str:
-        """Return the host and port of the server, for messages."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2] or self.base_url
 
     @property
@@ -72,18 +67,10 @@ class OpenAIServer:
 
     @property
     def is_openai(self) -> bool:
-        """Return whether this is OpenAI's own server.
-
-        Settings that the SDK reads from environment variables are meant for that server only.
-        """
         return self.host == urlsplit(OPENAI).hostname
 
     @property
     def client(self) -> dict[str, Any]:
-        """Return the keyword arguments with which the SDK's client is made.
-
-        Connections are closed after each request, because the event loop may end at any time.
-        """
         key = self.key.get_secret_value() if self.key else "none"
         # Given here, so that no other server gets the environment's.
         whose = {} if self.is_openai else {"Authorization": f"Bearer {key}"}
@@ -91,50 +78,36 @@ class OpenAIServer:
             "api_key": key,
             "base_url": self.base_url,
             "max_retries": 0,
-            "default_headers": {"Connection": "close"} | whose,
+            "default_headers": {"Connection": "close"} | whose,  # an event loop may end any time
         }
 
     @property
     def request(self) -> Any:
         """Return the SDK's options for each request to this server. They forbid redirects.
 
-        If there is no key, no authorization header is sent. Headers that the SDK takes from the
-        environment, such as the name of the organization, are sent to OpenAI's own server only.
+        Without a key, no authorization header is sent.
         """
         left_out = [] if self.key else ["Authorization"]
         if not self.is_openai:
-            left_out += [*_ACCOUNT, *_named_in(os.environ.get(_MORE_HEADERS, ""))]
+            lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+            names = [line.partition(":")[0].strip() for line in lines]
+            left_out += [*_ACCOUNT, *(name for name in names if name.lower() not in _OWN_HEADERS)]
         return {"follow_redirects": False, "headers": dict.fromkeys(left_out, openai.Omit())}
-
-
-def _named_in(headers: str) -> Iterator[str]:
-    for line in headers.split("\n"):
-        name = line.partition(":")[0].strip()
-        if name and name.lower() not in ("authorization", "connection"):
-            yield name
 
 
 # --- answers; every server leaves out something -------------------------------------------
 
 
-class _Message(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message = _Message()
-    finish_reason: str | None = None
-
-
-class _Tokens(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+def _at(key: str, *path: str | int) -> Any:
+    return Field(default=None, validation_alias=AliasPath(key, *path))
 
 
 class _Completion(BaseModel):
-    choices: list[_Choice] | None = None
-    usage: _Tokens | None = None
+    content: str | None = _at("choices", 0, "message", "content")
+    refusal: str | None = _at("choices", 0, "message", "refusal")
+    finish_reason: str | None = _at("choices", 0, "finish_reason")
+    input_tokens: int | None = _at("usage", "prompt_tokens")
+    output_tokens: int | None = _at("usage", "completion_tokens")
 
 
 class _Embedding(BaseModel):
@@ -156,17 +129,17 @@ class OpenAIModel(RemoteModel):
         self._temperature: dict[str, float] = {"temperature": 0.0}
         self._clients: OfEachLoop[openai.AsyncOpenAI] = OfEachLoop()
 
-    async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Send a question, without retries; return the answer's text and cost.
-
-        If the server refuses an option of the request, the question is sent without that option.
-
-        Raises: ModelError.
-        """
+    async def ask_once(
+        self, system: str, content: str, schema: type[BaseModel] | None
+    ) -> RawAnswer:
         while True:
-            structure, body = self._structure, self._body(prompt)
+            structure, body = self._structure, self._body(system, content, schema)
             try:
-                client = await self._clients.made_aside(self._client)
+                client = await self._clients.made_aside(
+                    lambda: openai.AsyncOpenAI(
+                        timeout=self._config.timeout_s, **self._server.client
+                    )
+                )
                 response = await client.post(
                     "/chat/completions", cast_to=object, body=body, options=self._server.request
                 )
@@ -176,14 +149,13 @@ class OpenAIModel(RemoteModel):
                 raise _mapped(exc, self.called) from exc
             return self._raw_answer(response)
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _body(self, system: str, content: str, schema: type[BaseModel] | None) -> dict[str, Any]:
         form = None
-        system = prompt.system
-        if prompt.schema is not None:
-            schema = prompts.strict_schema(prompt.schema)
+        if schema is not None:
+            strict = prompts.strict_schema(schema.model_json_schema())
             # In words too: a server that ignores the form says nothing of it.
-            system = prompts.in_json(system, schema)
-            named = {"name": prompt.schema.__name__, "strict": True, "schema": schema}
+            system = prompts.in_json(system, strict)
+            named = {"name": schema.__name__, "strict": True, "schema": strict}
             forms: dict[Structure, dict[str, Any]] = {
                 "schema": {"type": "json_schema", "json_schema": named},
                 "json": {"type": "json_object"},
@@ -193,22 +165,17 @@ class OpenAIModel(RemoteModel):
             "model": self.called.model,
             "messages": [
                 {"role": "system", "content": system},
-                {"role": "user", "content": prompt.content},
+                {"role": "user", "content": content},
             ],
         }
         return body | self._temperature | ({"response_format": form} if form else {})
 
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Find out which option the server refused, and leave it out in all later requests.
+        """Leave the refused option out of later requests; return whether the server named one.
 
-        Return whether such an option was found; the request can then be sent again. The options
-        are the temperature, the JSON schema and JSON mode. A refused schema is replaced by JSON
-        mode, and a refused JSON mode by instructions in the prompt. `exc`: the exception that the
-        request raised. `structure`: how the request demands JSON. `body`: the request.
+        A refused JSON schema is replaced by JSON mode, and that by instructions in the prompt.
         """
-        if not isinstance(exc, openai.APIStatusError):
-            return False
-        if exc.status_code not in _REFUSED_AS_ASKED:
+        if not isinstance(exc, openai.APIStatusError) or exc.status_code not in _REFUSED_AS_ASKED:
             return False
         message = _message(exc)
         if "temperature" in body and re.search("temperature", message, re.I):
@@ -222,35 +189,17 @@ class OpenAIModel(RemoteModel):
         return True
 
     def _raw_answer(self, response: object) -> RawAnswer:
-        """Return the text and the cost of a response and, if it cannot be used, the reason.
-
-        Raises: ModelAnswerError if the response is not a chat completion.
-        """
         try:
             completion = _Completion.model_validate(response)
         except ValidationError as exc:
             problem = f"{self.called.server}'s answer is no chat completion"
             raise ModelAnswerError(problem, may_pass=True) from exc
-        tokens = completion.usage or _Tokens()
         usage = Usage(
-            input_tokens=tokens.prompt_tokens or 0, output_tokens=tokens.completion_tokens or 0
+            input_tokens=completion.input_tokens or 0, output_tokens=completion.output_tokens or 0
         )
-        if not completion.choices:
-            return RawAnswer("", usage, self.called.empty())
-        unusable = self._unusable(completion.choices[0])
-        return RawAnswer(completion.choices[0].message.content or "", usage, unusable)
-
-    def _unusable(self, choice: _Choice) -> ModelAnswerError | None:
-        if choice.message.refusal:
-            return self.called.no_answer("refused")
-        if choice.finish_reason == "length":
-            return self.called.cut_off(choice.finish_reason)
-        if choice.finish_reason == "content_filter":
-            return self.called.no_answer(choice.finish_reason)
-        return None if (choice.message.content or "").strip() else self.called.empty()
-
-    def _client(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(timeout=self._config.timeout_s, **self._server.client)
+        reason = "refused" if completion.refusal else completion.finish_reason or ""
+        problem = self.called.stopped(reason) if reason in _STOPPED_EARLY else ""
+        return RawAnswer(completion.content or "", usage, problem)
 
     async def aclose(self) -> None:
         mine = self._clients.pop(asyncio.get_running_loop(), None)
@@ -267,11 +216,15 @@ class OpenAIEmbedder(RemoteEmbedder):
         dim: int | None = None,
     ) -> None:
         model, dim = model or DEFAULT_EMBEDDING, dim or DEFAULT_DIM
-        called = Called(server.name, model, "memory.embedding.model", _KEY)
-        fingerprint = f"openai:{server.host}/{model}-{dim}/unit/nfkc-casefold"
-        super().__init__(called, config, fingerprint, dim)
-        self._server = server
         self._client = openai.OpenAI(timeout=config.timeout_s, **server.client)
+        super().__init__(
+            Called(server.name, model, "memory.embedding.model", _KEY),
+            config,
+            f"openai:{server.host}/{model}-{dim}/unit/nfkc-casefold",
+            dim,
+            self._client.close,
+        )
+        self._server = server
         # Other models refuse a dimension, or do as they like.
         self._shortened = {"dimensions": dim} if model.startswith("text-embedding-3") else {}
 
@@ -291,9 +244,6 @@ class OpenAIEmbedder(RemoteEmbedder):
             raise _mapped(exc, self.called) from exc
         return [row.embedding for row in sorted(rows, key=lambda row: row.index)]
 
-    def close(self) -> None:
-        self._client.close()
-
 
 def _mapped(exc: Exception, called: Called) -> ModelError:
     if isinstance(exc, openai.APITimeoutError):
@@ -301,17 +251,13 @@ def _mapped(exc: Exception, called: Called) -> ModelError:
     if isinstance(exc, openai.APIConnectionError):
         return called.broken(ConnectionError(type(exc.__cause__ or exc).__name__))
     if isinstance(exc, openai.APIStatusError):
-        pause_s = retry_after_s(exc.response.headers)
-        return called.refused(exc.status_code, "", _message(exc), pause_s)
+        return called.refused(
+            exc.status_code, "", _message(exc), retry_after_s(exc.response.headers)
+        )
     return called.broken(exc)
 
 
 def _message(exc: openai.APIStatusError) -> str:
-    """Return the error message that a server sent.
-
-    The response is the message itself, or has it in the fields "message", "detail" and "param",
-    which are joined. If it has none of these, the message of the exception is returned.
-    """
     body = exc.body
     if isinstance(body, Mapping):
         body = body.get("error", body)

@@ -161,32 +161,23 @@ anything else.
 {_DATA_ONLY}"""
 
 
-FORMAT = """\
-Answer with one JSON object and nothing else: no explanation, no code fence. It keeps to this
-JSON schema:"""
-
-
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return the instructions `system`, followed by `schema`, the JSON schema of the answer.
+    """Return instructions followed by the answer's JSON schema, for servers that enforce none."""
+    return f"""\
+{system}
 
-    This is for servers that do not make answers match a schema.
-    """
-    return f"{system}\n\n{FORMAT}\n{json.dumps(schema)}"
+Answer with one JSON object and nothing else: no explanation, no code fence. It keeps to this
+JSON schema:
+{json.dumps(schema)}"""
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Add to a question the reason why the last answer to it could not be used; return it as JSON.
-
-    `question`: the question as it was sent before, also as JSON. `problem`: the reason.
-    """
+    """Add to a question, which is JSON, the reason why the last answer to it could not be used."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
 def judge_question(question: Question) -> str:
-    """Return the memories of a question as JSON, numbered from 1, with the time and user of each.
-
-    If an earlier answer was refused, the reason is included.
-    """
+    """Return the memories of a question as JSON, numbered from 1, with their times and users."""
     members = [
         {
             "number": number,
@@ -206,27 +197,20 @@ def judge_question(question: Question) -> str:
 def page_question(question: Question) -> str:
     """Return the memories of a page as JSON, grouped by day and numbered from 1.
 
-    A page is a question about many memories of one scope. If all memories have the same user, the
-    user is named once. If an earlier answer was refused, the reason is included.
+    If all memories have the same user, the user is named once.
     """
     users = {member.user for member in question.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
     if question.objection:
         data[_DISCARDED] = question.objection
-    with_user = len(users) > 1
-    numbered = [
-        (member, [number, *([member.user] if with_user else []), member.content])
+    by_day = _by_day(
+        (member, [number, *([] if "user" in data else [member.user]), member.content])
         for number, member in enumerate(question.members, start=1)
-    ]
-    return _json(data | {"memories": _by_day(numbered)})
+    )
+    return _json(data | {"memories": by_day})
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
-    """Group values by the day on which their memories were recorded, written as YYYY-MM-DD.
-
-    `memories`: pairs, oldest first, of a memory and the value that a question shows for it. Return
-    the list of values for each day, oldest day first.
-    """
     days: dict[str, list[object]] = {}
     for member, shown in memories:
         days.setdefault(f"{member.timestamp:%Y-%m-%d}", []).append(shown)
@@ -254,19 +238,16 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
 def extraction_question(
     turns: Sequence[Turn], context: Sequence[Turn], remembered: Sequence[Memory]
 ) -> str:
-    """Return turns of a conversation as JSON, for a model that extracts memories from them.
+    """Return turns, their context and remembered memories as JSON.
 
-    The JSON also holds `context`, the turns said just before, and `remembered`, stored memories
-    that may be related. `turns` and `remembered` are each numbered from 1; `context` is not
-    numbered.
+    Turns and memories are numbered from 1; the context is not.
     """
     data: dict[str, object] = {}
     if remembered:
-        numbered = [
+        data["already_remembered"] = _by_day(
             (memory, [number, memory.user, memory.content])
             for number, memory in enumerate(remembered, start=1)
-        ]
-        data["already_remembered"] = _by_day(numbered)
+        )
     if context:
         data["said_before"] = [_said(turn) for turn in context]
     return _json(data | {"turns": _numbered(turns)})
@@ -285,8 +266,11 @@ def _numbered(turns: Sequence[Turn]) -> list[dict[str, object]]:
 
 
 def _said(turn: Turn) -> dict[str, object]:
-    speaker = "bot" if turn.is_bot else turn.speaker
-    return {"at": turn.at.isoformat(), "speaker": speaker, "text": turn.text}
+    return {
+        "at": turn.at.isoformat(),
+        "speaker": "bot" if turn.is_bot else turn.speaker,
+        "text": turn.text,
+    }
 
 
 def _age(number: int, of: int) -> str:
@@ -300,8 +284,6 @@ def _json(data: dict[str, object]) -> str:
 
 
 # --- answers ------------------------------------------------------------------------------------
-
-_ONLY_THOUGHTS = "the answer is empty but for its thoughts"
 
 Numbers = Annotated[tuple[int, ...], BeforeValidator(as_numbers)]
 
@@ -360,17 +342,14 @@ class FoundAll(_Strict):
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """Parse a judge's answer to `question`: groups of members that state the same fact.
 
-    The verdict names members by their positions, from 0. `text`: the answer. If it is plain text
-    instead of JSON, it is taken as the merged text of all members. Plain text is not accepted if
-    the question is a page, which shows many memories. `usage`: the cost of the answer.
+    An answer in plain text is taken as the merged text of all members, unless the question is a
+    page.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
-    everyone = tuple(range(len(question.members)))
     bare = _without_thoughts(text)
-    if not bare:
-        raise ModelAnswerError(_ONLY_THOUGHTS)
     if not question.is_page and "{" not in bare and not bare.startswith(("[", "```")):
+        everyone = tuple(range(len(question.members)))
         return Verdict(parts=(MergeGroup(members=everyone, text=bare),), usage=usage)
     judged = _parsed(bare, Judgement)
     parts = tuple(
@@ -382,11 +361,10 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """Parse an answer in which a model compared merged texts with their memories.
+    """Parse a model's readings of merged texts, in order; None for a merge that has no reading.
 
-    Return a reading for each merge, in order; None for a merge that the answer does not mention. If
-    the answer has two readings of a merge, their faults are combined. `merges`: the number of
-    merges. `usage`: the cost of the answer.
+    If the answer has two readings of a merge, their faults are combined. `merges`: the number of
+    merges.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -402,60 +380,42 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """Parse an answer with the facts that a model found in turns of a conversation.
-
-    Each candidate names turns and memories by their positions, from 0. The caller must check that
-    these positions exist. `usage`: the cost of the answer.
+    """Parse the facts that a model found; their positions of turns and memories may not exist.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
     found = _parsed(_without_thoughts(text), FoundAll).memories
     try:
-        candidates = tuple(_candidate(fact) for fact in found if fact.content.strip())
+        candidates = tuple(
+            Candidate(
+                content=fact.content,
+                user=fact.user or None,
+                category=fact.category or "fact",
+                intensity=fact.intensity,
+                turns=tuple(number - 1 for number in fact.turns),
+                replaces=tuple(number - 1 for number in fact.replaces),
+                merged=fact.merged or "",
+            )
+            for fact in found
+            if fact.content.strip()
+        )
     except ValidationError as exc:
         raise _malformed(exc) from exc
     return Extraction(candidates=candidates, usage=usage)
 
 
-def _candidate(fact: Found) -> Candidate:
-    return Candidate(
-        content=fact.content,
-        user=fact.user or None,
-        category=fact.category or "fact",
-        intensity=fact.intensity,
-        turns=tuple(number - 1 for number in fact.turns),
-        replaces=tuple(number - 1 for number in fact.replaces),
-        merged=fact.merged or "",
-    )
-
-
 def read_reply(text: str, usage: Usage) -> Reply:
-    """Return the model's reply, without its thoughts. `usage`: the cost of the answer.
-
-    Raises: ModelAnswerError if the answer has only thoughts, or is empty.
-    """
-    said = _without_thoughts(text)
-    if not said:
-        raise ModelAnswerError(_ONLY_THOUGHTS)
-    return Reply(text=said, usage=usage)
+    return Reply(text=_without_thoughts(text), usage=usage)
 
 
 def _without_thoughts(text: str) -> str:
-    """Return an answer without the thoughts of a reasoning model, which some servers leave in it.
-
-    Return an empty string if the answer has only thoughts.
-    """
     after = re.sub(r"^.*</think(?:ing)?>", "", text, count=1, flags=re.DOTALL).strip()
-    return "" if re.match(r"<think(?:ing)?>", after) else after
+    if not after or re.match(r"<think(?:ing)?>", after):
+        raise ModelAnswerError("the answer is empty but for its thoughts")
+    return after
 
 
 def _parsed(text: str, schema: type[Answer]) -> Answer:
-    """Parse the JSON in an answer, and return it as an object of the class `schema`.
-
-    Words and a code fence around the JSON are ignored.
-
-    Raises: ModelAnswerError if the answer does not match the schema.
-    """
     inside = re.search(r"\{.*\}", text, re.DOTALL)
     try:
         return schema.model_validate_json(inside[0] if inside else text)
@@ -467,21 +427,16 @@ def _malformed(exc: ValidationError) -> ModelAnswerError:
     return ModelAnswerError(f"the answer is malformed: {first_problem(exc)}")
 
 
-def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of the class `schema`, changed so that every property is required.
+def strict_schema(node: Any) -> Any:
+    """Return a JSON schema, or a part of one, in which every property is required.
 
     OpenAI's strict mode demands this. Default values are left out.
     """
-    whole: dict[str, Any] = _all_required(schema.model_json_schema())
-    return whole
-
-
-def _all_required(node: Any) -> Any:
     if isinstance(node, list):
-        return [_all_required(item) for item in node]
+        return [strict_schema(item) for item in node]
     if not isinstance(node, dict):
         return node
-    kept = {name: _all_required(value) for name, value in node.items() if name != "default"}
+    kept = {name: strict_schema(value) for name, value in node.items() if name != "default"}
     if isinstance(kept.get("properties"), dict):
         kept["required"] = list(kept["properties"])
     return kept

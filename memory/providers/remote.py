@@ -15,7 +15,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -45,12 +45,13 @@ from memory.models import (
 )
 from memory.providers import prompts
 from memory.providers.budget import another_try
-from memory.runtime import OfEachLoop, in_thread_if_long
+from memory.runtime import OfEachLoop
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
 _LONGEST_RETRY_AFTER_S = 120.0
 _TRY_AGAIN = frozenset({408, 429})
+_CUT_OFF = frozenset({"MAX_TOKENS", "length"})
 _CONNECTION_LIBRARIES = frozenset({"httpx", "httpx2", "httpcore", "aiohttp"})
 _EMBED_AT_ONCE = 100
 _ZERO = 1e-12
@@ -62,12 +63,6 @@ Read = TypeVar("Read")
 
 
 def retry_policy(config: LLMConfig) -> dict[str, Any]:
-    """Return keyword arguments for tenacity: when to stop, how long to wait, which errors to retry.
-
-    A call is tried up to `max_attempts` times, as long as the budget allows more calls. The pause
-    between two tries is as long as the server asks for. If it asks for none, the pause is random,
-    and longer after each try.
-    """
     jittered = tenacity.wait_random_exponential(
         multiplier=_FIRST_PAUSE_S, max=min(_LONGEST_PAUSE_S, config.timeout_s)
     )
@@ -78,28 +73,24 @@ def retry_policy(config: LLMConfig) -> dict[str, Any]:
             return exc.retry_after_s
         return jittered(state)
 
+    def may_pass(exc: BaseException) -> bool:
+        if isinstance(exc, ModelUnavailable):
+            return (exc.retry_after_s or 0.0) <= _LONGEST_RETRY_AFTER_S
+        return isinstance(exc, ModelAnswerError) and exc.may_pass
+
     return {
         "stop": lambda state: state.attempt_number >= config.max_attempts or not another_try(),
         "wait": pause_s,
-        "retry": tenacity.retry_if_exception(_may_pass),
+        "retry": tenacity.retry_if_exception(may_pass),
         "reraise": True,
     }
 
 
-def _may_pass(exc: BaseException) -> bool:
-    if isinstance(exc, ModelAnswerError):
-        return exc.may_pass
-    if not isinstance(exc, ModelUnavailable):
-        return False
-    return (exc.retry_after_s or 0.0) <= _LONGEST_RETRY_AFTER_S
-
-
 @dataclass(frozen=True)
 class Called:
-    """The server and model that are called. Its methods return the error for each kind of failure.
+    """The server and model that are called, as error messages name them.
 
-    `server`, `model`: their names. `setting`: name of the setting that chooses the model. `key`:
-    name of the environment variable that holds the API key. The names are used in error messages.
+    `setting` chooses the model. `key` is the environment variable with the API key.
     """
 
     server: str
@@ -113,7 +104,6 @@ class Called:
         """Return the error for an HTTP status that reports a failure.
 
         `name`: the server's name for the status. `message`: the server's explanation.
-        `retry_after_s`: the pause that the server asks for, in seconds; None if it asks for none.
         """
         answered = f"{self.server} answered {status} {name}".rstrip()
         if status in _TRY_AGAIN or status >= 500:
@@ -139,21 +129,14 @@ class Called:
             )
         return ModelError(f"the call of {self.server} failed ({type(exc).__name__}: {exc})")
 
-    def empty(self) -> ModelAnswerError:
-        return ModelAnswerError(f"{self.server}'s answer is empty", may_pass=True)
-
-    def cut_off(self, reason: str) -> ModelAnswerError:
-        return ModelAnswerError(f"{self.server}'s answer is cut off ({reason})")
-
-    def no_answer(self, reason: str) -> ModelAnswerError:
-        return ModelAnswerError(f"{self.server} gave no answer ({reason})")
+    def stopped(self, reason: str) -> str:
+        if reason in _CUT_OFF:
+            return f"{self.server}'s answer is cut off ({reason})"
+        return f"{self.server} gave no answer ({reason})"
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the pause in seconds that the header Retry-After asks for.
-
-    Return None if there is no such header, or if it holds a date.
-    """
+    """Return the pause in seconds that the header Retry-After asks for; None if it holds a date."""
     named = headers.get("Retry-After") or headers.get("retry-after") or ""
     return float(named) if re.fullmatch(r"\d+(\.\d+)?", named) else None
 
@@ -162,87 +145,65 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """A question to a language model, independent of the protocol of any server.
-
-    `system`: the instructions.
-    """
-
-    system: str
-    content: str
-    """The question, as JSON."""
-    schema: type[BaseModel] | None
-    """The form of the answer; None for plain text."""
-
-
-@dataclass(frozen=True)
 class RawAnswer:
     """The text of an answer and its cost.
 
-    `unusable`: the reason why the answer cannot be used; None if it can.
+    `problem` says why the server stopped early or refused; it is empty otherwise.
     """
 
     text: str
     usage: Usage
-    unusable: ModelAnswerError | None = None
+    problem: str = ""
 
 
 class RemoteModel(ABC):
     """A language model on a server, for judging, extraction and conversation.
 
-    Its methods raise ModelError. A subclass sends the requests of a protocol: it implements
-    `ask_once` and `aclose`.
+    Its methods raise ModelError. A subclass implements `ask_once` and `aclose`.
+
+    `holds_to_schemas` says whether the server makes answers match the JSON schema. If not, the
+    model may correct one malformed answer to a question.
     """
 
     page_size = 48
     holds_to_schemas: ClassVar[bool]
-    """Whether the server makes answers match the JSON schema.
-
-    If not, the model may correct one malformed answer to a question.
-    """
 
     def __init__(self, called: Called, config: LLMConfig) -> None:
         self.name = called.model
         self.called = called
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-        """A function that waits for a number of seconds; it is called between two tries."""
         self._config = config
         self._slots: OfEachLoop[asyncio.Semaphore] = OfEachLoop()
 
     @abstractmethod
-    async def ask_once(self, prompt: Prompt) -> RawAnswer:
-        """Send a question to the server, without retries; return the answer.
+    async def ask_once(
+        self, system: str, content: str, schema: type[BaseModel] | None
+    ) -> RawAnswer:
+        """Send one question, without retries, and return the answer.
 
-        Raises: ModelError.
+        `system` holds the instructions, and `content` the question as JSON. `schema` is the form of
+        the answer; None for plain text.
         """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close the connections of the running event loop. May be called twice."""
+        pass
 
     async def judge(self, question: Question) -> Verdict:
-        """Ask the model which members of the question state the same fact.
-
-        An answer in plain text counts as the merged text of all members, unless the question is a
-        page, which shows many memories.
-        """
-        if question.is_page:
-            system, build = prompts.PAGE, prompts.page_question
-        else:
-            system, build = prompts.JUDGE, prompts.judge_question
-        texts = [member.content for member in question.members]
-        content = await in_thread_if_long(texts, build, question)
-        prompt = Prompt(system, content, prompts.Judgement)
+        ask = prompts.page_question if question.is_page else prompts.judge_question
         return await self._answer(
-            prompt, lambda text, usage: prompts.read_verdict(text, question, usage)
+            prompts.PAGE if question.is_page else prompts.JUDGE,
+            ask(question),
+            prompts.Judgement,
+            lambda text, usage: prompts.read_verdict(text, question, usage),
         )
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        texts = [member.content for merge in merges for member in merge.members]
-        content = await in_thread_if_long(texts, prompts.rereading_question, merges)
-        prompt = Prompt(prompts.REREAD, content, prompts.ReadMerges)
         return await self._answer(
-            prompt, lambda text, usage: prompts.read_rereading(text, len(merges), usage)
+            prompts.REREAD,
+            prompts.rereading_question(merges),
+            prompts.ReadMerges,
+            lambda text, usage: prompts.read_rereading(text, len(merges), usage),
         )
 
     async def extract(
@@ -252,36 +213,36 @@ class RemoteModel(ABC):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        texts = [turn.text for turn in (*turns, *context)]
-        texts += [memory.content for memory in remembered]
-        build = prompts.extraction_question
-        content = await in_thread_if_long(texts, build, turns, context, remembered)
-        prompt = Prompt(prompts.EXTRACT, content, prompts.FoundAll)
-        return await self._answer(prompt, prompts.read_extraction)
+        content = prompts.extraction_question(turns, context, remembered)
+        return await self._answer(
+            prompts.EXTRACT, content, prompts.FoundAll, prompts.read_extraction
+        )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        texts = [turn.text for turn in turns] + [memory.content for memory in recalled]
-        content = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
-        return await self._answer(Prompt(prompts.REPLY, content, None), prompts.read_reply)
+        content = prompts.reply_question(turns, recalled)
+        return await self._answer(prompts.REPLY, content, None, prompts.read_reply)
 
-    async def _answer(self, prompt: Prompt, read: Callable[[str, Usage], Read]) -> Read:
-        """Send the prompt; return the answer, as `read` parses it.
-
-        `read`: called with the text and the cost of the answer; returns the parsed answer. If the
-        server does not make answers match the schema, the model may correct one malformed answer.
+    async def _answer(
+        self,
+        system: str,
+        content: str,
+        schema: type[BaseModel] | None,
+        read: Callable[[str, Usage], Read],
+    ) -> Read:
+        """Send a question; return the answer as `read` parses it from the text and the cost.
 
         Raises: ModelError, which also holds the cost of all tries.
         """
         costs: list[Usage] = []
         try:
-            text = await self._tried(prompt, costs)
+            text = await self._tried(system, content, schema, costs)
             try:
                 return read(text, sum(costs, Usage()))
             except ModelAnswerError as exc:
                 if self.holds_to_schemas or not another_try():
                     raise
-                content = prompts.asked_again(prompt.content, exc.problem)
-            text = await self._tried(replace(prompt, content=content), costs)
+                again = prompts.asked_again(content, exc.problem)
+            text = await self._tried(system, again, schema, costs)
             return read(text, sum(costs, Usage()))
         except ModelError as exc:
             usage = sum(costs, Usage())
@@ -290,13 +251,10 @@ class RemoteModel(ABC):
             exc.output_tokens = usage.output_tokens
             raise
 
-    async def _tried(self, prompt: Prompt, costs: list[Usage]) -> str:
-        """Send the prompt, with retries; return the answer's text.
-
-        Also append the cost of each try to `costs`.
-
-        Raises: ModelError.
-        """
+    async def _tried(
+        self, system: str, content: str, schema: type[BaseModel] | None, costs: list[Usage]
+    ) -> str:
+        """Send a question, with retries; return the answer. Append each try's cost to `costs`."""
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
         policy = retry_policy(self._config)
         async for attempt in tenacity.AsyncRetrying(sleep=self.sleep, **policy):
@@ -304,12 +262,14 @@ class RemoteModel(ABC):
                 costs.append(Usage(calls=1))
                 try:
                     async with slots, asyncio.timeout(self._config.timeout_s):
-                        raw = await self.ask_once(prompt)
+                        raw = await self.ask_once(system, content, schema)
                 except TimeoutError as exc:
                     raise self.called.broken(exc) from exc
                 costs.append(raw.usage)
-                if raw.unusable is not None:
-                    raise raw.unusable
+                if raw.problem:
+                    raise ModelAnswerError(raw.problem)
+                if not raw.text.strip():
+                    raise ModelAnswerError(f"{self.called.server}'s answer is empty", may_pass=True)
         return raw.text
 
 
@@ -317,13 +277,21 @@ class RemoteModel(ABC):
 
 
 class RemoteEmbedder(ABC):
-    """An embedder on a server. A request has at most 100 texts.
+    """An embedder on a server. A subclass implements `embed_once` for one protocol.
 
-    A subclass sends the requests of a protocol: it implements `embed_once` and `close`.
+    `close` ends its connections.
     """
 
-    def __init__(self, called: Called, config: LLMConfig, fingerprint: str, dim: int) -> None:
+    def __init__(
+        self,
+        called: Called,
+        config: LLMConfig,
+        fingerprint: str,
+        dim: int,
+        close: Callable[[], None],
+    ) -> None:
         self.called = called
+        self.close = close
         self.fingerprint = fingerprint
         self.sleep: Callable[[float], None] = time.sleep
         self._config = config
@@ -331,16 +299,10 @@ class RemoteEmbedder(ABC):
 
     @abstractmethod
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
-        """Send one request, without retries; return one vector per text, in order.
-
-        The vectors need not be scaled to length 1; the caller scales them.
+        """Send one request, without retries; return one vector per text, in order, not normalised.
 
         Raises: ModelError.
         """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connections. May be called twice."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         parts = [np.empty((0, self._dim), np.float32)]
@@ -360,6 +322,8 @@ class RemoteEmbedder(ABC):
             raise ModelError(f"{len(texts)} texts gave {len(vectors)} vectors")
         lengths = {len(vector) for vector in vectors} - {self._dim}
         if lengths:
-            problem = f"vectors of {min(lengths)} dimensions came, not of {self._dim}"
-            raise ModelError(problem, "set memory.embedding.dim")
+            raise ModelError(
+                f"vectors of {min(lengths)} dimensions came, not of {self._dim}",
+                "set memory.embedding.dim",
+            )
         return np.array(vectors, dtype=np.float32)

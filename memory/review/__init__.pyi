@@ -1,6 +1,9 @@
+from .answers import Answered as Answered
+from .answers import AnsweredMember as AnsweredMember
 from .answers import Answers as Answers
 from .answers import Given as Given
-from .answers import Proposals as Proposals
+from .answers import ReviewAnswer as ReviewAnswer
+from .answers import read_decisions as read_decisions
 from .cards import Card as Card
 from .cards import CardMember as CardMember
 from .cards import MemoryHistory as MemoryHistory
@@ -9,10 +12,6 @@ from .cards import cards_of as cards_of
 from .cards import content_hash as content_hash
 from .cards import memory_history as memory_history
 from .cards import recorded_cards as recorded_cards
-from .decisions_file import Answered as Answered
-from .decisions_file import AnsweredMember as AnsweredMember
-from .decisions_file import ReviewAnswer as ReviewAnswer
-from .decisions_file import read_decisions as read_decisions
 from .report import Report as Report
 from .report import audit_report as audit_report
 from .report import batch_report as batch_report

@@ -1,55 +1,154 @@
-"""Turns a person's answer about a group of near-copies into a decision, and applies it.
+"""A person's answers about groups of near-copies: the decisions file, and how they are applied.
 
-Judges (a model, or the free judge that needs no model) may propose the decision to the person.
+The file is in JSON Lines. Its first line is `{"decisions": 1}`, the version of the format. Each
+further line is the answer about one group. If a group occurs twice, the later line counts:
+
+    {"key": "1f3a5c7e9b2d4f60",
+     "members": [{"id": "mem_0123456789ab", "hash": "0f1e2d3c4b5a6978"}, ...],
+     "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
+     "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
+
+- `members`: all members of the group, oldest to newest, each with the hash of its exact text
+  (`content_hash`), so that a text that has changed is noticed. `key` is their `card_key`.
+- `answer`: one of `ReviewAnswer`.
+- `left_out`: members that stay as they are while the answer is applied to the others.
+- `text`: a merged text that the person wrote; null if they wrote none.
+- `insist`: apply the text even if the check objects to it.
+- `retired`: the members that the report showed as retired, if the plan is applied as shown.
+- `stays`: the member that stands for the others if the answer is `same`.
+
+`left_out`, `insist`, `retired` and `stays` may be missing. The file contains no text of a memory,
+only what the person wrote.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import combinations
+from pathlib import Path
 from typing import NamedTuple
 
-from memory.coverage import Belief, verify_by_words
-from memory.decide import GroupPlan, RoundPlan, inherit, merged, plan_again, survive
-from memory.deduplicator import Judging
-from memory.errors import ModelError
-from memory.ledger import DecisionRecord, Reader, Row, Snapshot, snapshot_of
-from memory.models import PERSON, Action, Decision, Memory, Question, Rules, Survivor, Usage
-from memory.providers import Asking, Budget, CallBudget
-from memory.review.cards import card_key, content_hash
-from memory.review.decisions_file import Answered, ReviewAnswer
-from memory.store import Applied, MemoryStore, WhileUnanswered
-from memory.text import identity
+from pydantic import ValidationError
 
-logger = logging.getLogger(__name__)
+from memory.coverage import Belief, verify_by_words
+from memory.decide import GroupPlan, inherit, merged, plan_again, survive
+from memory.errors import InputError
+from memory.interchange import read_objects
+from memory.ledger import DecisionRecord, Reader, Snapshot, snapshot_of
+from memory.models import (
+    PERSON,
+    Action,
+    Content,
+    Decision,
+    Frozen,
+    Memory,
+    Rules,
+    Survivor,
+    first_problem,
+)
+from memory.review.cards import card_key, content_hash
+from memory.store import Applied, MemoryStore, WhileUnanswered
+from memory.text import clean_json, identity
 
 _BY_PERSON = "by a person"
-_CALLS = 8
-"""The most model calls for one proposal, repeated calls included."""
-Selection = tuple[str, frozenset[str]]
-"""A group without some of its members: the key of the group's card, and the ids left out."""
+_FIRST = {"decisions": 1}
+
+
+# --- what a person answers: the decisions file ---------------------------------------------------
+
+
+class ReviewAnswer(StrEnum):
+    """A person's answer about a group of near-copies.
+
+    APPLY: apply the plan, the proposal, or the person's own text. SAME: one member replaces the
+    others. KEEP_ALL: all members differ. LATER: the question is postponed.
+    """
+
+    APPLY = "apply"
+    SAME = "same"
+    KEEP_ALL = "keep_all"
+    LATER = "later"
+
+
+class AnsweredMember(Frozen):
+    """A member's id, and the hash of the text that the person saw."""
+
+    id: str
+    hash: str
+
+
+class Answered(Frozen):
+    """A person's answer about one group. The docstring of this module describes the fields."""
+
+    key: str
+    members: tuple[AnsweredMember, ...]
+    answer: ReviewAnswer
+    left_out: tuple[str, ...] = ()
+    text: Content | None = None
+    insist: bool = False
+    stays: str | None = None
+    retired: tuple[str, ...] | None = None
+
+    @property
+    def plain(self) -> Answered:
+        """This answer; `keep_all` if the person left out so many that no two can be joined."""
+        rest = {member.id for member in self.members} - set(self.left_out)
+        joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
+        if not joins or not self.left_out or len(rest) > 1:
+            return self
+        update = {"answer": ReviewAnswer.KEEP_ALL, "left_out": (), "text": None, "stays": None}
+        return self.model_copy(update=update)
+
+    @property
+    def takes_plan(self) -> bool:
+        return self.answer is ReviewAnswer.APPLY and self.text is None
+
+
+def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
+    """Read a decisions file; return pairs of a line number and an answer, in the order of the file.
+
+    If several lines are about the same group, only the last one counts. For a line that is not
+    valid, an InputError takes the place of the answer.
+
+    Raises: InputError if this is not a decisions file of a known version.
+    """
+    answers: dict[object, tuple[int, Answered | InputError]] = {}
+    lines = read_objects(path)
+    number, first = next(lines, (1, {}))
+    if first != _FIRST:
+        problem = f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}"
+        raise InputError(path, problem, "save one from a report", number)
+    for number, fields in lines:
+        if isinstance(fields, ValueError):
+            answers[number] = number, InputError(path, str(fields), line=number)
+            continue
+        try:
+            answered = Answered.model_validate_json(json.dumps(clean_json(fields)))
+        except ValidationError as exc:
+            answers[number] = number, InputError(path, str(first_problem(exc)), line=number)
+        else:
+            answers.pop(answered.key, None)
+            answers[answered.key] = number, answered
+    return list(answers.values())
+
+
+# --- applying an answer ---------------------------------------------------------------------------
 
 
 class Given(NamedTuple):
-    """The result of an answer that was applied; `number` is the number of the recorded decision."""
+    """The answer was applied; `number` is the number of the recorded decision."""
 
     number: int
     repeated: bool = False
-    """Whether a person had given the same answer before; if so, nothing was changed now."""
 
 
 class Refused(NamedTuple):
-    """The result of an answer that was not applied. `why` is the reason; nothing was changed."""
-
     why: str
     may_insist: bool = False
-    """Whether a check rejected the text that the person wrote, and the person may insist on it.
-
-    True only if this is the only reason for the refusal.
-    """
+    """True if the person's text failed the check, and the person may apply it all the same."""
 
 
 AnswerResult = Given | Refused
@@ -57,12 +156,8 @@ AnswerResult = Given | Refused
 
 @dataclass(frozen=True)
 class _Group:
-    """The group of memories that an answer is about, in its present state."""
-
     members: tuple[Memory, ...]
-    """All members of the group, oldest first."""
     plan: GroupPlan
-    """The plan of the rules for the members that the person did not leave out."""
     similarity: float
 
 
@@ -75,11 +170,10 @@ class Answers:
         self._rules = rules
 
     def give(self, answered: Answered, proposal: Decision | None = None) -> AnswerResult:
-        """Apply a person's answer in one transaction, and return the result.
+        """Apply a person's answer in one transaction.
 
-        The answer is refused if a member has changed after the person saw it. If a person gave the
-        same answer before, nothing is changed. `proposal`: the judge's proposal that the page
-        showed, about the members that the person did not leave out; None if the page showed none.
+        The answer is refused if a member has changed after the person saw it. `proposal`: the
+        judge's proposal that the page showed, if any.
 
         Raises: LedgerError, EmbeddingError.
         """
@@ -89,8 +183,7 @@ class Answers:
             snapshot = snapshot_of(reader, [member.id for member in answered.members])
         if earlier is not None:
             return Given(earlier, repeated=True)
-        fault = next(_faults(answered, snapshot, self._store), "")
-        if fault:
+        if fault := next(_faults(answered, snapshot, self._store), ""):
             return Refused(fault)
         decision = self._decided(answered, self._group(answered, snapshot), proposal)
         if isinstance(decision, Refused):
@@ -100,7 +193,7 @@ class Answers:
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
-        """Undo the latest answer of this run that is not undone yet, and open its question again.
+        """Undo the latest answer of this run, and open its question again.
 
         Return the undone decision; None if there is no answer to undo.
 
@@ -126,11 +219,11 @@ class Answers:
     ) -> Decision | Refused:
         if answered.answer is ReviewAnswer.KEEP_ALL:
             pairs = tuple((a.id, b.id) for a, b in combinations(group.members, 2))
-            decision = _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}")
-            return replace(decision, distinct=pairs)
+            kept = _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}")
+            return replace(kept, distinct=pairs)
         if answered.answer is ReviewAnswer.LATER:
-            decision = _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}")
-            return replace(decision, distinct=(), pending=True)
+            postponed = _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}")
+            return replace(postponed, distinct=(), pending=True)
         if answered.answer is ReviewAnswer.SAME:
             return _as_same(answered, group)
         if answered.text is not None:
@@ -140,11 +233,6 @@ class Answers:
         return _as_planned(answered, group)
 
     def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
-        """Return a decision that merges the members into `text`, which a person wrote.
-
-        Members that the person left out are not merged. Return Refused if the word check finds that
-        the text loses or adds something. If `insist` is true, the decision is returned even then.
-        """
         found = verify_by_words(text, [member.content for member in group.plan.members])
         believed = found.belief is Belief.BELIEVED
         if not believed and not insist:
@@ -163,10 +251,6 @@ def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:
 
 
 def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Iterator[str]:
-    """Yield the reasons why an answer cannot be applied; yield nothing if it can be applied.
-
-    `snapshot` has the members as they are now. `store` says which scope a member belongs to.
-    """
     names = [member.id for member in answered.members]
     if len(set(names)) < max(2, len(names)):
         yield "a group needs two or more different members"
@@ -176,35 +260,30 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
         yield f"{min(unknown)} is left out but is not a member"
     if answered.stays is not None and answered.stays not in set(names) - set(answered.left_out):
         yield f"{answered.stays} cannot stay: it is left out or not a member"
-    rows = {row.memory.id: row for row in snapshot.rows}
-    changes = (
-        change_since(member.id, member.hash, rows.get(member.id)) for member in answered.members
-    )
-    yield from filter(None, changes)
+    yield from changes_since(((member.id, member.hash) for member in answered.members), snapshot)
     if len({store.scope_of(row.memory) for row in snapshot.rows}) > 1:
         yield "its members belong to different scopes, which are never merged"
 
 
-def change_since(name: str, shown: str, row: Row | None) -> str:
-    """Describe in words how a memory has changed after a person saw it; "" if it has not changed.
+def changes_since(shown: Iterable[tuple[str, str]], now: Snapshot) -> Iterator[str]:
+    """Say how memories have changed after a person saw them.
 
-    `name` is the memory's id, and `shown` the hash of the text that the person saw. `row` is the
-    memory's present row, or None if it has no row any more.
+    `shown`: pairs of a memory's id and the hash of the text that the person saw.
     """
-    if row is None or row.forgotten:
-        return f"{name} does not exist any more"
-    if not row.live:
-        return f"{name} was retired since; {row.successor_id} stands for it"
-    return "" if content_hash(row.memory.content) == shown else f"{name} has another text now"
+    rows = {row.memory.id: row for row in now.rows}
+    for name, text_hash in shown:
+        row = rows.get(name)
+        if row is None or row.forgotten:
+            yield f"{name} does not exist any more"
+        elif not row.live:
+            yield f"{name} was retired since; {row.successor_id} stands for it"
+        elif content_hash(row.memory.content) != text_hash:
+            yield f"{name} has another text now"
 
 
 def _same_answer_before(reader: Reader, answered: Answered) -> int | None:
-    """Return the number of the decision by which a person already gave the answer `answered`.
-
-    Return None if there is no such decision, or if it was undone.
-    """
     names = {member.id for member in answered.members}
-    for record in reader.decisions.about(answered.members[0].id) if answered.members else ():
+    for record in reader.decisions.about(min(names, default="")):
         standing = record.by_person and not record.undone
         if standing and set(record.members) == names and _is_same(reader, record, answered):
             return record.number
@@ -212,10 +291,6 @@ def _same_answer_before(reader: Reader, answered: Answered) -> int | None:
 
 
 def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool:
-    """Return whether a recorded decision did what this answer asks for.
-
-    The caller has checked that both are about the same members.
-    """
     if answered.answer is ReviewAnswer.LATER:
         return record.left_for_later and record.pending
     if answered.answer is ReviewAnswer.KEEP_ALL:
@@ -230,21 +305,14 @@ def _is_same(reader: Reader, record: DecisionRecord, answered: Answered) -> bool
         return touched == rest and (answered.stays is None or survivors == [answered.stays])
     if answered.text is None:
         return answered.retired is None or retired == set(answered.retired)
-    rows = reader.memories.rows(survivors).values()
-    text = identity(answered.text)
-    return rest <= touched and any(identity(row.memory.content) == text for row in rows)
+    texts = {identity(row.memory.content) for row in reader.memories.rows(survivors).values()}
+    return rest <= touched and identity(answered.text) in texts
 
 
 # --- what it becomes ----------------------------------------------------------------------------
 
 
 def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
-    """Return a decision that carries out what the rules planned for the group.
-
-    The plan is about the members that the person did not leave out. Return Refused if the rules
-    planned no replacement. Also return Refused if they would retire other members than those that
-    the page showed as retired.
-    """
     planned = group.plan.replacement
     if planned is None:
         return Refused("the rules cannot decide this group: write a text, or keep the members")
@@ -255,31 +323,24 @@ def _as_planned(answered: Answered, group: _Group) -> Decision | Refused:
 
 
 def _as_same(answered: Answered, group: _Group) -> Decision:
-    """Return a decision by which one member replaces all other members that are not left out.
-
-    The member that stays is the one that the person chose. If the person chose none, a member stays
-    whose text states everything that the others state. If there is no such member, the newest
-    stays.
-    """
-    chosen = next((member for member in group.plan.members if member.id == answered.stays), None)
+    members, planned = group.plan.members, group.plan.replacement
+    chosen = next((member for member in members if member.id == answered.stays), None)
     if chosen is not None:
         why = f"chosen {_BY_PERSON} to stand for the others"
-        return _decision(group, Action.REPLACE, why, (survive(chosen, group.plan.members),))
-    planned = group.plan.replacement
-    covers_all = planned is not None and len(planned.retired) == len(group.plan.members) - 1
-    newest = (survive(group.plan.members[-1], group.plan.members),)
-    survivors = planned.survivors if planned and covers_all else newest
+        return _decision(group, Action.REPLACE, why, (survive(chosen, members),))
+    covers_all = planned is not None and len(planned.retired) == len(members) - 1
+    survivors = planned.survivors if planned and covers_all else (survive(members[-1], members),)
     return _decision(group, Action.REPLACE, f"called the same {_BY_PERSON}", survivors)
 
 
 def _as_proposed(group: _Group, proposal: Decision) -> Decision:
-    """Return a decision that carries out a judge's proposal, recorded as made by a person.
-
-    It records as distinct the pairs of members that the proposal calls distinct. It also records
-    each member that the person left out as distinct from the members that were not left out.
-    """
     why = f"applied {_BY_PERSON}, as {proposal.model} proposed: {proposal.reason}"
-    survivors = [_with_values_of(group.members, survivor) for survivor in proposal.survivors]
+    survivors = []
+    for survivor in proposal.survivors:
+        ids = (survivor.memory.id, *survivor.stands_for)
+        own = [member for member in group.members if member.id in ids]
+        text_of = next((one for one in own if one.id == survivor.memory.id), survivor.memory)
+        survivors.append(replace(survivor, memory=inherit(text_of, own)))
     decision = _decision(group, proposal.action, why, survivors)
     return replace(
         decision,
@@ -289,28 +350,12 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
     )
 
 
-def _with_values_of(members: Sequence[Memory], survivor: Survivor) -> Survivor:
-    """Update a proposed survivor with the present values of the members that it replaces.
-
-    Return a copy of `survivor` with their time, tags and other values (see `inherit`). `members`:
-    all members of the group, oldest first; those that it does not replace are ignored.
-    """
-    own = [member for member in members if member.id in (survivor.memory.id, *survivor.stands_for)]
-    text_of = next((member for member in own if member.id == survivor.memory.id), survivor.memory)
-    return replace(survivor, memory=inherit(text_of, own))
-
-
 def _decision(
     group: _Group, action: Action, reason: str, survivors: Sequence[Survivor] = ()
 ) -> Decision:
-    """Return a decision about the group, recorded as made by a person.
-
-    `survivors`: the memories that stay, with the ids of the members that each replaces. Each member
-    that the person left out is recorded as distinct from every survivor, and from every member that
-    was not left out. `reason` is recorded, too.
-    """
-    names = dict.fromkeys(member.id for member in group.plan.members)
-    names |= dict.fromkeys(survivor.memory.id for survivor in survivors)
+    """Return a person's decision. Members left out are recorded as distinct from all others."""
+    kept = (*group.plan.members, *(survivor.memory for survivor in survivors))
+    names = dict.fromkeys(memory.id for memory in kept)
     left_out = [member.id for member in group.members if member not in group.plan.members]
     return Decision(
         action,
@@ -321,95 +366,3 @@ def _decision(
         distinct=tuple((name, out) for out in left_out for name in names),
         model=PERSON,
     )
-
-
-# --- proposals ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A decision about a group, proposed by the judge called `by`.
-
-    It is applied only if a person agrees.
-    """
-
-    by: str
-    decision: Decision
-
-    @property
-    def token(self) -> str:
-        """A hash that identifies the content of the proposal, as 16 hexadecimal digits.
-
-        The page sends it back with the answer. This shows whether the proposal has changed after
-        the person saw it.
-        """
-        parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
-        for survivor in self.decision.survivors:
-            parts += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-    @property
-    def failed(self) -> bool:
-        return self.decision.pending
-
-
-class Proposals:
-    """Asks judges about groups, and keeps their proposals in `latest`.
-
-    `latest` has the latest proposal for each group and each choice of members left out.
-    """
-
-    def __init__(self, judges: Mapping[str, Judging], budget_s: float) -> None:
-        """Start without proposals.
-
-        `judges`: the judges by name; the first judge must be one that needs no model.
-        `budget_s`: the most seconds to wait for one proposal.
-        """
-        self.judges = judges
-        self.latest: dict[Selection, Proposal] = {}
-        self._budget_s = budget_s
-
-    async def ask(self, by: str, selection: Selection, plan: RoundPlan) -> Proposal:
-        """Ask the judge called `by` about one group; keep and return the proposal.
-
-        `selection` names the group and the members left out; it is the key of the proposal in
-        `latest`. `plan` contains only this group, without the members left out. The judge is asked
-        once. If it gives no usable answer, the proposal's `failed` is true.
-        """
-        question = _question_about(plan)
-        decision = await self.judges[by].decide(question, self._asking(), most_answers=1)
-        self.latest[selection] = Proposal(by, decision)
-        return self.latest[selection]
-
-    async def ask_together(self, by: str, plans: Mapping[Selection, RoundPlan]) -> set[Selection]:
-        """Ask the judge called `by` about several groups in one question, and keep the proposals.
-
-        Each plan contains one group, without the members left out. All groups belong to one scope.
-        Return the keys of the plans whose groups got a proposal. If the judge's answer joins
-        members of two groups, neither group gets a proposal. Nothing is asked about a single group.
-        """
-        if len(plans) < 2:
-            return set()
-        asking = self._asking()
-        try:
-            questions = list(map(_question_about, plans.values()))
-            decisions = await self.judges[by].decide_together(questions, asking)
-        except ModelError as exc:
-            logger.warning("several groups could not be asked together: %s", exc)
-            return set()
-        answered = {of: one for of, one in zip(plans, decisions, strict=True) if one is not None}
-        first = next(iter(answered), None)  # the cost is recorded once
-        for selection, decision in answered.items():
-            usage = asking.usage if selection == first else Usage()
-            self.latest[selection] = Proposal(by, replace(decision, usage=usage))
-        return set(answered)
-
-    def _asking(self) -> Asking:
-        return Asking(CallBudget(_CALLS), Budget(self._budget_s))
-
-
-def _question_about(plan: RoundPlan) -> Question:
-    [group] = plan.groups
-    if group.question is not None and group.replacement is None:
-        return group.question
-    return Question(group.members, "a person asks", plan.likeness.lowest(group.members))

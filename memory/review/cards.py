@@ -14,10 +14,6 @@ from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_s
 from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Frozen
 
-NO_MODEL = "the rules, without a model"
-LATER = "later"
-"""The action of a card whose question a person postponed."""
-ON_REQUEST = "whoever asked for it"
 _REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
 
@@ -30,34 +26,24 @@ class CardMember(Frozen):
     user: str | None
     timestamp: datetime
     fate: str
-    """What happens to the memory, as one of five words.
+    """One of five words.
 
-    `keep`: it stays. `retire`: another memory replaces it. `judge`: a model or a person must decide
-    about it. `beside`: it stays, because the decision was only about other members of the group.
-    `forgotten`: it was erased after the decision.
+    `keep`: it stays. `retire`: another memory replaces it. `judge`: a model or a person must
+    decide. `beside`: the decision was only about other members. `forgotten`: it was erased later.
     """
     alike: float | None = None
     """The similarity to the group's newest member; None for that member, or if not recorded."""
 
 
 class KeptText(Frozen):
-    """A memory that stays live after a decision, and the members for which it then stands."""
-
     id: str
     text: str
-    """The memory's text; empty if the decision was undone or the memory was forgotten later."""
     members: tuple[int, ...]
-    """The indexes, in the card's `members`, of the members for which the memory stands.
-
-    If the text is the text of a member, the index of this member is included.
-    """
+    """The indexes of the members of the card for which the memory stands."""
     is_new: bool
-    """Whether the text was written by the decision and differs from the texts of all members."""
 
 
 class Recorded(Frozen):
-    """The ledger's record of a decision: number, time, author and present state."""
-
     number: int
     run: str | None
     at: datetime
@@ -77,23 +63,18 @@ class Card(Frozen):
     """
 
     key: str
-    """A hash that identifies the members and their exact texts (see `card_key`)."""
     user: str | None
     is_private: bool
     members: tuple[CardMember, ...]
     similarity: float | None
     """The similarity of the two least similar members; None if it was not recorded."""
     highest: float | None
-    """The similarity of the two most similar members with different texts.
-
-    None if it was not recorded.
-    """
     action: str
     reason: str
     kept: tuple[KeptText, ...]
-    """The memories that stay live and stand for members; empty while the question is open."""
+    """The memories that stand for members; empty while the question is open."""
     certainty: float
-    """How certain the decision is, from 0 to 1; below 0.5 if a model or a person must judge."""
+    """From 0 to 1; below 0.5 if a model or a person must decide."""
     recorded: Recorded | None = None
 
 
@@ -110,7 +91,6 @@ def card_key(members: Iterable[tuple[str, str]]) -> str:
 
 
 def least_certain_first(cards: Iterable[Card]) -> list[Card]:
-    """Return the cards sorted by certainty, so that a person sees the least certain ones first."""
     return sorted(cards, key=lambda card: (card.certainty, card.members[0].timestamp, card.key))
 
 
@@ -159,12 +139,9 @@ _Columns = dict[str, Any]
 
 
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
-    """Return a card for each recorded decision, in the order of `records`, which is oldest first.
+    """Return a card for each recorded decision. `records` are oldest first, and so are the cards.
 
-    A member is shown with the text that it had before the decision. If the decision did not change
-    it, its present text is shown. A survivor, which is a memory that stays, is shown with the text
-    that it had after the decision. This text is taken from the next decision in `records` that
-    changed the memory. If there is none, the present text is shown.
+    A card shows its members' texts before the decision, and the texts after it of those that stay.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -190,11 +167,13 @@ def _recorded_card(
     record: DecisionRecord, texts: dict[str, str], now: dict[str, _Columns | None]
 ) -> Card:
     before = {name: now[name] for name in record.members if name in now} | _rows_before(record)
-    members = tuple(_member_then(name, before.get(name), record) for name in record.members)
-    members = tuple(sorted(members, key=lambda member: member.timestamp))
+    then = (_member_then(name, before.get(name), record) for name in record.members)
+    members = tuple(sorted(then, key=lambda member: member.timestamp))
     known = [row for name in record.members if (row := before.get(name))]
     alike = record.similarity or 0.0
     judged = record.pending or record.model is not None
+    on_request = record.action in _REQUESTED
+    unjudged_by = "whoever asked for it" if on_request else "the rules, without a model"
     kept = [(name, texts.get(name, ""), stands_for) for name, stands_for in record.survivors]
     return Card(
         key=_key(members),
@@ -203,7 +182,7 @@ def _recorded_card(
         members=members,
         similarity=record.similarity,
         highest=record.similarity,
-        action=LATER if record.left_for_later else record.action.value,
+        action="later" if record.left_for_later else record.action.value,
         reason=record.reason,
         kept=_kept(kept, members, reworded=record.action is Action.UPDATE),
         certainty=alike / 2 if judged else (1.0 + alike) / 2,
@@ -211,7 +190,7 @@ def _recorded_card(
             number=record.number,
             run=record.run,
             at=record.at,
-            by=_by(record),
+            by="a person" if record.by_person else record.model or unjudged_by,
             verified=record.verified,
             cosine=record.cosine,
             pending=record.pending,
@@ -222,20 +201,12 @@ def _recorded_card(
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return, by id, the ledger's columns of each changed memory, as they were before a decision.
-
-    `record`: the decision. The value is None for a memory that was forgotten after the decision.
-    """
+    """Return, by id, the columns of each changed memory; None if it was forgotten later."""
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows
 
 
 def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> CardMember:
-    """Return a member of a decided group as it was before the decision.
-
-    `name` is the memory's id, and `row` has the columns that it had then. If `row` is None, the
-    memory was forgotten: the member has no text, and its `fate` is `forgotten`.
-    """
     if row is None:
         return CardMember(id=name, content="", user=None, timestamp=record.at, fate="forgotten")
     retired = {gone for _, stands_for in record.survivors for gone in stands_for}
@@ -250,12 +221,6 @@ def _member_then(name: str, row: _Columns | None, record: DecisionRecord) -> Car
     )
 
 
-def _by(record: DecisionRecord) -> str:
-    if record.by_person:
-        return "a person"
-    return record.model or (ON_REQUEST if record.action in _REQUESTED else NO_MODEL)
-
-
 # --- both -------------------------------------------------------------------------------------
 
 
@@ -265,12 +230,6 @@ def _kept(
     *,
     reworded: bool = False,
 ) -> tuple[KeptText, ...]:
-    """Return the memories that stay live after a decision, in the order of `survivors`.
-
-    `survivors` are triples: a memory's id, its text, and the ids of the members that it replaces.
-    `members`: the members of the card, in its order. `reworded`: whether the decision changed the
-    text of a member; that text then counts as new.
-    """
     position = {member.id: n for n, member in enumerate(members)}
     return tuple(
         KeptText(
@@ -291,17 +250,15 @@ def _key(members: Iterable[CardMember]) -> str:
 
 
 class MemoryHistory(NamedTuple):
-    """All texts of a memory and of its predecessors, and all decisions about them.
+    """All texts of a memory, and all decisions about them, oldest first.
 
-    `wordings` has the memory itself, and the memories that it was made from or has replaced.
-    Retired memories come first, oldest first; live memories come last. The decisions are oldest
-    first.
+    `wordings` has the memory and those that it was made from or has replaced. The live ones come
+    last.
     """
 
     wordings: tuple[Row, ...]
     decisions: tuple[Card, ...]
     living: str | None
-    """The id of the live memory that stands for this memory today; None if there is none."""
 
 
 def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:

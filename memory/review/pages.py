@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memory.coverage import difference, marked
 from memory.ledger import Attempt, Reader, Row, Step
@@ -24,30 +25,33 @@ _MOST_COMPARED = 12
 _TEMPLATES = Path(__file__).parent / "templates"
 _FIGURES = ("memories", "copies removed", "model calls", "tokens")
 _WIDTH, _HEIGHT = 600, 120
-"""The width and height of a chart, in the units of its SVG."""
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~$&@!])")
 
 
 def environment() -> Environment:
-    """Return the Jinja environment of this package's templates. It escapes all values.
+    """Return the Jinja environment of this package's templates. In HTML, it escapes all values.
 
-    The filter `inline` takes the name of a stylesheet or script of this package, and inserts its
-    text without escaping.
+    The filter `inline` inserts a stylesheet or script of this package as it is.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a page needs them
+    # only a page needs these
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
     from markupsafe import Markup
 
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
+        autoescape=select_autoescape(disabled_extensions=("md",), default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["inline"] = lambda name: Markup(source(name))  # noqa: S704 - files of this room
-    made.filters["as_json"] = as_json
-    made.filters["visible"] = visible
-    made.filters["shortened"] = shortened
-    made.filters["source_hash"] = _source_hash
+    made.filters |= {
+        "inline": lambda name: Markup(source(name)),  # noqa: S704 - files of this room
+        "as_json": as_json,
+        "visible": visible,
+        "plain": _plain,
+        "shortened": shortened,
+        "source_hash": _source_hash,
+    }
     made.globals["card_data"] = card_data
     return made
 
@@ -57,12 +61,12 @@ def source(name: str) -> str:
 
 
 def _source_hash(name: str) -> str:
-    """Return the hash of a script or stylesheet, such as `'sha256-...'`, to allow it in a page.
-
-    The form is that of a Content-Security-Policy. `name`: the name of a file of this package.
-    """
     digest = hashlib.sha256(source(name).encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _plain(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", one_line(visible(text)))
 
 
 def as_json(value: Any) -> Markup:
@@ -76,29 +80,20 @@ def as_json(value: Any) -> Markup:
 
 
 def card_data(card: Card) -> dict[str, Any]:
-    """Return a card as the JSON data from which `cards.js` draws it.
-
-    Invisible characters are removed. Texts are cut into pieces, so that differences between them
-    can be highlighted.
-    """
-    data: dict[str, Any] = card.model_dump(
-        mode="json", include={"key", "similarity", "action", "certainty", "recorded"}
-    )
+    shown_as_it_is = {"key", "similarity", "action", "certainty", "recorded"}
     texts = [member.content for member in card.members]
-    data["alike"] = _similarities(card)
-    data["user"] = visible(card.user) if card.user is not None else None
-    data["private"] = card.is_private
-    data["reason"] = one_line(card.reason)
-    data["members"] = [_member_data(member, n, texts) for n, member in enumerate(card.members)]
-    data["kept"] = [_kept_data(kept, card.members) for kept in card.kept]
-    return data
+    return {
+        **card.model_dump(mode="json", include=shown_as_it_is),
+        "alike": _similarities(card),
+        "user": visible(card.user) if card.user is not None else None,
+        "private": card.is_private,
+        "reason": one_line(card.reason),
+        "members": [_member_data(member, n, texts) for n, member in enumerate(card.members)],
+        "kept": [_kept_data(kept, card.members) for kept in card.kept],
+    }
 
 
 def _similarities(card: Card) -> str | None:
-    """Return a card's lowest and highest similarity as text, such as `0.92 to 0.97`.
-
-    If both are equal, the text is one number. Return None if they were not recorded.
-    """
     if card.similarity is None or card.highest is None:
         return None
     low, high = f"{card.similarity:.2f}", f"{card.highest:.2f}"
@@ -106,12 +101,6 @@ def _similarities(card: Card) -> str | None:
 
 
 def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON data of one member of a card.
-
-    `texts` has the texts of all members, and `position` is the index of this member's text. The
-    text is cut into pieces: pieces that other members also have, and pieces that they do not have.
-    It is compared only with the twelve newest other members.
-    """
     others = [text for n, text in enumerate(texts) if n != position]
     return {
         "id": member.id,
@@ -125,11 +114,6 @@ def _member_data(member: CardMember, position: int, texts: Sequence[str]) -> dic
 
 
 def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
-    """Return the JSON data of a memory that stays live after a decision.
-
-    `members` are the card's members. If the decision made a new text, the data have a key `text`:
-    the text in pieces, which show how it differs from the newest member that the memory replaces.
-    """
     data: dict[str, Any] = {"id": kept.id, "members": kept.members, "is_new": kept.is_new}
     if kept.is_new and kept.text and kept.members:
         runs = difference(members[kept.members[-1]].content, kept.text)
@@ -142,32 +126,17 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 # --- open questions -------------------------------------------------------------------------------
 
 
-class FailedPair(NamedTuple):
-    """Two texts that a model failed to compare, and the live memories with each of them."""
+def open_group(rows: Sequence[Row]) -> tuple[str, list[tuple[str, str]]]:
+    """Return a group's key, and for each member its id and the hash of its text.
 
-    attempt: Attempt
-    first: tuple[Row, ...]
-    second: tuple[Row, ...]
-
-
-class OpenGroup(NamedTuple):
-    """A group with an open question, with the data that a page needs for a person's answer."""
-
-    key: str
-    members: tuple[tuple[str, str], ...]
-    """Pairs of a member's id and the hash of its text.
-
-    Empty if a member is no longer live, because the question can then not be answered any more.
+    If a member is no longer live, the question cannot be answered; then no members are returned.
     """
+    members = [(row.memory.id, content_hash(row.memory.content)) for row in rows]
+    return card_key(members), members if all(row.live for row in rows) else []
 
 
-def open_group(rows: Sequence[Row]) -> OpenGroup:
-    members = tuple((row.memory.id, content_hash(row.memory.content)) for row in rows)
-    return OpenGroup(card_key(members), members if all(row.live for row in rows) else ())
-
-
-def failed_pairs(reader: Reader) -> list[FailedPair]:
-    """Return the pairs of texts that a model failed to compare.
+def failed_pairs(reader: Reader) -> list[tuple[Attempt, list[Row]]]:
+    """Return the pairs of texts that a model failed to compare, each with its live memories.
 
     A pair is left out if one of its texts belongs to no live memory any more.
     """
@@ -177,35 +146,20 @@ def failed_pairs(reader: Reader) -> list[FailedPair]:
     }
     for row in reversed(reader.memories.live_with_texts(rows.keys(), Scope(()))):
         rows[row.text_key].append(row)
-    pairs = (FailedPair(a, tuple(rows[a.low_key]), tuple(rows[a.high_key])) for a in attempts)
-    return [pair for pair in pairs if pair.first and pair.second]
+    pairs = ((attempt, rows[attempt.low_key], rows[attempt.high_key]) for attempt in attempts)
+    return [(attempt, low + high) for attempt, low, high in pairs if low and high]
 
 
 # --- figures over time ----------------------------------------------------------------------------
 
 
-class Line(NamedTuple):
-    """A curve of a chart over time; `name` is its label.
+def replay(steps: Iterable[Step]) -> Iterator[tuple[datetime, tuple[int, ...]]]:
+    """Replay all decisions of a store, oldest first; yield the time of each, and totals after it.
 
-    `last` is the value at the end of the curve, and `most` the highest value.
-    """
-
-    name: str
-    last: int
-    most: int
-    points: str
-    """The points `x,y x,y ...` of an SVG polyline, from left to right; y is 0 at the top."""
-
-
-def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
-    """Replay the decisions of a store; return the time of each, and four totals after it.
-
-    `steps`: all recorded decisions, oldest first. The totals are the number of live memories, of
-    copies removed, of model calls and of tokens. For an undone decision, only its model calls and
-    tokens are counted.
+    The totals are live memories, copies removed, model calls and tokens. Of an undone decision,
+    only the calls and tokens count.
     """
     known, live, copies = set[str](), set[str](), set[str]()
-    found = []
     calls = tokens = 0
     for step in steps:
         live |= set(step.members) - known
@@ -219,24 +173,20 @@ def replay(steps: Iterable[Step]) -> Sequence[tuple[datetime, tuple[int, ...]]]:
                 copies.update(retired)
         calls += step.usage.calls
         tokens += step.usage.input_tokens + step.usage.output_tokens
-        found.append((step.at, (len(live), len(copies), calls, tokens)))
-    return found
+        yield step.at, (len(live), len(copies), calls, tokens)
 
 
-def lines(found: Sequence[tuple[datetime, tuple[int, ...]]]) -> list[Line]:
-    """Return the four curves of a chart: memories, copies removed, model calls and tokens.
+def lines(
+    found: Sequence[tuple[datetime, tuple[int, ...]]],
+) -> Iterator[tuple[str, int, int, str]]:
+    """Yield (name, last value, highest value, points) for each figure of a replay of decisions.
 
-    `found` has a pair for each decision: its time, and the four totals after it, in the same order
-    as the curves. A curve has at most one point per unit of the chart's width.
+    `found` is not empty. The points are those of an SVG polyline, `x,y x,y ...`; y is 0 at the top.
     """
-    if not found:
-        return []
     begin, span = found[0][0], found[-1][0] - found[0][0]
     last_at = {round((at - begin) / span * _WIDTH) if span else _WIDTH: n for at, n in found}
-    drawn = []
     for name, *values in zip(_FIGURES, *last_at.values(), strict=True):
         most = max(values)
         heights = (_HEIGHT - value / max(most, 1) * _HEIGHT for value in values)
         points = [f"{x},{y:.1f}" for x, y in zip(last_at, heights, strict=True)]
-        drawn.append(Line(name, values[-1], most, " ".join([f"0,{_HEIGHT}", *points])))
-    return drawn
+        yield name, values[-1], most, " ".join([f"0,{_HEIGHT}", *points])

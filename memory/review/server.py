@@ -1,8 +1,7 @@
 """The web server of the review: it admits browsers, reads forms, and renders pages.
 
-The server listens only on the loopback address. It must still check every request: any web page can
-make a browser send requests to it, a foreign host name can resolve to this machine, and other users
-of the machine can reach it.
+It checks every request, even on the loopback address. Any web page can make a browser send requests
+to it, a foreign host name can resolve to this machine, and other users of the machine can reach it.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
-import logging
 import secrets
 import socket
-from collections.abc import Callable
-from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlencode
+from typing import Any
+from urllib.parse import urlencode
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -27,9 +25,8 @@ from starlette.routing import Route
 from memory.errors import InputError, MemoryPipelineError
 from memory.ledger import Reader
 from memory.models import first_problem
-from memory.review.answers import Given
-from memory.review.cards import Card, memory_history, recorded_cards
-from memory.review.decisions_file import Answered, ReviewAnswer
+from memory.review.answers import Answered, Given, Refused, ReviewAnswer
+from memory.review.cards import memory_history, recorded_cards
 from memory.review.pages import (
     card_data,
     environment,
@@ -41,8 +38,6 @@ from memory.review.pages import (
 )
 from memory.review.session import PlannedGroup, Review, ShownGroup
 from memory.runtime import THIS_MACHINE, Address, Gate, in_thread
-
-logger = logging.getLogger(__name__)
 
 _STATES = {
     "": "any",
@@ -62,33 +57,19 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_SHOW_AGAIN = "look"
-"""The value of the form's field `answer` if a person presses Enter.
-
-The page then shows the group once more, and nothing is applied.
-"""
 _CARDS, _GROUPS = 25, 100
-"""The most cards on one page, and the most groups on one page of the list."""
-T = TypeVar("T")
-Form = dict[str, list[str]]
 _ASSETS = {"style.css": "text/css", "review.css": "text/css", "review.js": "text/javascript"}
-
-
 _TOKEN = "token"  # noqa: S105 - the name of a parameter
 
 
 class BrowserSession:
     """Decides which browsers may use the review.
 
-    A person opens an address with a token that works once. The browser then gets a cookie, and with
-    the cookie it may use all pages.
+    A person opens an address with a token that works once. The browser then gets a cookie that
+    admits it to all pages.
     """
 
     def __init__(self, address: Address) -> None:
-        """Start without an admitted browser.
-
-        `address`: the server's address, with the port on which it really listens.
-        """
         self._port = address.port
         self._name = socket.gethostname() if address.is_every else address.name
         self._by_number = address.is_every
@@ -97,8 +78,8 @@ class BrowserSession:
         self._hosts |= names if self._port == 80 else set()
         self._secret = secrets.token_urlsafe()
         self._tokens: set[str] = set()
+        # Browsers send a cookie to every port, so its name contains the port.
         self._cookie = f"memory_review_{self._port}"
-        """The cookie's name. It contains the port, as browsers send a cookie to every port."""
 
     def address(self) -> str:
         """Return a new address with a token, which admits the first browser that opens it."""
@@ -107,10 +88,9 @@ class BrowserSession:
         return f"http://{self._name}:{self._port}/?{_TOKEN}={token}"
 
     async def check(self, request: Request) -> Response | None:
-        """Return None if a request is allowed, else the response to send instead.
+        """Return None if a request is allowed, else a refusal.
 
-        If the requested URL has a token that was not used yet, the response is a redirect that sets
-        the cookie. Otherwise it is a refusal.
+        A token that was not used yet gets a redirect that sets the cookie.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host.lower()):
@@ -133,8 +113,8 @@ class BrowserSession:
     def _is_own(self, host: str) -> bool:
         """Return whether `host`, the value of a request's Host header, names this server.
 
-        A malicious site can let its own name resolve to this machine, so that its pages reach this
-        server. The Host header then has the name of that site, and the request is refused.
+        A malicious site can let its own name resolve to this machine. The header then has that
+        name.
         """
         name, _, port = host.rpartition(":")
         if self._by_number and port == str(self._port):
@@ -175,7 +155,7 @@ class ReviewServer:
             Route("/back", self._take_back, methods=post),
             Route("/undo/{number:int}", self._undo, methods=post),
             Route("/invite", self._invite, methods=post),
-            Route("/favicon.ico", _nothing, methods=get),
+            Route("/favicon.ico", lambda _request: Response(status_code=204), methods=get),
             Route("/{asset}", _asset, methods=get),
         ]
         handlers: Any = {MemoryPipelineError: self._failed, 404: self._not_there}
@@ -197,12 +177,24 @@ class ReviewServer:
         shown = await self._review.show(key, left_out)
         if shown is None:
             return _redirect("/", last=last) if was_left else await self._page("gone.html", 404)
-        return await self._show(shown, last=await self._decision(last))
 
-    async def _show(self, shown: ShownGroup, **more: Any) -> Response:
-        defaults: dict[str, Any] = {"last": None, "objection": "", "refusal": "", "text": None}
+        def look(reader: Reader) -> dict[str, Any] | None:
+            record = reader.decisions.get(_number(last, 0))
+            return card_data(recorded_cards(reader, [record])[0]) if record is not None else None
+
+        return await self._show(shown, last=await in_thread(self._review.read, look))
+
+    async def _show(
+        self,
+        shown: ShownGroup,
+        *,
+        last: dict[str, Any] | None = None,
+        text: str | None = None,
+        objection: str = "",
+        refusal: str = "",
+    ) -> Response:
         by = shown.proposal.by if shown.proposal else None
-        _, *others = self._review.proposals.judges  # the first is asked automatically
+        _, *others = self._review.judges  # the first is asked automatically
         return await self._page(
             "group.html",
             shown=shown,
@@ -210,20 +202,22 @@ class ReviewServer:
             contents={member.id: member.content for member in shown.card.members},
             judges=[name for name in others if name != by],
             after=self._review.after(shown.card.key),
-            **(defaults | more),
+            last=last,
+            text=text,
+            objection=objection,
+            refusal=refusal,
         )
 
     async def _groups(self, request: Request) -> Response:
         params = request.query_params
         chosen = {name: params.get(name, "") for name in ("state", "low", "high")}
-        left = self._review.groups()
+        at, left = params.get("at", ""), self._review.groups()
         groups = [
             (group, state)
             for group, state in left
             if chosen["state"] in ("", state)
             and (self._review.blind or _is_between(group, chosen["low"], chosen["high"]))
         ]
-        at = params.get("at", "")
         position = next((n for n, (group, _) in enumerate(groups) if group.key == at), 0)
         page = _number(params.get("page"), position // _GROUPS + 1)
         start = max(0, (page - 1) * _GROUPS)
@@ -241,46 +235,37 @@ class ReviewServer:
 
     async def _answer(self, request: Request) -> Response:
         form = await _form(request)
-        answer, key = _answer_of(form), _one(form, "key")
-        left_out = frozenset(form.get("left_out", ()))
-        if answer == _SHOW_AGAIN:
-            return _redirect(f"/group/{key}", without=sorted(left_out))
-        narrowed = left_out != frozenset(form.get("shown_without", ()))
-        members = len(form.get("member", ())) - len(left_out)
-        if answer == ReviewAnswer.APPLY and narrowed and members > 1:  # show first what remains
+        key, left_out = form.get("key", ""), frozenset(form.getlist("left_out"))
+        # A person may only choose the member that stays.
+        answer = form.get("answer") or (ReviewAnswer.SAME.value if form.get("stays") else "")
+        narrowed = left_out != frozenset(form.getlist("shown_without"))
+        remaining = len(form.getlist("member")) - len(left_out)
+        shows_first = answer == ReviewAnswer.APPLY and narrowed and remaining > 1
+        if answer == "look" or shows_first:  # Enter sends "look"
             return _redirect(f"/group/{key}", without=sorted(left_out))
         try:
-            answered = _answered(form)
+            answered = _answered(form, answer)
+            outcome = await self._review.answer(answered, form.get("proposal", ""))
         except ValidationError as exc:
-            return await self._show_refusal(key, left_out, form, refusal=str(first_problem(exc)))
-        outcome = await self._review.answer(answered, _one(form, "proposal"))
+            outcome = Refused(str(first_problem(exc)))
         if isinstance(outcome, Given):
-            asked_there = _one(form, "back") == "questions"
-            return (
-                _redirect("/questions") if asked_there else _redirect("/", last=str(outcome.number))
-            )
-        why = {"objection" if outcome.may_insist else "refusal": outcome.why}
-        return await self._show_refusal(key, left_out, form, **why)
-
-    async def _show_refusal(
-        self, key: str, left_out: frozenset[str], form: Form, **why: str
-    ) -> Response:
-        """Return the page of a group, in its present state, after an answer to it was refused.
-
-        `key` names the group, and `left_out` the members that the person left out. `form`: the
-        refused answer; the text that the person wrote is filled in, so that it is not lost. `why`
-        is exactly one keyword argument, whose value is the reason: `objection` if the person may
-        insist on the text, else `refusal`.
-        """
+            if form.get("back") == "questions":
+                return _redirect("/questions")
+            return _redirect("/", last=str(outcome.number))
         shown = await self._review.show(key, left_out)
         if shown is None:
-            return await self._page("gone.html", why=next(iter(why.values()), ""))
-        return await self._show(shown, text=_one(form, "text") or None, **why)
+            return await self._page("gone.html", why=outcome.why)
+        return await self._show(
+            shown,
+            text=form.get("text") or None,
+            objection=outcome.why if outcome.may_insist else "",
+            refusal="" if outcome.may_insist else outcome.why,
+        )
 
     async def _propose(self, request: Request) -> Response:
         form = await _form(request)
-        key, left_out = _one(form, "key"), frozenset(form.get("left_out", ()))
-        await self._review.propose(key, left_out, _one(form, "by"))
+        key, left_out = form.get("key", ""), frozenset(form.getlist("left_out"))
+        await self._review.propose(key, left_out, form.get("by", ""))
         return _redirect(f"/group/{key}", without=sorted(left_out))
 
     async def _take_back(self, _request: Request) -> Response:
@@ -307,30 +292,31 @@ class ReviewServer:
                 "failed": len(failed),
             }
 
-        found = await self._read(look)
+        found = await in_thread(self._review.read, look)
         return await self._page("questions.html", open_group=open_group, **found)
 
     async def _history(self, request: Request) -> Response:
         below = _number(request.query_params.get("below"), 0) or None
-
-        def look(reader: Reader) -> list[Card]:
-            return recorded_cards(reader, reader.decisions.latest(_CARDS, below))[::-1]
-
-        cards = await self._read(look)
+        cards = await in_thread(
+            self._review.read,
+            lambda reader: recorded_cards(reader, reader.decisions.latest(_CARDS, below))[::-1],
+        )
         return await self._page("history.html", cards=cards, full=len(cards) == _CARDS)
 
     async def _memory(self, request: Request) -> Response:
         asked = request.path_params.get("name") or request.query_params.get("id", "")
         name = asked.strip() or "none"
-        found = await self._read(lambda reader: memory_history(reader, name))
+        found = await in_thread(self._review.read, lambda reader: memory_history(reader, name))
         if found is None:
             return await self._page("gone.html", 404, why=f"no memory has the id {name}")
         return await self._page("memory.html", memory_id=name, history=found)
 
     async def _figures(self, _request: Request) -> Response:
-        found = await self._read(lambda reader: replay(reader.decisions.steps()))
+        found = await in_thread(
+            self._review.read, lambda reader: list(replay(reader.decisions.steps()))
+        )
         span = (found[0][0], found[-1][0]) if found else None
-        return await self._page("figures.html", lines=lines(found), span=span)
+        return await self._page("figures.html", lines=lines(found) if found else (), span=span)
 
     async def _undo(self, request: Request) -> Response:
         await self._review.undo(request.path_params["number"])
@@ -353,25 +339,8 @@ class ReviewServer:
         values = {"why": "", "progress": progress, "blind": self._review.blind, **values}
         return HTMLResponse(await in_thread(template.render, values), status)
 
-    async def _read(self, look: Callable[[Reader], T]) -> T:
-        return await in_thread(self._review.read, look)
-
-    async def _decision(self, number: str | None) -> dict[str, Any] | None:
-        """Return the JSON data of a recorded decision's card; None if there is no such decision."""
-
-        def look(reader: Reader) -> dict[str, Any] | None:
-            record = reader.decisions.get(_number(number, 0))
-            return card_data(recorded_cards(reader, [record])[0]) if record is not None else None
-
-        return await self._read(look)
-
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
-    """Return whether a group's similarity, rounded to two digits, is from `low` to `high`.
-
-    Both limits are text that a person typed; an empty limit is no limit. Return True if a limit is
-    not a number.
-    """
     try:
         return float(low or 0) <= round(group.similarity, 2) <= float(high or 1)
     except ValueError:
@@ -381,44 +350,25 @@ def _is_between(group: PlannedGroup, low: str, high: str) -> bool:
 # --- forms ----------------------------------------------------------------------------------------
 
 
-async def _form(request: Request) -> Form:
-    """Return the fields of a submitted form; each one has a list of values.
-
-    Raises: InputError if the form is not readable.
-    """
+async def _form(request: Request) -> QueryParams:
     try:
-        body = await request.body()
-        return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=1_000)
+        return QueryParams((await request.body()).decode())
     except ValueError as exc:
         raise InputError("the form", "is not readable") from exc
 
 
-def _one(form: Form, name: str) -> str:
-    return form.get(name, [""])[0]
-
-
-def _answer_of(form: Form) -> str:
-    """Return the form's answer, or `same` if the person only chose the member that stays."""
-    return _one(form, "answer") or (ReviewAnswer.SAME.value if _one(form, "stays") else "")
-
-
-def _answered(form: Form) -> Answered:
-    """Return the answer that a form contains.
-
-    Raises: ValidationError if fields are missing or not valid.
-    """
-    answer = _answer_of(form)
+def _answered(form: QueryParams, answer: str) -> Answered:
     writes = answer == "text"
-    members = [member.partition(":") for member in form.get("member", ())]
+    members = [member.partition(":") for member in form.getlist("member")]
     fields = {
-        "key": _one(form, "key"),
+        "key": form.get("key", ""),
         "members": [{"id": name, "hash": text} for name, _, text in members],
         "answer": ReviewAnswer.APPLY if writes else answer,
-        "left_out": form.get("left_out", []),
-        "text": _one(form, "text").replace("\r\n", "\n") if writes else None,
-        "insist": bool(_one(form, "insist")),
-        "retired": form.get("retired"),
-        "stays": (_one(form, "stays") or None) if answer == ReviewAnswer.SAME else None,
+        "left_out": form.getlist("left_out"),
+        "text": form.get("text", "").replace("\r\n", "\n") if writes else None,
+        "insist": bool(form.get("insist")),
+        "retired": form.getlist("retired") or None,
+        "stays": (form.get("stays") or None) if answer == ReviewAnswer.SAME else None,
     }
     return Answered.model_validate_json(json.dumps(fields))
 
@@ -431,10 +381,6 @@ def _redirect(path: str, **values: str | list[str] | None) -> Response:
     given = {name: value for name, value in values.items() if value}
     query = f"?{urlencode(given, doseq=True)}" if given else ""
     return RedirectResponse(f"{path}{query}", status_code=303)
-
-
-async def _nothing(_request: Request) -> Response:
-    return Response(status_code=204)
 
 
 async def _asset(request: Request) -> Response:

@@ -20,8 +20,7 @@ _PERMISSIONS = 0o777
 _WRITING = ".writing"
 _TEMPORARY = "memory-dedup-"
 _LOCK = ".lock"
-_OWN = 0o600
-"""Permissions of new files: only their owner can read what people told a chatbot."""
+_OWN = 0o600  # only the owner can read what people told a chatbot
 
 
 @contextlib.contextmanager
@@ -29,14 +28,15 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path; the block must write a file there, which then replaces `path`.
 
     If the block fails, the old file stays. After the block, the new file is safely on disk. If the
-    process is killed, its unfinished file stays until the next call for the same `path`. Only one
-    process may write to a path at a time.
+    process is killed, its unfinished file stays until the next call. Only one process may write to
+    a path at a time.
 
     Raises: OSError.
     """
     part = path.with_name(f".{path.name}.part")
+    pattern = path.with_name(glob.escape(path.name))
     try:
-        _clear(part)
+        clear_parts(pattern)
         yield part
         _sync(part, os.O_RDWR)
         part.replace(path)
@@ -44,28 +44,25 @@ def replacing(path: Path) -> Iterator[Path]:
             _sync(path.parent, os.O_RDONLY)
     finally:
         with contextlib.suppress(OSError):  # whoever made the folder unwritable knows why
-            _clear(part)
+            clear_parts(pattern)
 
 
 def clear_parts(path: Path) -> None:
-    """Delete the temporary files that processes left when they were killed while writing `path`.
+    """Delete the temporary files that killed processes left when they wrote `path` by `replacing`.
 
-    `replacing` makes such files. The file name of `path` may be a glob pattern. Call this function
-    only if no process is writing these files.
+    The file name of `path` may be a glob pattern. No process may be writing these files.
 
     Raises: OSError.
     """
-    for left in path.parent.glob(f".{path.name}.part*"):
+    for left in path.parent.glob(f".{path.name}.part*"):  # a database has files beside it
         left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def replacing_alone(path: Path) -> Iterator[Path]:
-    """Lock `path` against other writers, and yield a temporary path to write to.
+    """Lock `path` against other writers, and yield a temporary path, as `replacing` does.
 
-    If the block succeeds, the temporary file replaces `path`; if the block fails, the old file
-    stays. Processes that write the same file wait for each other, without a time limit. Unfinished
-    files that killed processes left in the same folder are deleted first.
+    Processes that write the same file wait for each other, without a time limit.
 
     Raises: OSError.
     """
@@ -80,15 +77,11 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Delete unfinished files and locks that killed processes left in a folder.
-
-    `replacing_alone` makes such files. Files that a running process is still writing stay.
-    """
+    """Delete unfinished files and locks that killed processes left by `replacing_alone`."""
     for lock in folder.glob(f".*{_WRITING}"):
-        held = own_lock(lock, 0)
-        with contextlib.suppress(filelock.Timeout, OSError), held:
-            name = lock.name.removesuffix(_WRITING)
-            _clear(lock.with_name(f"{name}.part"))
+        with contextlib.suppress(filelock.Timeout, OSError), own_lock(lock, 0):
+            name = lock.name.removesuffix(_WRITING).removeprefix(".")
+            clear_parts(lock.with_name(glob.escape(name)))
             lock.unlink(missing_ok=True)
 
 
@@ -96,8 +89,7 @@ def clear_abandoned(folder: Path) -> None:
 def temporary_folder() -> Iterator[Path]:
     """Yield a new temporary folder, and delete it after the block.
 
-    If the process is killed, the folder stays. The next call of this function in any process
-    deletes it.
+    If the process is killed, the next call of this function in any process deletes the folder.
     """
     clear_temporary_folders()
     folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
@@ -139,16 +131,13 @@ def write_whole(path: Path, data: bytes) -> None:
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
     """Return a lock on the lock file `path`. It is not acquired yet; any thread may release it.
 
-    Only the owner of the lock file can open it. Acquiring the lock waits `timeout_s` seconds, or
-    without end if that is negative.
+    A negative `timeout_s` waits without end.
     """
     return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading in binary mode.
-
-    Pipes and devices are refused, since reading them may never end.
+    """Open a file for reading in binary mode; refuse pipes and devices, which may never end.
 
     Raises: OSError.
     """
@@ -178,8 +167,7 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
     """Rename a file or folder, and return its new path.
 
     With `kind` "damaged", `a.db` becomes `a.db.damaged-1`, or gets the next free number. `beside`
-    has the endings of companion files, such as `-wal`: if it exists, `a.db-wal` becomes
-    `a.db.damaged-1-wal`.
+    has the endings of companion files, such as `-wal`; `a.db-wal` becomes `a.db.damaged-1-wal`.
 
     Raises: OSError.
     """
@@ -193,17 +181,8 @@ def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
 
 
 def all_set_aside(path: Path, kind: str) -> list[Path]:
-    """Return the paths, sorted, to which `set_aside` renamed earlier versions of `path`.
-
-    Their names are `NAME.KIND-...`. NAME is the file name of `path`, and KIND is `kind`. Companion
-    files, such as `NAME.KIND-1-wal`, are included.
-    """
+    """Return the paths, sorted, to which `set_aside` renamed `path` and its companion files."""
     return sorted(path.parent.glob(f"{glob.escape(path.name)}.{kind}-*"))
-
-
-def _clear(part: Path) -> None:
-    for left in part.parent.glob(f"{glob.escape(part.name)}*"):  # a database has files beside it
-        left.unlink()
 
 
 def _sync(path: Path, flags: int) -> None:

@@ -1,10 +1,8 @@
 """HTTP servers: their address, the check of each request, and limits for each client.
 
-Only this file imports `uvicorn` and `h11`. uvicorn limits the size of a header and the number of
-requests answered at the same time, but not how long a client may take to send a request.
-`_Protocol` adds that limit, and closes the oldest unfinished connection if there are too many
-connections. The servers speak plain HTTP: to reach them from other machines, put an encrypting
-proxy in front.
+Only this file imports `uvicorn` and `h11`. uvicorn does not limit how long a client may take to
+send a request; `_Protocol` does. The servers speak plain HTTP: to reach them from other machines,
+put an encrypting proxy in front.
 """
 
 from __future__ import annotations
@@ -35,30 +33,6 @@ from memory.errors import InputError, WrongArgument
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
 """Host names of this machine, as written in a URL."""
 MAX_BODY_BYTES = 4_000_000
-_SHUTDOWN_S = 10
-"""Seconds that a stopping server waits for requests that are still in progress."""
-_BACKLOG = 100
-"""The most connections that asyncio accepts in one step.
-
-If file descriptors run out, asyncio logs an error for each of these connections.
-"""
-_LOG_EVERY_S = 60.0
-_NOT_ALLOWED = 1008
-"""WebSocket close code: policy violation."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits that an HTTP server sets for its clients."""
-
-    header_s: float = 10.0
-    """Seconds in which a client must send the header of a request."""
-    body_s: float = 30.0
-    """Seconds in which a client must send the body of a request."""
-    header_bytes: int = 16_384
-    """The greatest size of a request's header, in bytes."""
-    connections: int = 256
-    """The greatest number of open connections, of all clients together."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +46,7 @@ class Address:
     def read(cls, text: str) -> Address:
         """Parse an address such as `127.0.0.1:8765` or `[::1]:8765`; port 0 means any free port.
 
-        Raises: WrongArgument if the text is no such address.
+        Raises: WrongArgument.
         """
         try:
             parts = urlsplit(f"//{text}")
@@ -84,7 +58,6 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the address."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -92,10 +65,7 @@ class Address:
 
     @property
     def is_every(self) -> bool:
-        """Whether the host means "all addresses of this machine", such as `0.0.0.0`.
-
-        Clients cannot use such a host in a URL.
-        """
+        """Whether the host means "all addresses of this machine", such as `0.0.0.0`."""
         return self.host in ("0.0.0.0", "::", "")  # noqa: S104 - asked for, not chosen
 
     @property
@@ -104,28 +74,27 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def listen(self) -> socket.socket:
-        """Open a socket that listens on this address, and return it.
-
-        The host `::` listens on IPv4 as well.
+        """Return a socket that listens on this address; for the host `::`, on IPv4 as well.
 
         Raises: InputError if the address cannot be used.
         """
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         both = self.host == "::" and socket.has_dualstack_ipv6()
         try:
-            where = self.host, self.port
-            return socket.create_server(where, family=family, dualstack_ipv6=both)
+            return socket.create_server((self.host, self.port), family=family, dualstack_ipv6=both)
         except OSError as exc:
-            problem = f"cannot listen there: {exc.strerror or exc}"
-            remedy = "choose another port or address"
-            raise InputError(f"{self.name}:{self.port}", problem, remedy) from exc
+            raise InputError(
+                f"{self.name}:{self.port}",
+                f"cannot listen there: {exc.strerror or exc}",
+                "choose another port or address",
+            ) from exc
 
 
 class Gate:
     """An ASGI application that checks each HTTP request before the inner application receives it.
 
-    After the check, the whole body is read before the inner application starts. A request whose
-    body has more than MAX_BODY_BYTES is refused. WebSockets are always refused.
+    The whole body is read before the inner application starts. A body of more than MAX_BODY_BYTES
+    is refused. WebSockets are always refused.
     """
 
     def __init__(
@@ -134,10 +103,8 @@ class Gate:
         check: Callable[[Request], Awaitable[Response | None]],
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Guard the ASGI application `app`.
+        """Guard `app`. A response that `check` returns is sent instead of the answer of `app`.
 
-        `check` is called with each HTTP request. If it returns a response, that response is sent
-        and `app` is not called; if it returns None, the request is forwarded to `app`.
         `headers` are set on every response, also on refusals.
         """
         self._app = app
@@ -149,7 +116,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            await send({"type": f"{scope['type']}.close", "code": _NOT_ALLOWED})
+            await send({"type": f"{scope['type']}.close", "code": 1008})  # policy violation
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -159,22 +126,19 @@ class Gate:
 
         request = Request(scope, receive)
         with contextlib.suppress(ClientDisconnect):
-            refusal = await self._check(request)
-            answer = refusal or await self._with_body(request)
+            answer = await self._check(request) or await self._with_body(request)
             await answer(scope, receive, send_with_headers)
 
     async def _with_body(self, request: Request) -> ASGIApp:
-        """Read the whole body, and return the application that answers the request.
-
-        Usually, this is the inner application, which then receives the stored body. If the body is
-        too large, it is a response that refuses the request.
-        """
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_BODY_BYTES:
-                why = f"a request has at most {MAX_BODY_BYTES:,} bytes\n"
-                return PlainTextResponse(why, 413, {"connection": "close"})
+                return PlainTextResponse(
+                    f"a request has at most {MAX_BODY_BYTES:,} bytes\n",
+                    413,
+                    {"connection": "close"},
+                )
         unread: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,29 +151,39 @@ class Gate:
 
 
 async def serve_until(
-    stop: asyncio.Event, app: ASGIApp, listening: socket.socket, limits: Limits = Limits()
+    stop: asyncio.Event,
+    app: ASGIApp,
+    listening: socket.socket,
+    *,
+    header_s: float = 10.0,
+    body_s: float = 30.0,
+    connections: int = 256,
 ) -> None:
-    """Serve `app`, an ASGI application, on a listening socket until `stop` is set.
+    """Serve `app` on a listening socket until `stop` is set.
 
-    After that, requests in progress get ten more seconds to finish.
+    A client must send a header in `header_s` seconds, and a body in `body_s` seconds. After `stop`,
+    requests in progress get ten more seconds to finish.
     """
-    connections = min(limits.connections, _open_files() // 4)
+    connections = min(connections, _open_files() // 4)
+    limits_s = {h11.IDLE: header_s, h11.SEND_BODY: body_s}
     settings = uvicorn.Config(
         app,
         log_config=None,
         log_level="warning",
         access_log=False,  # it would contain tokens
-        http=partial(_Protocol, limits, connections),  # type: ignore[arg-type] # makes one
-        h11_max_incomplete_event_size=limits.header_bytes,
-        backlog=_BACKLOG,
+        http=partial(_Protocol, limits_s, connections),  # type: ignore[arg-type] # makes one
+        h11_max_incomplete_event_size=16_384,  # bytes of a header
+        backlog=100,  # if file descriptors run out, asyncio logs an error for each of these
         # The tasks of connections that were just closed count for a moment too.
         limit_concurrency=2 * connections,
         ws="none",
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=_SHUTDOWN_S,
+        timeout_graceful_shutdown=10,
     )
-    server = _Server(settings)
+    server = uvicorn.Server(settings)
+    # The caller handles signals, and sets `stop`.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment] # another context
     with _one_line_a_minute_about_clients():
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         stopping = asyncio.create_task(stop.wait())
@@ -219,16 +193,7 @@ async def serve_until(
     stopping.cancel()
 
 
-class _Server(uvicorn.Server):
-    """A uvicorn server that installs no signal handlers."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 def _open_files() -> int:
-    """Return how many files and connections this process may have open at once."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -240,24 +205,15 @@ def _open_files() -> int:
 class _Protocol(H11Protocol):
     """The HTTP connection of one client, which is closed if the client sends too slowly.
 
-    If a new connection exceeds the greatest number of open connections, the oldest connection with
-    an unfinished request is closed.
+    If there are too many connections, the oldest one with an unfinished request is closed.
     """
 
     _state: object = None
-    """The client's state in h11, such as SEND_BODY, when the timer was last restarted."""
     _timer: asyncio.TimerHandle | None = None
 
-    def __init__(self, limits: Limits, most: int, **uvicorns: Any) -> None:
-        """Set the limits for this connection.
-
-        `most` is the greatest number of open connections of the server. `uvicorns` holds the
-        arguments that uvicorn passes to a protocol class.
-        """
+    def __init__(self, limits_s: Mapping[object, float], most: int, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
-        self._seconds = {h11.IDLE: limits.header_s, h11.SEND_BODY: limits.body_s}
-        """For how many seconds a client may stay in a state of h11; the other states have no limit.
-        """
+        self._limits_s = limits_s
         self._most = most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -265,7 +221,14 @@ class _Protocol(H11Protocol):
         self._opened_at = self.loop.time()
         self._restart_timer()
         if len(self.connections) > self._most:
-            self._close_oldest_unfinished()
+            unfinished = [
+                one
+                for one in self.connections - {self}
+                if isinstance(one, _Protocol) and one._timer
+            ]
+            if unfinished:
+                oldest = min(unfinished, key=lambda one: one._opened_at)
+                oldest._close("made room for another: there are too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -281,20 +244,13 @@ class _Protocol(H11Protocol):
             return
         self._stop_timer()
         self._state = state
-        if state in self._seconds:
-            self._timer = self.loop.call_later(self._seconds[state], self._close, "was too slow")
+        if state in self._limits_s:
+            self._timer = self.loop.call_later(self._limits_s[state], self._close, "was too slow")
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _close_oldest_unfinished(self) -> None:
-        others = (one for one in self.connections if isinstance(one, _Protocol) and one is not self)
-        unfinished = [other for other in others if other._timer is not None]
-        if unfinished:
-            oldest = min(unfinished, key=lambda other: other._opened_at)
-            oldest._close("made room for another: there are too many connections")
 
     def _close(self, why: str) -> None:
         self._stop_timer()
@@ -307,15 +263,11 @@ class _Protocol(H11Protocol):
 class _OneLineAMinute(logging.Filter):
     """A log filter that lets at most one line about clients through in a minute.
 
-    Lines about clients are all warnings, and the errors that asyncio logs if it cannot accept a
-    connection. All other lines are let through. A line about clients that is let through says how
-    many were dropped before it.
+    Lines about clients are all warnings, and asyncio's errors if it cannot accept a connection.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._quiet_until = 0.0
-        self._dropped = 0
+    _quiet_until = 0.0
+    _dropped = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno != logging.WARNING and "socket.accept()" not in str(record.msg):
@@ -326,7 +278,7 @@ class _OneLineAMinute(logging.Filter):
             return False
         if self._dropped:
             record.msg = f"{record.msg} (and {self._dropped:,} more lines about clients before)"
-        self._quiet_until, self._dropped = now + _LOG_EVERY_S, 0
+        self._quiet_until, self._dropped = now + 60.0, 0
         return True
 
 

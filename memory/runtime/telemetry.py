@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -25,17 +26,16 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
 
 class Watched(Protocol):
-    """An open store whose backlog is read each time that metrics are collected."""
+    """An open store whose backlog is read each time that metrics are collected.
+
+    Reading it raises MemoryPipelineError if the store is closed or cannot be read.
+    """
 
     def backlog(self) -> tuple[int, int]:
-        """Return how many decisions wait for a model, and how many turns wait for extraction.
-
-        Raises: MemoryPipelineError if the store is closed or cannot be read.
-        """
+        pass
 
 
 _watched: WeakSet[Watched] = WeakSet()
-"""The stores whose backlogs are reported. Each gauge reports one sum over all these stores."""
 _watching = threading.Lock()
 
 
@@ -46,38 +46,27 @@ def watch(store: Watched) -> None:
 
 
 def unwatch(store: Watched) -> None:
-    """Stop reporting a store's backlog; do nothing if it is not reported."""
     with _watching:
         _watched.discard(store)
 
 
-def _observer(part: int) -> Callable[[CallbackOptions], Iterable[Observation]]:
-    """Return a callback that reports a sum over the backlogs of all watched stores.
-
-    `part` is a position in the result of `Watched.backlog`: 0 for decisions, 1 for turns. The
-    callback reports nothing if no watched store can be read.
-    """
-
-    def observe(_options: CallbackOptions) -> Iterable[Observation]:
-        with _watching:
-            stores = list(_watched)
-        counts = []
-        for store in stores:
-            with suppress(MemoryPipelineError):  # closed meanwhile, or its database is away
-                counts.append(store.backlog()[part])
-        return [Observation(sum(counts))] if counts else []
-
-    return observe
+def _backlog(part: int, _options: CallbackOptions) -> Iterable[Observation]:
+    with _watching:
+        stores = list(_watched)
+    counts = []
+    for store in stores:
+        with suppress(MemoryPipelineError):  # closed meanwhile, or its database is away
+            counts.append(store.backlog()[part])
+    return [Observation(sum(counts))] if counts else []
 
 
 # They use whatever SDK the process has now or gets later.
 _tracer = trace.get_tracer(_NAME)
 _meter = metrics.get_meter(_NAME)
 decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
-"""Counts decisions, with three attributes.
+"""Counts decisions by `kind` (the action), `pending`, and `by`.
 
-`kind`: the action, such as `merge`. `pending`: whether a model is still to be asked. `by`: the name
-of the model that decided, "person", or "policy" for the rules.
+`by` is the name of the model that decided, "person", or "policy" for the rules.
 """
 _calls = _meter.create_counter(f"{_NAME}.model.calls", "{call}", "Calls of the language model.")
 _tokens = _meter.create_counter(f"{_NAME}.model.tokens", "{token}", "Tokens of these calls.")
@@ -86,13 +75,13 @@ _duration = _meter.create_histogram(
 )
 _meter.create_observable_gauge(
     f"{_NAME}.pending",
-    [_observer(0)],
+    [partial(_backlog, 0)],
     "{decision}",
     "Decisions that were made without a model's answer.",
 )
 _meter.create_observable_gauge(
     f"{_NAME}.turns.waiting",
-    [_observer(1)],
+    [partial(_backlog, 1)],
     "{turn}",
     "Turns of conversations that wait to be extracted.",
 )
@@ -100,10 +89,9 @@ _meter.create_observable_gauge(
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
-    """Open a tracing span named `memory_dedup.NAME` with these attributes, and yield it.
+    """Open a tracing span `memory_dedup.NAME`, where NAME is `name`, and yield it.
 
-    NAME is `name`. If the block raises an exception, only its type is recorded, since its message
-    may quote texts.
+    Of an exception, only the type is recorded, since its message may quote texts.
     """
     with _tracer.start_as_current_span(
         f"{_NAME}.{name}",
@@ -122,9 +110,7 @@ def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
 async def asking(model: str, question: str, answering: Awaitable[Answer]) -> Answer:
     """Await a model's answer, record its duration and tokens, and return the answer.
 
-    `model`: the model's name. `question`: the kind of question, such as `judge`, which becomes part
-    of the span's name. `answering`: what is awaited. If it raises an exception, the type of the
-    exception is recorded too.
+    `question`: the kind of question, such as `judge`.
     """
     named: dict[str, Value] = {"model": model, "question": question}
     usage, started_s = Usage(calls=1), time.perf_counter()

@@ -22,8 +22,8 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a blocking call in a thread and return its result.
 
-    A thread cannot be stopped. If the calling task is cancelled, this function waits until the call
-    has ended, and only then raises CancelledError. So no thread still uses what the caller closes.
+    If the calling task is cancelled, CancelledError is raised only after the call has ended. So no
+    thread still uses what the caller closes.
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
@@ -39,21 +39,16 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Run a call and return its result; run it in a thread if `texts` are long.
+    """Run a call, in a thread if `texts` (what it works on) are long, and return its result.
 
-    `texts` are the texts that the call works on. They are only measured here: the call receives
-    only `args` and `kwargs`. Texts are long if they have more than 2,000 characters together.
+    The call receives only `args` and `kwargs`.
     """
     if sum(map(len, texts)) <= _SHORT:
         return call(*args, **kwargs)
     return await in_thread(call, *args, **kwargs)
 
 
-_SHORT = 2_000
-"""The total length of texts, in characters, up to which `in_thread_if_long` uses no thread.
-
-For such short texts, a thread would cost more time than it saves.
-"""
+_SHORT = 2_000  # characters of all texts; for fewer, a thread costs more time than it saves
 
 
 async def side_by_side(
@@ -64,9 +59,7 @@ async def side_by_side(
 ) -> None:
     """Await `call(item)` for every item, at most `at_once` at a time.
 
-    If a call fails, its exception is raised, and the other calls are cancelled. After each
-    successful call, `on_progress` is called with the number of items done and the number of all
-    items; None means that nothing is called.
+    If a call fails, its exception is raised, and the other calls are cancelled.
     """
     left = iter(items)
     done = 0
@@ -108,9 +101,7 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
     async def made_aside(self, make: Callable[[], Of]) -> Of:
         """Return the running loop's value; at first use, `make` creates it in another thread.
 
-        Use it if `make` is slow, for example because it reads certificates or imports code. In the
-        loop's own thread, `make` would block the loop. While `make` runs, other callers in this
-        loop wait for the same value.
+        Use it if `make` is slow. Callers that arrive while it runs wait for the same value.
         """
         loop = asyncio.get_running_loop()
         if loop not in self:
@@ -134,18 +125,13 @@ class LoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine in the thread's loop, and return a future of its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread's loop, and await its result from another loop."""
         return await asyncio.wrap_future(self.start(work))
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Schedule a call in the loop's thread, and do not wait for it.
-
-        If the loop is closed, do nothing.
-        """
+        """Schedule a call in the loop's thread; do nothing if the loop is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
@@ -186,10 +172,7 @@ def terminate_as_interrupt() -> Callable[[], bool]:
 
 
 def end_quietly() -> None:
-    """Let the next Ctrl-C end the process without a traceback.
-
-    Call this function only after everything is closed.
-    """
+    """Let the next Ctrl-C end the process without a traceback, after everything is closed."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

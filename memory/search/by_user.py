@@ -1,94 +1,260 @@
-"""Exact search in vectors that are loaded into RAM for one user at a time, up to a limit."""
+"""Exact nearest neighbours in RAM, where vectors are loaded user by user, up to a limit."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from memory.ledger import Ledger, Reader
-from memory.models import SCOPE_FIELDS, Scope
+from memory.errors import IndexFault
+from memory.ledger import Change, Ledger, LiveRow, Reader, ScopeValues
+from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
 from memory.protocols import Query
-from memory.search.live import BOUNDED_FROM, LiveVectors, best_of, bytes_of
+from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multiplied, slack
 
 EVERYBODY = Scope(())
+_PRODUCTS = 4_000_000
+_SCOPES = 16
+"""The cache of matching rows is cleared when it has more than this many scopes."""
+BOUNDED_FROM = 10_000
+"""From this many rows on, a single query skips rows by an upper bound: see `_likely`."""
+_DIMS_PER_AXIS = 4
+_SAMPLE = 2_000
+_OVERSAMPLING = 4
+
+
+class LiveVectors:
+    """The vectors of all live memories in the scope `owner`, as a matrix that is changed in place.
+
+    An object may be shared between threads.
+    """
+
+    def __init__(
+        self,
+        owner: Scope,
+        reader: Reader,
+        fields: Sequence[str],
+        dim: int,
+        count: int,
+        bounded_from: int = BOUNDED_FROM,
+    ) -> None:
+        """Read the vectors of the owner's live memories, about `count`, from the ledger.
+
+        `fields` are the metadata keys that scopes may contain.
+
+        Raises: IndexFault if a vector does not have `dim` dimensions.
+        """
+        self.owner = owner
+        self._bounded_from = bounded_from
+        self._lock = threading.Lock()
+        self._ids: list[str] = []
+        self.row_of: dict[str, int] = {}
+        room = count + count // 16 + 1
+        self.nbytes = bytes_of(room, dim)
+        self._matrix: Vectors = np.empty((room, dim), np.float32)
+        """A row for each of `_ids`, then spare rows; likewise `_numbers`, `_kinds` and `_short`."""
+        self._numbers: Ints = np.empty(room, np.int64)  # from the ledger, in order of arrival
+        self._kinds: npt.NDArray[np.int32] = np.empty(room, np.int32)
+        self._axes: Vectors = np.empty((0, 0), np.float32)
+        """Orthonormal columns (dim, m), near the leading principal axes; empty until needed."""
+        self._short: Vectors = np.empty((0, 0), np.float32)
+        """The rows of `_matrix` as `_shortened` by `_axes`, shape (n, m + 1)."""
+        self._values: list[ScopeValues] = []
+        self._kind_of: dict[tuple[object, ...], int] = {}
+        self._held: dict[Scope, list[bool]] = {}
+        keys: list[str] = []
+        for rows in reader.followers.live(owner, fields):
+            keys += [row.text_key for row in rows]
+            self._append(rows)
+        try:
+            missing = reader.vectors.fill(self._matrix, keys)
+        except ValueError as exc:
+            raise _mixed() from exc
+        for row in reversed(missing):
+            self._remove(self._ids[row])
+
+    def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
+        """Add, replace or remove the rows of memories that changed.
+
+        `vectors` maps the text keys of live memories to their vectors.
+
+        Raises: IndexFault if a vector has another dimension than those in the matrix.
+        """
+        by_id = {change.id: change for change in changes}
+        with self._lock:
+            for memory_id in by_id:
+                if memory_id in self.row_of:
+                    self._remove(memory_id)
+            fresh = [
+                change
+                for change in by_id.values()
+                if change.live and change.text_key in vectors and self.owner.holds(change.values)
+            ]
+            if not fresh:
+                return
+            start = len(self._ids)
+            if not start:
+                self._matrix = np.empty((0, len(vectors[fresh[0].text_key])), np.float32)
+            self._append(fresh)
+            new = slice(start, len(self._ids))
+            try:
+                self._matrix[new] = [vectors[change.text_key] for change in fresh]
+                if self._axes.size:
+                    self._short[new] = _shortened(self._matrix[new], self._axes)
+            except ValueError as exc:
+                raise _mixed() from exc
+
+    def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
+        """Return the ids of each query's `k` nearest memories in its scope, nearest first."""
+        by_scope: dict[Scope, list[int]] = {}
+        for position, query in enumerate(queries):
+            by_scope.setdefault(query.scope, []).append(position)
+        found: list[list[str]] = [[] for _ in queries]
+        with self._lock:
+            matrix = self._matrix[: len(self._ids)]
+            at_once = max(1, _PRODUCTS // max(1, len(matrix)))
+            for scope, positions in by_scope.items():
+                rows = self._rows(scope)
+                for start in range(0, len(positions) if len(rows) else 0, at_once):
+                    batch, likely = positions[start : start + at_once], rows
+                    vectors = np.stack([queries[position].vector for position in batch])
+                    if len(batch) > 1:
+                        products = (vectors @ matrix.T)[:, rows]
+                    elif len(rows) >= self._bounded_from:
+                        likely = self._likely(queries[batch[0]], rows)
+                        products = multiplied(matrix[likely], vectors[0])[None]
+                    else:
+                        products = multiplied(matrix, vectors[0])[None, rows]
+                    for position, scores in zip(batch, products, strict=True):
+                        best = best_of(scores, queries[position].k)
+                        found[position] = [self._ids[row] for row in likely[best]]
+        return found
+
+    def _likely(self, query: Query, rows: Ints) -> Ints:
+        """Return `rows` without those that cannot be among the `query.k` nearest.
+
+        The product of two vectors has an upper bound: their product along `_axes` plus the product
+        of the lengths of their orthogonal parts (Cauchy-Schwarz inequality). The axes come from one
+        step of a randomised range finder (Halko, Martinsson, Tropp 2011, algorithm 4.3).
+        """
+        if not 0 < _OVERSAMPLING * query.k < len(rows):
+            return rows
+        if not self._axes.size:
+            vectors = self._matrix[: len(self._ids)]
+            sample = vectors[:: len(vectors) // _SAMPLE + 1].astype(np.float64)
+            dim = sample.shape[1]
+            drawn = np.random.default_rng(0).standard_normal((dim, -(-dim // _DIMS_PER_AXIS)))
+            self._axes = np.linalg.qr(sample.T @ (sample @ drawn))[0].astype(np.float32)
+            self._short = np.empty((len(self._matrix), self._axes.shape[1] + 1), np.float32)
+            for part in chunks(len(vectors), 4_096):
+                self._short[: len(vectors)][part] = _shortened(vectors[part], self._axes)
+        short = _shortened(query.vector[None], self._axes)[0]
+        bounds = multiplied(self._short[: len(self._ids)], short)[rows]
+        highest = np.argpartition(bounds, -_OVERSAMPLING * query.k)[-_OVERSAMPLING * query.k :]
+        products = self._matrix[rows[highest]] @ query.vector
+        least = np.partition(products, -query.k)[-query.k] - slack(len(query.vector))
+        likely: Ints = rows[bounds >= least]
+        return likely
+
+    def best(self, query: Query, words: WordScores) -> Best:
+        """Return the `query.k` memories in the query's scope that answer the query best.
+
+        They are ranked by the sum of two standard scores, of the cosine and of BM25.
+        """
+        with self._lock:
+            rows = self._rows(query.scope)
+            if not len(rows):
+                return Best([], Spread(0.0, 0.0))
+            cosines = multiplied(self._matrix[: len(self._ids)], query.vector)
+            cosines = cosines if len(rows) == len(cosines) else cosines[rows]
+            spread = Spread.of(cosines)
+            best = best_of(spread.standard(cosines) + words.of(self._numbers[rows]), query.k)
+            return Best([self._ids[row] for row in rows[best]], spread)
+
+    def _rows(self, scope: Scope) -> Ints:
+        if len(self._held) > _SCOPES:
+            self._held.clear()
+        held = self._held.setdefault(scope, [])
+        held += [scope.holds(values) for values in self._values[len(held) :]]
+        return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
+
+    def _append(self, rows: Sequence[LiveRow | Change]) -> None:
+        start, end = len(self._ids), len(self._ids) + len(rows)
+        if end > len(self._matrix):
+            self._make_room(end + end // 8 + 8)
+        self._ids += [row.id for row in rows]
+        self.row_of.update(zip(self._ids[start:], range(start, end), strict=True))
+        self._numbers[start:end] = [row.number for row in rows]
+        different = {id(row.values): row.values for row in rows}
+        kinds = {}
+        for key, values in different.items():
+            kinds[key] = self._kind_of.setdefault(tuple(values.items()), len(self._values))
+            if kinds[key] == len(self._values):
+                self._values.append(values)
+        self._kinds[start:end] = [kinds[id(row.values)] for row in rows]
+
+    def _remove(self, memory_id: str) -> None:
+        row = self.row_of.pop(memory_id)
+        last_id = self._ids.pop()
+        for column in (self._matrix, self._numbers, self._kinds, self._short):
+            if len(column):
+                column[row] = column[len(self._ids)]
+        if last_id != memory_id:
+            self._ids[row] = last_id
+            self.row_of[last_id] = row
+
+    def _make_room(self, rows: int) -> None:
+        """Enlarge the arrays in place. No view of them may be in use."""
+        self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)
+        self._numbers.resize(rows, refcheck=False)
+        self._kinds.resize(rows, refcheck=False)
+        if self._axes.size:
+            self._short.resize((rows, self._short.shape[1]), refcheck=False)
+        self.nbytes = bytes_of(*self._matrix.shape)
+
+
 _NOBODY = Scope((("user", None),))
 
 
 class VectorsByUser:
-    """The vectors of recently searched users, in RAM, kept up to date with the ledger.
+    """The vectors of recently searched users in RAM, kept up to date with the ledger.
 
-    A user's vectors are loaded at the first query. Up to `limit` bytes are held; the users searched
-    longest ago are dropped first. An object may be shared between threads: while one thread loads a
-    user's vectors, other threads that need these vectors wait.
+    They take at most `limit` bytes: the users searched longest ago are dropped. An object may be
+    shared between threads.
     """
 
     def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
-        """Hold up to `limit` bytes of vectors.
-
-        If a user has at least `bounded_from` vectors, a query first computes upper bounds of the
-        cosines. It then compares only the vectors that may be among the nearest, which is faster.
-        """
         self._ledger = ledger
         self._bounded_from = bounded_from
         self._limit = limit
         self._lock = threading.Lock()
         """Held while the fields below change, but never while vectors are loaded."""
         self.loaded: OrderedDict[Scope, LiveVectors] = OrderedDict()
-        """The loaded vectors by owner; the owner searched last is at the end."""
-        self._used = 0
-        """The size of all loaded vectors, in bytes."""
         self._loading: dict[Scope, threading.Lock] = {}
         self._too_large: set[Scope] = set()
         self._revision = 0
-        """The ledger's revision that all loaded vectors correspond to."""
         self._fields: tuple[str, ...] = ()
-        """The metadata keys that scopes of earlier queries contain."""
-        self._nobodys: Scope | None = None
-        """The scope that is loaded to search memories without a user.
-
-        None until it is needed.
-        """
-
-    def owner(self, scope: Scope) -> Scope:
-        """Return the owner of a scope: a larger or equal scope, whose vectors are loaded together.
-
-        To search in `scope`, the owner's vectors must be loaded. The owner is one of these:
-
-        - the memories of one user, if `scope` names this user;
-        - the memories that belong to no user, if the field `user` of `scope` is None and fewer than
-          half of all memories belong to no user;
-        - everybody's memories in all other cases.
-        """
-        values = dict(scope.values)
-        if "user" not in values:
-            return EVERYBODY
-        if values["user"] is not None:
-            return Scope((("user", values["user"]),))
-        if self._nobodys is None:
-            with self._ledger.reading() as reader:
-                most = 2 * reader.followers.count(_NOBODY) >= reader.followers.last_seq()
-            self._nobodys = EVERYBODY if most else _NOBODY
-        return self._nobodys
 
     def current(self, owner: Scope, queries: Sequence[Query]) -> LiveVectors | None:
-        """Return an owner's vectors as of the latest commit; load them if necessary.
+        """Return an owner's vectors as of the latest commit, or None if they exceed the limit.
 
-        Return None if the vectors exceed the limit. `owner` is what the method `owner` returns for
-        the scope of each query. `queries`, at least one, show which metadata keys must be loaded,
-        and which dimension the vectors have.
+        `owner` is `owner_of(query.scope)` for every query. There must be at least one query.
 
         Raises: IndexFault, LedgerError.
         """
-        fields = {name for query in queries for name, _ in query.scope.values} - {*SCOPE_FIELDS}
+        fields = metadata_fields(queries)
         while True:
             with self._lock:
                 if fresh := fields.difference(self._fields):
                     self._fields = (*self._fields, *sorted(fresh))
-                    self._drop_all()
+                    self.loaded.clear()
+                if owner == _NOBODY and EVERYBODY in self.loaded:
+                    owner = EVERYBODY  # it contains the memories without a user
                 is_known = owner in self.loaded or owner in self._too_large
                 loading = None if is_known else self._loading.setdefault(owner, threading.Lock())
             with loading or contextlib.nullcontext(), contextlib.ExitStack() as stack:
@@ -103,8 +269,7 @@ class VectorsByUser:
                     self._revision = revision
                     if owner in self.loaded:
                         self.loaded.move_to_end(owner)
-                        if self._used > self._limit:
-                            self._make_room(0)
+                        self._make_room(0)
                         return self.loaded[owner]
                 if loading and (
                     vectors := self._load(reader, owner, len(queries[0].vector), revision)
@@ -112,29 +277,22 @@ class VectorsByUser:
                     return vectors
 
     def has_too_large(self) -> bool:
-        """Return whether any user's vectors, or those of memories without a user, exceed the limit.
-
-        Raises: LedgerError.
-        """
         with self._ledger.reading() as reader:
             most = max(reader.counts().users.values(), default=0)
             return bytes_of(most, reader.vectors.dim() or 0) > self._limit
 
     def forget_all(self) -> None:
-        """Drop all loaded vectors; the next query loads them again."""
         with self._lock:
-            self._drop_all()
+            self.loaded.clear()
             self._too_large.clear()
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
-        """Load an owner's vectors, and return them.
+        """Load an owner's vectors, as of the reader's `revision`.
 
-        Return None if the vectors exceed the limit. Also return None if another query needed a
-        further metadata key during the loading: the vectors were then loaded without this key, and
-        the caller must load them again. `dim` is the dimension of the vectors. `revision` is the
-        ledger's revision that `reader` sees.
+        Return None if they exceed the limit. Return None also if another thread's query has added
+        a metadata key: the loaded rows lack its values, so the caller must load them again.
         """
-        vectors, fields = LiveVectors(owner, self._bounded_from), self._fields
+        fields = self._fields
         count = reader.followers.count(owner)
         expected = bytes_of(count, dim)
         with self._lock:
@@ -142,21 +300,16 @@ class VectorsByUser:
                 self._too_large.add(owner)
                 return None
             self._make_room(expected)
-        vectors.load(reader, fields, count, dim)
+        vectors = LiveVectors(owner, reader, fields, dim, count, self._bounded_from)
         with self._lock:
             if fields != self._fields:
                 return None
             self._revision = min(self._revision, revision)
             self.loaded[owner] = vectors
-            self._used += vectors.nbytes
             self._loading.pop(owner, None)
         return vectors
 
     def _catch_up(self, reader: Reader) -> None:
-        """Update all loaded vectors with the changes that the ledger made after `_revision`.
-
-        If the update fails, all loaded vectors are dropped, because some may lack changes.
-        """
         try:
             changes = reader.followers.changes(self._revision, fields=self._fields)
             by_id = {change.id: change for change in changes}
@@ -173,39 +326,46 @@ class VectorsByUser:
             theirs = [change for of_one in of_owner.values() for change in of_one if change.live]
             known = reader.vectors.of(change.text_key for change in theirs)
             for owner, of_one in of_owner.items():
-                self._used -= self.loaded[owner].nbytes
                 self.loaded[owner].apply(of_one, known)
-                self._used += self.loaded[owner].nbytes
                 if self.loaded[owner].nbytes > self._limit:
-                    self._used -= self.loaded.pop(owner).nbytes
+                    del self.loaded[owner]
                     self._too_large.add(owner)
         except BaseException:  # Ctrl-C too
-            self._drop_all()
+            self.loaded.clear()
             raise
 
     def _make_room(self, expected: int) -> None:
-        """Drop loaded vectors until `expected` more bytes fit into the limit.
+        """Drop the owners searched longest ago, until `expected` more bytes fit into the limit.
 
-        The vectors of the owner searched longest ago are dropped first. If `expected` is 0, those
-        of the owner searched last are kept, even if they exceed the limit.
+        If `expected` is 0, the owner searched last stays in any case.
         """
-        while self._used + expected > self._limit and len(self.loaded) > (not expected):
-            self._used -= self.loaded.popitem(last=False)[1].nbytes
+        used = sum(vectors.nbytes for vectors in self.loaded.values())
+        while used + expected > self._limit and len(self.loaded) > (not expected):
+            used -= self.loaded.popitem(last=False)[1].nbytes
 
-    def _drop_all(self) -> None:
-        self.loaded.clear()
-        self._used = 0
+
+def owner_of(scope: Scope) -> Scope:
+    """Return the scope whose vectors are loaded to search in `scope`.
+
+    The result has only the field `user` of `scope`, which may be None. It is EVERYBODY if `scope`
+    has no such field.
+    """
+    values = dict(scope.values)
+    return Scope((("user", values["user"]),)) if "user" in values else EVERYBODY
+
+
+def metadata_fields(queries: Sequence[Query]) -> set[str]:
+    return {name for query in queries for name, _ in query.scope.values} - {*SCOPE_FIELDS}
 
 
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-    """Search an owner's vectors in the ledger in parts: exactly and with little RAM, but slowly.
+    """Return the ids of each query's `k` nearest memories, reading a part of the ledger at a time.
 
-    `owner` is a scope that contains the scopes of all queries. Return, for each query, the ids of
-    the `query.k` nearest memories, nearest first.
+    This needs little RAM, but is slow. `owner` contains the scopes of all queries.
 
     Raises: LedgerError, IndexFault.
     """
-    fields = sorted({name for query in queries for name, _ in query.scope.values} - {*SCOPE_FIELDS})
+    fields = metadata_fields(queries)
     best: list[list[tuple[float, int, str]]] = [[] for _ in queries]
     with ledger.reading() as reader:
         for part, rows in enumerate(reader.followers.live(owner, fields)):
@@ -222,3 +382,38 @@ def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> 
                 ]
                 best[n] = sorted([*best[n], *near], key=lambda scored: scored[:2])[: query.k]
     return [[memory_id for _, _, memory_id in scored] for scored in best]
+
+
+def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
+    """Return the positions of the `k` highest scores, highest first.
+
+    Of equal scores, the one with the lower position comes first.
+    """
+    if 0 < k < len(scores):
+        least = np.partition(scores, -k)[-k]
+        likely = np.flatnonzero(scores >= least)
+    else:
+        likely = np.arange(len(scores))
+    best: Ints = likely[np.argsort(-scores[likely], kind="stable")[: max(k, 0)]]
+    return best
+
+
+def bytes_of(rows: int, dim: int) -> int:
+    bounds = dim // _DIMS_PER_AXIS + 1 if rows >= BOUNDED_FROM else 0
+    return rows * (dim + bounds) * np.dtype(np.float32).itemsize
+
+
+def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
+    """Return the coordinates of vectors (n, dim) along axes (dim, m), in the shape (n, m + 1).
+
+    The last column is the length, rounded up, of the part that is orthogonal to all axes.
+    """
+    leading = multiplied(vectors, axes)
+    rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)
+    lengths = np.sqrt(np.maximum(rest, 0) + slack(vectors.shape[1]))
+    short: Vectors = np.column_stack([leading, lengths])
+    return short
+
+
+def _mixed() -> IndexFault:
+    return IndexFault("its vectors have different dimensions", "run `memory-dedup doctor`")

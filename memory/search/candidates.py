@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import threading
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from memory.models import Vectors
-from memory.search.products import (
-    Blocks,
-    Floats,
-    Ints,
-    OnShare,
-    Pairs,
-    Positions,
-    Products,
-    by_strips,
-    chosen,
-    in_order,
-    joined,
-    scores_of,
-    slack,
-    unit_rows,
-)
+from memory.search.scores import Floats, Ints, scores_of, slack, unit_rows
 
+T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
+OnShare = Callable[[float], None]
+"""A callback for progress. It gets the share of the work that is done, from 0 to 1."""
+Positions = tuple[Ints, Ints]
 Cosine = float | Floats
-"""A cosine as a threshold: one value for all rows, or one value for each row (n,).
+"""A threshold: one cosine for all rows, or one for each row (n,).
 
 A pair must reach the higher threshold of its two rows.
 """
 _AT_ONCE = 50_000
-"""The number of pairs compared in one call, large enough that numpy does most of the work."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows of a matrix, `i < j`, and their cosines to 6 decimals, as arrays (m,)."""
+
+    i: Ints
+    j: Ints
+    similarity: Floats
+
+
+def joined(parts: Iterable[Pairs]) -> Pairs:
+    """Return the pairs of all `parts`, in the order of the parts."""
+    none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    return Pairs(*map(np.concatenate, zip(none, *parts, strict=True)))
+
+
+def chosen(pairs: Pairs, which: npt.NDArray[np.bool_]) -> Pairs:
+    """Return the pairs for which the mask `which`, shape (m,), is true."""
+    return Pairs(pairs.i[which], pairs.j[which], pairs.similarity[which])
+
+
+def in_order(pairs: Pairs) -> Pairs:
+    """Return the pairs sorted by (i, j)."""
+    order = np.lexsort((pairs.j, pairs.i))
+    return Pairs(pairs.i[order], pairs.j[order], pairs.similarity[order])
 
 
 class CandidatePairs(NamedTuple):
-    """The result of `candidate_pairs`: the similar pairs of rows of a matrix.
+    """The pairs found by `candidate_pairs`, sorted by (i, j).
 
-    `upper` has all pairs at or above the threshold `upper`, and `nearest` each row's nearest pairs
-    below it. Both are sorted by (i, j). `counts` has one number for each threshold in `bands`, in
-    the same order: how many pairs are at or above this threshold.
+    `upper`: all pairs that reach the upper threshold. `nearest`: each row's nearest pairs below it.
+    `counts`: for each of the `bands`, how many pairs reach it.
     """
 
     upper: Pairs
@@ -62,20 +80,16 @@ def candidate_pairs(
 ) -> CandidatePairs:
     """Find the pairs of similar rows of `vectors`, shape (n, dim), by their cosines.
 
-    These are all pairs at or above `upper` and, below it, the nearest pairs of each row: the `k`
-    pairs with the highest cosines below `upper`, if these cosines are at or above `min_cosine`. Of
-    equally near rows, those with the lower position count as nearer. All thresholds are cosines,
-    and the result is exact.
+    The result has all pairs that reach `upper`. Of the other pairs that reach `min_cosine`, it has
+    the `k` nearest of each row. Of equally near rows, that with the lower position counts as
+    nearer. The result is exact.
 
-    `bands` are further thresholds. Pairs at or above each of them are counted, but not returned. In
-    these counts, a pair counts as the product of its rows' `weights`, shape (n,), if they are
-    given. If `across` is given, each pair consists of one of the first `across` rows and one of the
-    other rows.
+    - `bands` are thresholds: pairs that reach them are counted, but not returned.
+    - `weights`, shape (n,): a pair adds the product of its rows' weights to a count; None means 1.
+    - `across`: only pairs of one of the first `across` rows with a later row; None means all pairs.
+    - `threads`: None means one for each core.
 
-    `blocks` are the sizes in which products are computed; None means sizes that fit. `threads` is
-    the number of threads; None means one for each core. `on_share` is called with the share of the
-    work done, from 0 to 1. The search needs RAM for about three copies of the vectors. It is slow
-    if all rows are equal, because each pair is then compared a second time in float64.
+    The search needs RAM for about three copies of the vectors. It is slow if all rows are equal.
     """
     rows = len(vectors)
     levels = [np.broadcast_to(np.asarray(x, np.float64), rows) for x in (min_cosine, upper, *bands)]
@@ -86,7 +100,8 @@ def candidate_pairs(
     if np.any(order[1:] < order[:-1]):
         vectors, weights = vectors[order], weights[order]
         levels = [level[order] for level in levels]
-    blocks = blocks or Blocks.fitting(rows)
+    if blocks is None:
+        blocks = Blocks() if rows > Blocks().tile else Blocks(*[max(rows, 1)] * 3)
     search = _Search(vectors, levels, weights, _Best(order, k), blocks, across)
     upper_pairs, counts = search.run(threads, on_share)
     return CandidatePairs(
@@ -97,10 +112,9 @@ def candidate_pairs(
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Return the `k` nearest pairs of each row among `pairs`, the results of several searches.
+    """Return those of `pairs` that are among the `k` nearest of a row, sorted by (i, j).
 
-    `rows` is the number of rows of the whole matrix. No pair may be given twice. The result is
-    sorted by (i, j).
+    `pairs` may join the results of several searches, without repeats. `rows`: the number of rows.
     """
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
@@ -109,12 +123,113 @@ def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
 
 
 def _original_positions(pairs: Pairs, order: Ints) -> Pairs:
-    """Replace positions in a sorted matrix by positions in the original one; sort by (i, j).
-
-    Row `n` of the sorted matrix is row `order[n]` of the original matrix.
-    """
     i, j = order[pairs.i], order[pairs.j]
     return in_order(Pairs(np.minimum(i, j), np.maximum(i, j), pairs.similarity))
+
+
+# --- the products, in tiles ---
+
+
+class Blocks(NamedTuple):
+    """The sizes of the tiles and blocks into which a matrix of products is cut.
+
+    A tile is a square of `tile` by `tile` products, and fits into a core's cache. It is cut into
+    blocks of `rows` by `columns`, so `tile` is a multiple of both. A block is so small that BLAS
+    starts no threads of its own, for which ours would have to wait.
+    """
+
+    rows: int = 48
+    columns: int = 80
+    tile: int = 480
+
+
+class Products:
+    """The dot products of all pairs of rows of a float32 matrix, computed one tile at a time.
+
+    A tile is a square part of the matrix of products, and a strip is a horizontal row of tiles.
+    """
+
+    def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
+        """Prepare the products of these rows (n, dim).
+
+        With `across`, only pairs of one of the first `across` rows with a later row are wanted.
+        """
+        size, width = rows.shape
+        padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
+        padded[:size] = rows
+        columns = padded.reshape(-1, blocks.columns, width).swapaxes(1, 2)
+        self._rows = padded.reshape(-1, 1, blocks.rows, width)
+        self._columns = np.ascontiguousarray(columns)
+        self._size = size
+        self._blocks = blocks
+        self._across = across
+
+    def strips(self) -> range:
+        end = self._size if self._across is None else self._across
+        return range(0, end, self._blocks.tile)
+
+    def columns(self, row: int) -> range:
+        tile = self._blocks.tile
+        first = row if self._across is None else max(row, self._across // tile * tile)
+        return range(first, self._size, tile)
+
+    def tile(self, row: int, column: int) -> Vectors:
+        """Return the products of the tile whose first row and column are `row` and `column`.
+
+        The shape is (row blocks, column blocks, rows of a block, columns of a block). Products that
+        are not above the diagonal, or that `across` excludes, are -inf.
+        """
+        rows, columns, tile = self._blocks
+        part = self._rows[row // rows : (row + tile) // rows]
+        products: Vectors = part @ self._columns[column // columns : (column + tile) // columns]
+        across = self._across or 0
+        inside = row + tile <= across <= column if across else row != column
+        if not inside or column + tile > self._size:
+            numbers = np.arange(len(self._columns) * columns)
+            i, j = self.of_rows(numbers, row), self.of_columns(numbers, column)
+            outside = (i >= j) | (j >= self._size)
+            if across:
+                outside = outside | (i >= across) | (j < across)
+            products[outside] = -np.inf
+        return products
+
+    def padded(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
+        missing = -len(values) % self._blocks.tile
+        return np.concatenate([values, np.repeat(values[-1:], missing)])
+
+    def of_rows(self, values: npt.NDArray[N], row: int) -> npt.NDArray[N]:
+        return values[row : row + self._blocks.tile].reshape(-1, 1, self._blocks.rows, 1)
+
+    def of_columns(self, values: npt.NDArray[N], column: int) -> npt.NDArray[N]:
+        return values[column : column + self._blocks.tile].reshape(1, -1, 1, self._blocks.columns)
+
+    def positions(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Positions:
+        found = np.unravel_index(np.flatnonzero(hits), hits.shape)
+        i = row + found[0] * self._blocks.rows + found[2]
+        j = column + found[1] * self._blocks.columns + found[3]
+        return i, j
+
+
+def by_strips(
+    work: Callable[[int], T],
+    products: Products,
+    threads: int | None = None,
+    on_share: OnShare | None = None,
+) -> Iterator[T]:
+    """Call `work` with the first row of each strip, in threads; yield the results in order."""
+    strips = products.strips()
+    tiles = [len(products.columns(row)) for row in strips]
+    with contextlib.ExitStack() as stack:
+        mapped: Callable[..., Iterator[T]] = map
+        if len(strips) > 1 and threads != 1:
+            mapped = stack.enter_context(ThreadPoolExecutor(threads or os.cpu_count())).map
+        for done, answer in zip(itertools.accumulate(tiles), mapped(work, strips), strict=True):
+            if on_share is not None:
+                on_share(done / sum(tiles))
+            yield answer
+
+
+# --- the search ---
 
 
 class _Level:
@@ -126,16 +241,10 @@ class _Level:
         self._products = products
 
     def of(self, i: Ints, j: Ints) -> Floats:
-        """Return the threshold of each pair (m,), given by its rows `i` and `j` (m,)."""
         stricter: Floats = np.maximum(self.values[i], self.values[j])
         return stricter
 
     def in_tile(self, row: int, column: int) -> float | Vectors:
-        """Return the threshold of each pair of a tile; one number if it is the same for all.
-
-        A tile is a square part of the matrix of all pairs. `row` and `column` are its first row and
-        column. If the result is an array, its shape broadcasts with that of `Products.tile`.
-        """
         rows = self._products.of_rows(self._padded, row)
         columns = self._products.of_columns(self._padded, column)
         low = max(float(rows.min()), float(columns.min()))
@@ -146,10 +255,9 @@ class _Level:
 
 
 class _Best:
-    """The `k` nearest other rows of each row, among the pairs that were passed to `take` so far.
+    """The `k` nearest other rows of each row.
 
-    `position` holds a number for each row. Of equally near rows, the row with the lower number
-    counts as nearer.
+    Of equally near rows, the one with the lower `position` counts as nearer.
     """
 
     def __init__(self, position: Ints, k: int) -> None:
@@ -159,10 +267,9 @@ class _Best:
         self._others = np.full((len(position), k), -1)
 
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
-        """Add pairs of rows, and update the nearest rows. No pair may be added twice.
+        """Add pairs; no pair may be added twice.
 
-        Return the rows whose nearest rows may have changed. Also return, for each of these rows,
-        the cosine of its k-th nearest row, or -inf if the row has fewer than `k`.
+        Return the rows that may have changed, and each row's k-th highest cosine, or -inf.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -179,7 +286,6 @@ class _Best:
         return changed, scores[kept[:, -1]]
 
     def pairs(self) -> Pairs:
-        """Return the pairs of each row with its nearest rows, each pair once, sorted by (i, j)."""
         rows, rank = np.nonzero(self._others >= 0)
         others, scores = self._others[rows, rank], self._scores[rows, rank]
         i, j = np.minimum(rows, others), np.maximum(rows, others)
@@ -188,13 +294,9 @@ class _Best:
 
 
 class _Search:
-    """One pass over the products of all pairs of rows, which collects the similar pairs.
+    """One pass over all products, which collects the similar pairs.
 
-    The products are computed in tiles, which are square parts of their matrix. `levels` holds the
-    thresholds, each with one value for each row: first the lowest cosine, then the upper threshold,
-    then the bands (thresholds for which pairs are only counted). `weights`, `blocks` and `across`
-    mean the same as for `candidate_pairs`. `run` returns the pairs from the upper threshold on, and
-    puts the nearest pairs below it into `best`.
+    `levels`: arrays (n,) of thresholds for each row, for `min_cosine`, `upper`, then each band.
     """
 
     def __init__(
@@ -217,20 +319,13 @@ class _Search:
         floors = levels[0] - self._slack if best.k else self._limits
         floors = np.minimum(floors, self._limits).astype(np.float32)
         self._floors = self._products.padded(floors)
-        """For each row, the lowest product at which a pair is compared exactly. It never falls."""
+        """For each row, the product from which on a pair is compared exactly. It only rises."""
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 
     def run(self, threads: int | None, on_share: OnShare | None) -> tuple[Pairs, Ints]:
-        """Return all pairs at or above the upper threshold, and a count of pairs for each band.
-
-        A band is a threshold; the pairs at or above it are counted. `threads` is the number of
-        threads; None means one for each core. `on_share` is called with the share of the work done,
-        from 0 to 1; None means that nothing is called.
-        """
-        if self._is_whole:
-            for _ in by_strips(self._seed, self._products, threads):
-                pass
+        if self._is_whole and 0 < self.best.k <= self._tile:
+            list(by_strips(self._seed, self._products, threads))
         counts = np.zeros(len(self._bands), np.int64)
         for of_strip in by_strips(self._strip, self._products, threads, on_share):
             counts += of_strip
@@ -242,22 +337,11 @@ class _Search:
         return upper, counts
 
     def _is_above_upper(self, band: _Level) -> bool:
-        """Return whether the threshold `band` is at least the upper threshold in every row.
-
-        All pairs that reach such a band are collected as upper pairs. So `run` counts them at the
-        end.
-        """
+        """Return whether all pairs that reach the band also reach the upper threshold."""
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise the floors of the rows of one tile, so that fewer pairs are compared exactly.
-
-        A row's floor, in `_floors`, is the lowest product at which a pair of this row must be
-        compared exactly. It is raised to the row's k-th best product in the tile. The tile is on
-        the diagonal of the matrix, and `row` is its first row.
-        """
-        if not 0 < self.best.k <= self._tile:
-            return
+        """Raise each row's floor to its k-th best product in one tile, to compare fewer pairs."""
         products = self._products.tile(row, row)
         lower, upper = self._lower.in_tile(row, row), self._upper.in_tile(row, row)
         products[(products < lower + self._slack) | (products >= upper - self._slack)] = -np.inf
@@ -267,20 +351,10 @@ class _Search:
         self._raise(rows, kth[: len(rows)] - self._slack)
 
     def _raise(self, rows: Ints, kth: Floats | Vectors) -> None:
-        """Raise the floors of these rows to just below `kth`, their k-th best products so far.
-
-        A row's floor, in `_floors`, is the lowest product at which a pair of this row must be
-        compared exactly. A floor never exceeds the upper threshold.
-        """
         floors = np.minimum(kth - self._slack, self._limits[rows])
         self._floors[rows] = np.maximum(self._floors[rows], floors)
 
     def _strip(self, row: int) -> Ints:
-        """Compare the pairs in a strip of the matrix; return the number of pairs for each band.
-
-        A strip is a horizontal row of tiles, and `row` is its first row. A band is a threshold for
-        which pairs are counted. Bands for which `_is_above_upper` is true are not counted here.
-        """
         counts = np.zeros(len(self._bands), np.int64)
         bands = [(n, band) for n, band in enumerate(self._bands) if not self._is_above_upper(band)]
         likely: list[Positions] = []
@@ -300,11 +374,6 @@ class _Search:
         return counts
 
     def _compare(self, likely: Sequence[Positions]) -> None:
-        """Compute the exact cosines of the pairs in `likely`, and keep the similar pairs.
-
-        Each item of `likely` has the rows and the columns of some pairs in the matrix of all pairs.
-        Pairs at or above the upper threshold are kept, and each row's nearest pairs below it.
-        """
         i, j = (np.concatenate(rows) for rows in zip(*likely, strict=True))
         pairs = Pairs(i, j, scores_of(self._vectors, i, j))
         upper = pairs.similarity >= self._upper.of(i, j)
@@ -315,29 +384,17 @@ class _Search:
                 self._raise(*self.best.take(chosen(pairs, near)))
 
     def _count(self, band: _Level, products: Vectors, row: int, column: int) -> int:
-        """Return the weight of the pairs of a tile that reach the threshold `band`.
-
-        `products` are the tile's products, and `row` and `column` its first row and column.
-        Products close to the threshold are computed a second time in float64.
-        """
         level = band.in_tile(row, column)
         maybe = products >= level - self._slack
-        many = np.count_nonzero(maybe)
-        if not many:
+        if not maybe.any():
             return 0
         surely = products >= level + self._slack
         weight = int(np.count_nonzero(surely))
         if self._is_weighted:
             weight = self._weight(*self._products.positions(row, column, surely))
-        if many == np.count_nonzero(surely):
-            return weight
         i, j = self._products.positions(row, column, maybe & ~surely)
         hit = scores_of(self._vectors, i, j) >= band.of(i, j)
         return weight + self._weight(i[hit], j[hit])
 
     def _weight(self, i: Ints, j: Ints) -> int:
-        """Return the sum of the weights of these pairs.
-
-        The weight of a pair is the product of the weights of its rows, `i` and `j` (m,).
-        """
         return int((self._weights[i] * self._weights[j]).sum())

@@ -11,42 +11,29 @@ from typing import Any, cast
 import numpy as np
 
 from memory.errors import IndexFault, LedgerError, MemoryPipelineError
-from memory.ledger import Change, IndexState, Ledger, Reader
+from memory.ledger import Change, Ledger
 from memory.models import Scope, Vector, Vectors
 from memory.protocols import Query, VectorIndex
+from memory.search.by_user import metadata_fields
 
 logger = logging.getLogger(__name__)
 
 _NEEDED = "name place id shared put remove nearest pages clear close".split()
-"""The attributes of `VectorIndex`."""
 _WIDER = 4
-"""How many times `k` neighbours are requested from the index first.
-
-More than `k` are needed because some neighbours belong to other scopes.
-"""
 _WIDEST = 4_000
-"""The most neighbours that are requested from the index.
-
-If too few of them are in the scope of the query, the index cannot answer.
-"""
+"""A query first asks the index for `_WIDER * k` neighbours, then for more, up to this many."""
 _PAGE = 500
-"""The number of rows copied at once. A search may have to wait until a page is copied."""
 _PAUSE_S = 0.02
-"""Pause in seconds after each page, in which waiting searches run."""
 
 
 class GuardedIndex:
-    """A wrapper around an index that turns each exception of the index into an IndexFault.
+    """A wrapper that turns any foreign exception of an index into an IndexFault.
 
-    It has the same attributes as the index. An index may be somebody else's code and raise
-    anything. The store catches IndexFault, and then goes on without the index.
+    Creating it raises IndexFault if the index lacks a method. After an IndexFault, the store goes
+    on without the index.
     """
 
     def __init__(self, index: VectorIndex) -> None:
-        """Wrap `index`.
-
-        Raises: IndexFault if the index lacks an attribute of `VectorIndex`.
-        """
         missing = [name for name in _NEEDED if not hasattr(index, name)]
         if missing:
             raise IndexFault(f"the index has no {', '.join(missing)}")
@@ -64,10 +51,6 @@ class GuardedIndex:
 
 @contextlib.contextmanager
 def index_faults() -> Iterator[None]:
-    """Turn whatever the block raises into an IndexFault; errors of this package stay as they are.
-
-    Raises: IndexFault.
-    """
     try:
         yield
     except MemoryPipelineError:
@@ -79,38 +62,37 @@ def index_faults() -> Iterator[None]:
 class Follower:
     """An approximate index that is kept up to date with one ledger.
 
+    When searched, it may lack up to `lag` changes. The changed memories are then searched exactly.
     An object may be shared between threads.
     """
 
     def __init__(self, index: VectorIndex, ledger: Ledger, lag: int = 200) -> None:
-        """Keep `index` up to date with `ledger`.
-
-        The index may be up to `lag` changes behind the ledger when it is searched. The changed
-        memories are then searched exactly.
-        """
         self.index = cast(VectorIndex, GuardedIndex(index))
         self._ledger = ledger
         self._lag = lag
         self._lock = threading.RLock()
-        """Held while a thread uses the index."""
         self._stopped = threading.Event()
         self._copying: threading.Thread | None = None
 
     def nearest(self, queries: Sequence[Query], *, fill: bool = True) -> list[list[str] | None]:
         """Return, for each query, the ids of memories that may be nearest to it.
 
-        The caller must compare these memories exactly. None in place of a list means that the index
-        cannot answer this query: it is too far behind the ledger, or returned too few memories of
-        the query's scope. If `fill` is true and the index is far behind, a thread starts to copy
-        the missing changes into it.
+        The caller must compare them exactly. None means that the index is too far behind, or found
+        too few memories in the scope. With `fill`, a thread starts to copy what the index lacks if
+        that is more than half of `lag`.
 
         Raises: IndexFault, LedgerError.
         """
         with self._lock:
-            watermark = self._state().watermark
+            watermark = self._watermark()
             with self._ledger.reading() as reader:
                 behind = reader.followers.lag(watermark)
-                changes = reader.followers.changes(watermark) if behind <= self._lag else []
+                fields = metadata_fields(queries)
+                changes = (
+                    reader.followers.changes(watermark, fields=fields)
+                    if behind <= self._lag
+                    else []
+                )
                 known = reader.vectors.of([one.text_key for one in changes if one.live])
             is_copying = self._copying is not None and self._copying.is_alive()
             if fill and 2 * behind > self._lag and not is_copying:
@@ -123,11 +105,10 @@ class Follower:
     def copy_all(
         self, on_progress: Callable[[int, int], None] | None = None, pause_s: float = 0.0
     ) -> None:
-        """Copy all changes of the ledger that the index lacks into the index, page by page.
+        """Copy the ledger's changes into the index until it lacks none, or `close` is called.
 
-        After each page, pause for `pause_s` seconds. `on_progress` is called after each page with
-        the number of changes copied so far, and the number of changes to copy in all; None means
-        that nothing is called. Stop early if `close` is called.
+        `on_progress(done, total)` is called after each batch of changes, followed by a pause of
+        `pause_s` seconds.
 
         Raises: IndexFault, LedgerError.
         """
@@ -158,27 +139,19 @@ class Follower:
                 writer.followers.mark_clean(self.index.id)
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Clear the index, and refill it with the vectors in the ledger.
-
-        `on_progress` is called after each page with the number of the ledger's changes copied so
-        far, and the number of changes to copy in all; None means that nothing is called.
-
-        Raises: IndexFault, LedgerError.
-        """
         with self._lock:
             self._clear()
             self.copy_all(on_progress)
 
     def disagreement(self) -> str:
-        """Return a text that says how the index differs from the ledger; "" if it does not differ.
+        """Return how the index differs from the ledger, such as "2 missing, 1 surplus"; else "".
 
-        The text counts vectors, for example "2 missing, 1 surplus". Changes in the ledger that the
-        index has not copied yet do not count.
+        Changes that the index has not copied yet do not count.
 
         Raises: IndexFault, LedgerError.
         """
         with self._lock, self._ledger.reading() as reader:
-            watermark = self._state().watermark
+            watermark = self._watermark()
             newer = {one.id for one in reader.followers.changes(watermark)}
             keys = {
                 row.id: row.text_key
@@ -198,7 +171,6 @@ class Follower:
         return ", ".join(f"{count:,} {what}" for what, count in differences.items() if count)
 
     def close(self) -> None:
-        """Stop copying after the current page, and close the index."""
         self._stopped.set()
         if self._copying is not None:
             self._copying.join()
@@ -207,20 +179,19 @@ class Follower:
 
     # --- how far it has followed ---
 
-    def _state(self) -> IndexState:
-        """Return how far the index has copied the ledger's changes; clear the index if necessary.
+    def _watermark(self) -> int:
+        """Return the revision up to which the index has copied the ledger's changes.
 
-        It is cleared if the ledger has no record of it, or if it may still hold forgotten memories.
-        In the second case, an index that other processes share is cleared only if nothing was
-        copied into it.
+        The index is cleared first if the ledger does not know its id, or if it may hold forgotten
+        memories. From a shared index, `scrub` removes forgotten memories instead.
         """
         with self._ledger.reading() as reader:
             state = reader.followers.state(self.index.id)
         keeps = self.index.shared and state is not None and state.watermark > 0
         if state is None or (state.stale and not keeps):
             self._clear()
-            return IndexState(0, stale=False)
-        return state
+            return 0
+        return state.watermark
 
     def _clear(self) -> None:
         self.index.clear()
@@ -233,35 +204,34 @@ class Follower:
     def _nearest_in_both(
         self, query: Query, changes: Sequence[Change], known: Mapping[str, Vector]
     ) -> list[str] | None:
-        """Return ids of memories that may be nearest to a query, from the index and from `changes`.
+        """Return ids from the index and from `changes`; None if the index found too few.
 
-        Return None if the index returns too few memories of the query's scope. `changes` are the
-        changes of the ledger that the index has not copied. `known` has the vectors of the changed
-        memories by text key.
+        `changes`: those that the index lacks. `known`: their vectors by text key.
         """
         newer = {change.id for change in changes}
-        inside = [one for one in changes if one.live and one.text_key in known]
-        fits = {*self._fitting(query.scope, [one.id for one in inside])}
-        scored = [
-            (float(known[one.text_key] @ query.vector), one.id) for one in inside if one.id in fits
+        inside = [
+            one
+            for one in changes
+            if one.live and one.text_key in known and query.scope.holds(one.values)
         ]
+        scored = [(float(known[one.text_key] @ query.vector), one.id) for one in inside]
         near = [name for _, name in sorted(scored, reverse=True)[: query.k]]
         wanted = _WIDER * query.k
         while True:
             named = self.index.nearest(query.vector, wanted)
-            older = self._fitting(query.scope, [name for name, _ in named if name not in newer])
+            with self._ledger.reading() as reader:
+                values = reader.followers.live_values([name for name, _ in named])
+            older = [
+                name
+                for name, _ in named
+                if name in values and name not in newer and query.scope.holds(values[name])
+            ]
             least = named[-1][1] if len(named) >= wanted else -2.0
             if len(older) >= query.k or least < query.min_cosine:
                 return older + near
             if wanted >= _WIDEST:
                 return None
             wanted = min(4 * wanted, _WIDEST)
-
-    def _fitting(self, scope: Scope, ids: Sequence[str]) -> list[str]:
-        """Return those of the `ids` that name live memories in the scope, in the same order."""
-        with self._ledger.reading() as reader:
-            values = reader.followers.live_values(ids)
-        return [name for name in ids if name in values and scope.holds(values[name])]
 
     # --- copying ---
 
@@ -272,35 +242,25 @@ class Follower:
             logger.warning("the index is behind (%s)", exc)
 
     def _copy_page(self) -> tuple[int, int]:
-        """Copy one page of changes from the ledger into the index.
-
-        Return the number of changes that were copied, and the number of changes that are left. Both
-        are 0 if another process is copying.
-        """
         alone: contextlib.AbstractContextManager[bool] = contextlib.nullcontext(True)
         if self.index.shared:
             alone = self._ledger.exclusive(f"index-{self.index.place}")
         with self._lock, alone as is_alone:
             if not is_alone:
                 return 0, 0
-            watermark = self._state().watermark
+            watermark = self._watermark()
             with self._ledger.reading() as reader:
                 left = reader.followers.lag(watermark)
                 changes = reader.followers.changes(watermark, limit=_PAGE)
-                if changes:
-                    self._write(reader, changes, is_new=not watermark)
+                known = reader.vectors.of([one.text_key for one in changes if one.live])
             if changes:
+                live = [one for one in changes if one.live and one.text_key in known]
+                gone = {one.id for one in changes} - {one.id for one in live}
+                if gone and watermark:
+                    self.index.remove(sorted(gone))
+                if live:
+                    vectors = np.stack([known[one.text_key] for one in live])
+                    self.index.put([one.id for one in live], vectors)
                 with self._ledger.writing() as writer:
                     writer.followers.note(self.index.id, self.index.place, changes[-1].revision)
             return len(changes), left - len(changes)
-
-    def _write(self, reader: Reader, changes: Sequence[Change], *, is_new: bool) -> None:
-        known = reader.vectors.of([one.text_key for one in changes if one.live])
-        live = [one for one in changes if one.live and one.text_key in known]
-        gone = {one.id for one in changes} - {one.id for one in live}
-        if gone and not is_new:
-            self.index.remove(sorted(gone))
-        if live:
-            self.index.put(
-                [one.id for one in live], np.stack([known[one.text_key] for one in live])
-            )

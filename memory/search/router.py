@@ -11,9 +11,9 @@ from memory.errors import IndexFault
 from memory.ledger import Ledger
 from memory.models import Scope
 from memory.protocols import Query, VectorIndex
-from memory.search.by_user import VectorsByUser, nearest_in_parts
+from memory.search.by_user import VectorsByUser, nearest_in_parts, owner_of
 from memory.search.follower import Follower, index_faults
-from memory.search.ranking import Best, WordScores
+from memory.search.scores import Best, WordScores
 
 logger = logging.getLogger(__name__)
 
@@ -23,9 +23,8 @@ _REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
 class SearchRouter:
     """Finds the live memories of a ledger that are nearest to a query, as of the latest commit.
 
-    If the vectors of the query's user fit into RAM, the query is answered from them. Otherwise it
-    is answered from an approximate index or, without an index, from the ledger in parts. An object
-    may be shared between threads.
+    They are searched in RAM if the vectors of the query's user fit, else in an approximate index
+    or, without one, in the ledger. An object may be shared between threads.
     """
 
     def __init__(
@@ -36,12 +35,10 @@ class SearchRouter:
         *,
         at_once: bool = False,
     ) -> None:
-        """Search the ledger's memories, with up to `limit` bytes of vectors in RAM.
+        """Keep at most `limit` bytes of vectors in RAM.
 
-        `open_index` is called with the ledger when a user's vectors exceed this limit, and returns
-        an approximate index. If `open_index` is None, no index is used. With `at_once`,
-        `open_index` is called at the first query even if all vectors fit, so that a wrong address
-        of an index server is noticed early.
+        `open_index` is called when a user's vectors exceed this limit. With `at_once`, it is called
+        at the first query, so that a server's wrong address is noticed early. None means no index.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)
@@ -50,7 +47,6 @@ class SearchRouter:
         self._lock = threading.Lock()
         self._follower: Follower | None = None
         self._searches_beyond = 0
-        """The number of searches for users whose vectors exceed the limit."""
         self._has_warned = False
 
     @property
@@ -66,8 +62,7 @@ class SearchRouter:
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
         """Return, for each query, the ids of memories that may be nearest to it.
 
-        A list may be longer than `query.k`. The caller must rank the memories of each list by the
-        vectors in the ledger.
+        The caller must rank them; there may be more than `query.k`.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
@@ -75,7 +70,7 @@ class SearchRouter:
             self._open_early()
         owners: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
-            owners.setdefault(self._by_user.owner(query.scope), []).append(position)
+            owners.setdefault(owner_of(query.scope), []).append(position)
         found: list[list[str]] = [[] for _ in queries]
         for owner, positions in owners.items():
             theirs = [queries[position] for position in positions]
@@ -88,29 +83,22 @@ class SearchRouter:
     def best(self, query: Query, words: WordScores) -> Best | None:
         """Return the `query.k` memories that answer a query best by vector and by words.
 
-        `words` holds the memories' BM25 scores for the words of the query. Return None if the
-        user's vectors exceed the limit of RAM.
+        Return None if the user's vectors do not fit into RAM.
 
         Raises: MemoryPipelineError if the ledger cannot be searched.
         """
         if self._at_once:
             self._open_early()
-        vectors = self._by_user.current(self._by_user.owner(query.scope), [query])
+        vectors = self._by_user.current(owner_of(query.scope), [query])
         return vectors.best(query, words) if vectors else None
 
     def scrub(self) -> None:
-        """Open the index, if there is one, and remove all vectors of forgotten memories from it.
-
-        Raises: IndexFault, LedgerError.
-        """
         follower = self._opened()
         if follower is not None:
             follower.scrub()
 
     def disagreement(self) -> str:
-        """Return a text that says how the index differs from the ledger; "" if it does not differ.
-
-        The text is also empty if no index is in use, or if the vectors of each user fit into RAM.
+        """Return how the index differs from the ledger, as text; "" if it does not.
 
         Raises: IndexFault, LedgerError.
         """
@@ -118,22 +106,13 @@ class SearchRouter:
         return "" if follower is None else follower.disagreement()
 
     def unneeded(self) -> list[str]:
-        """Return the folders of indexes if none is needed: the vectors of each user fit into RAM.
-
-        The list is empty if an index is needed.
-
-        Raises: LedgerError.
-        """
         if self._by_user.has_too_large():
             return []
         with self._ledger.reading() as reader:
             return [place for place in reader.followers.locations() if Path(place).is_dir()]
 
     def rebuild(self, on_progress: Callable[[int, int], None] | None = None) -> None:
-        """Drop the vectors in RAM; if there is an index, clear it and refill it from the ledger.
-
-        `on_progress` is called with the number of the ledger's changes copied to the index so far,
-        and the number of changes to copy in all. It is never called if there is no index.
+        """Drop the vectors in RAM; if there is an index, refill it from the ledger.
 
         Raises: IndexFault, LedgerError.
         """
@@ -143,7 +122,6 @@ class SearchRouter:
             follower.rebuild(on_progress)
 
     def close(self) -> None:
-        """Drop the vectors and close the index. This method may be called twice."""
         self._by_user.forget_all()
         self._give_up()
 
@@ -152,12 +130,6 @@ class SearchRouter:
         self._approximately([])
 
     def _beyond(self, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
-        """Answer queries for an owner whose vectors exceed the limit of RAM.
-
-        `owner` is a scope that contains the scopes of all queries. Return, for each query, the ids
-        of memories that may be nearest. Queries that the index cannot answer are answered from the
-        ledger.
-        """
         self._searches_beyond += 1
         answers = self._approximately(queries)
         left = [query for query, names in zip(queries, answers, strict=True) if names is None]
@@ -183,10 +155,6 @@ class SearchRouter:
             logger.warning("%s; in large scopes that takes seconds: %s", problem, _REMEDY)
 
     def _opened(self) -> Follower | None:
-        """Open the index if necessary, and return it; None if no index is used.
-
-        Raises: IndexFault.
-        """
         with self._lock:
             if self._follower is None and self._open_index is not None:
                 with index_faults():
@@ -195,7 +163,6 @@ class SearchRouter:
             return self._follower
 
     def _give_up(self) -> None:
-        """Close the index, and use no index from now on."""
         with self._lock:
             follower, self._follower, self._open_index = self._follower, None, None
         if follower is not None:

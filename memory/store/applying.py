@@ -17,7 +17,6 @@ from memory.models import (
     Memory,
     Scale,
     Scope,
-    Survivor,
 )
 from memory.search import Probe, ranked
 from memory.store.embedding_cache import EmbeddingCache
@@ -28,8 +27,8 @@ from memory.text import text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the member that was not stored before or, if all members were stored before, the
-    newest member. If the decision retired this member, `memory` is its live successor instead.
+    `memory` is the new member or, if all were stored before, the newest member. If that memory was
+    retired, `memory` is its live successor.
     """
 
     number: int
@@ -38,10 +37,10 @@ class Applied:
 
 @dataclass(frozen=True)
 class Conflict:
-    """The result of a decision that was not applied, because its condition did not hold.
+    """The result of a decision whose condition did not hold. Nothing was changed.
 
-    `why` says what did not hold, for example "mem_0123456789ab changed". The caller must read the
-    memories from the ledger again, and make a new decision.
+    `why` is, for example, "mem_0123456789ab changed". The caller must read the memories again, and
+    make a new decision.
     """
 
     why: str
@@ -49,7 +48,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Unconditional:
-    """The condition that always holds, whatever was written since the decision was made."""
+    """The condition that always holds."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class UnlessRepeated:
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """The condition that no stored member of the decision has changed, except for its links.
+    """The condition that no stored member has changed after `revision`, except for its links.
 
     `revision` is the ledger's revision at which the members were read.
     """
@@ -72,10 +71,9 @@ class WhileUnchanged:
 
 @dataclass(frozen=True)
 class WhileMergeable(WhileUnchanged):
-    """The condition that no stored member has changed, and that the members may still be merged.
+    """The condition `WhileUnchanged`, and that the members may still be merged.
 
-    Members must not be merged if a judge in `bound_by`, or a person, found that their texts state
-    different things. `revision` is the ledger's revision at which the members were read.
+    Members may not be merged if a judge in `bound_by`, or a person, called their texts distinct.
     """
 
     bound_by: tuple[Judge, ...] = JUDGES
@@ -83,23 +81,19 @@ class WhileMergeable(WhileUnchanged):
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """The condition that the members may still be merged, and no person has decided the same.
+    """The condition `WhileMergeable`, and that no person has given the same answer.
 
-    It has three parts. No stored member has changed. No judge in `bound_by`, and no person, has
-    found that two texts to be merged state different things. No person has already kept all the
-    members apart, or left them for later, if the decision does only that. `revision` is the
-    ledger's revision at which the members were read.
+    A person's earlier answer is the same if it kept all members apart, or left them for later.
     """
 
 
 @dataclass(frozen=True)
 class WhileNearest(WhileMergeable):
-    """The condition that the members can still be merged, and no other similar memory was stored.
+    """The condition `WhileMergeable`, and that no similar memory was written after `revision`.
 
-    It has three parts. No stored member has changed. No judge in `bound_by`, and no person, has
-    found that two texts to be merged state different things. No memory was written after `revision`
-    that has the new memory's text or a similarity of at least `min_similarity` to it. Memories that
-    the new one was compared with, `Decision.candidates`, do not count.
+    A memory is similar if it has the new memory's text, or a similarity to it of at least
+    `min_similarity`. Memories in `Decision.candidates`, which the new memory was compared with, do
+    not count.
     """
 
     min_similarity: float = 1.0
@@ -127,15 +121,10 @@ class Decided:
 
     @property
     def names(self) -> set[str]:
-        """The ids of the decision's members."""
         return {member.id for member in self.decision.members}
 
     @property
     def ids_for_undo(self) -> list[str]:
-        """The ids of the members whose present state must be recorded, so that undo can restore it.
-
-        There are none if the decision changes no memory and was not made by a person.
-        """
         decision = self.decision
         changes = decision.survivors or decision.judge == PERSON
         return [member.id for member in decision.members] if changes else []
@@ -157,17 +146,15 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the new texts that decisions give to memories, such as merged texts.
-
-        Return each memory that gets a new text, together with this text's vector, by memory id.
-        """
-        made = []
-        for one in decided:
-            if one.decision.survivors:
-                known = {text_key(member.content) for member in one.decision.members}
-                survivors = [survivor.memory for survivor in one.decision.survivors]
-                made += [new for new in survivors if text_key(new.content) not in known]
-        return {one.memory.id: one for one in self._cache.embed(made)} if made else {}
+        """Embed the new texts of survivors, such as merged texts; return them by memory id."""
+        made = [
+            survivor.memory
+            for one in decided
+            for survivor in one.decision.survivors
+            if text_key(survivor.memory.content)
+            not in {text_key(member.content) for member in one.decision.members}
+        ]
+        return {one.memory.id: one for one in self._cache.embed(made)}
 
     def apply(
         self,
@@ -178,16 +165,14 @@ class Applier:
     ) -> list[Applied | Conflict]:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
-        Return an Applied or a Conflict for each decision that was tried, in order. The result may
-        be shorter than `decided`, because this method stops in two cases:
+        Return an Applied or a Conflict for each decision that was tried. A decision about a new
+        memory may be out of date unless its condition is a WhileNearest of the latest revision.
+        Trying ends:
 
-        - A decision about a new memory had a Conflict. The decisions after it may depend on it.
-        - Something may have been written since a new memory was compared with the stored ones: the
-          decision's condition is not a WhileNearest of the ledger's latest revision. The decision
-          about this memory is tried only if it is the first one.
+        - before such a decision, if it may be out of date and is not the first,
+        - after such a decision, if it may be out of date or has a Conflict.
 
-        `made` is what `vectors_of_made` returned for these decisions. `run` is the name of the
-        batch or import that the decisions are recorded under.
+        `made`: what `vectors_of_made` returned for these decisions.
         """
         answers: list[Conflict | None] = []
         revision, written = writer.revision(), writer.transaction.has_written
@@ -212,11 +197,9 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[Applied]:
-        """Apply decisions in order, without checking their conditions; return an Applied for each.
+        """Apply decisions without checking their conditions.
 
-        The new memories of the decisions must not be stored already. `made` is what
-        `vectors_of_made` returned for these decisions. `run` is the name of the batch or import
-        that the decisions are recorded under.
+        The new memories must not be stored already.
         """
         parts = [decided] if len(decided) == 1 else _independent_parts(writer, decided)
         numbers = [number for part in parts for number in self._write(writer, part, made, run)]
@@ -234,9 +217,9 @@ class Applier:
     # --- what must hold ---
 
     def _conflicts(self, writer: Writer, one: Decided, latest: bool) -> Iterator[str]:
-        """Yield, for each part of the condition of `one`, why the part fails, or "" if it holds.
+        """Check each part of the condition; yield why it fails, or "" if it holds.
 
-        `latest` is true if nothing was written after the decision was prepared.
+        `latest`: nothing was written after the decision was prepared.
         """
         condition = one.condition
         if not latest and one.arrival:
@@ -244,22 +227,17 @@ class Applier:
             if earlier is not None or id_is_taken:
                 yield "it arrived meanwhile"
         if isinstance(condition, UnlessRepeated):
-            yield self._repeated(writer, one)
+            yield self._newcomer(writer, one, condition)
         if isinstance(condition, WhileUnchanged) and not latest:
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
             yield self._distinct_members(writer, one.decision, condition.bound_by)
-        if isinstance(condition, WhileUnanswered):
-            yield self._answered(writer, one.decision)
+            is_answer = isinstance(condition, WhileUnanswered)
+            yield self._forbidden_by_person(writer, one.decision, is_answer=is_answer)
         if isinstance(condition, WhileNearest) and not latest:
             yield self._newcomer(writer, one, condition)
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        """Return a message that names two members which the decision must not merge; "" if none.
-
-        Members must not be merged if a judge in `bound_by`, or a person, found that their texts
-        state different things.
-        """
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
             key = text_key(survivor.memory.content)
@@ -267,85 +245,54 @@ class Applier:
             for name in survivor.stands_for:
                 if name in content and text_key(content[name]) in distinct - {key}:
                     return f"{name} is distinct from {survivor.memory.id}"
-        joined = [{s.memory.id, *s.stands_for} & content.keys() for s in one.survivors]
-        if not any(
-            len(ids - {s.memory.id}) > 1 for ids, s in zip(joined, one.survivors, strict=True)
-        ):
-            return ""  # each pair was looked at
-        for a, b in self._kept_apart(writer, one.members):
-            are_joined = any({a.id, b.id} <= ids for ids in joined)
-            if are_joined and text_key(a.content) != text_key(b.content):
-                return f"a person keeps {a.id} and {b.id} apart"
         return ""
 
-    def _answered(self, writer: Writer, decision: Decision) -> str:
-        """Return why a person's earlier answer makes this decision useless or wrong; "" if not.
+    def _forbidden_by_person(self, writer: Writer, decision: Decision, *, is_answer: bool) -> str:
+        """Return why a person's earlier answer forbids this decision; "" if it does not.
 
-        The decision is useless if it only leaves its members for later, or only keeps all of them
-        apart, and a person did the same before. It is wrong if it merges two members that a person
-        called distinct.
+        With `is_answer`, the decision is a person's answer, which also must not repeat an earlier
+        one.
         """
-        if decision.pending and writer.decisions.left_for_later(decision.members):
+        if is_answer and decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
-        apart = self._kept_apart(writer, decision.members)
         joined = [{s.memory.id, *s.stands_for} for s in decision.survivors]
-        for a, b in apart:
-            if any({a.id, b.id} <= ids for ids in joined):
-                return f"a person keeps {a.id} and {b.id} apart"
-        count = len(decision.members)
-        whole = not joined and len(apart) == count * (count - 1) // 2
+        if not is_answer and all(len(ids) < 3 for ids in joined):
+            return ""
+        keys = [(self._scope_of(one), text_key(one.content)) for one in decision.members]
+        distinct = writer.distinct.of_all(keys, ("person",))
+        apart = 0
+        for n, m in combinations(range(len(keys)), 2):
+            if keys[m][1] in distinct[n]:
+                a, b = decision.members[n].id, decision.members[m].id
+                apart += 1
+                if (is_answer or keys[n][1] != keys[m][1]) and any({a, b} <= ids for ids in joined):
+                    return f"a person keeps {a} and {b} apart"
+        whole = is_answer and not joined and apart == len(keys) * (len(keys) - 1) // 2
         return "a person keeps them all apart already" if whole else ""
 
-    def _kept_apart(self, writer: Writer, members: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
-        """Return the pairs of these memories whose texts a person called distinct."""
-        keys = [text_key(one.content) for one in members]
-        places = [(self._scope_of(one), key) for one, key in zip(members, keys, strict=True)]
-        distinct = writer.distinct.of_all(places, ("person",))
-        return [
-            (members[n], members[m])
-            for n, m in combinations(range(len(members)), 2)
-            if keys[m] in distinct[n]
-        ]
-
-    def _newcomer(self, writer: Writer, one: Decided, condition: WhileNearest) -> str:
-        """Return a message that names a similar memory written meanwhile; "" if there is none.
-
-        Only live memories count that were written after the revision `condition.revision`, and that
-        have the text of `one.arrival`, or a similarity to it of at least
-        `condition.min_similarity`. Memories in `Decision.candidates`, which `one.arrival` was
-        compared with, do not count.
-        """
+    def _newcomer(
+        self, writer: Writer, one: Decided, condition: UnlessRepeated | WhileNearest
+    ) -> str:
         if one.arrival is None:
             return ""
         scope, key = self._scope_of(one.arrival.memory), text_key(one.arrival.memory.content)
         considered = {name for name, _ in one.decision.candidates}
-        written = writer.memories.live_written_after(condition.revision, scope)
-        written = [row for row in written if row.memory.id not in considered]
-        if repeated := next((row for row in written if row.text_key == key), None):
+        if isinstance(condition, UnlessRepeated):
+            rows = writer.memories.live_with_texts([key], scope)
+        else:
+            rows = writer.memories.live_written_after(condition.revision, scope)
+        rows = [row for row in rows if row.memory.id not in considered]
+        if repeated := next((row for row in rows if row.text_key == key), None):
             return f"{repeated.memory.id} says the same"
-        if not written or one.arrival.vector is None:
+        if not rows or one.arrival.vector is None or isinstance(condition, UnlessRepeated):
             return ""
         distinct = writer.distinct.of(scope, key, condition.bound_by)
-        newcomers = [row for row in written if row.text_key not in distinct]
+        newcomers = [row for row in rows if row.text_key not in distinct]
         probe = Probe(one.arrival.memory.content, one.arrival.vector)
         nearest = next(iter(ranked(writer, probe, newcomers, self._scale())), None)
         if nearest is None or nearest.similarity < condition.min_similarity:
             return ""
         return f"{nearest.memory.id} came"
-
-    def _repeated(self, writer: Writer, one: Decided) -> str:
-        """Return a message that names a live memory with the text of `one.arrival`; "" if none.
-
-        Only memories in the scope of `one.arrival` count. Memories in `Decision.candidates`, which
-        it was compared with, do not count.
-        """
-        if one.arrival is None:
-            return ""
-        scope, key = self._scope_of(one.arrival.memory), text_key(one.arrival.memory.content)
-        considered = {name for name, _ in one.decision.candidates}
-        rows = writer.memories.live_with_texts([key], scope)
-        names = (row.memory.id for row in rows if row.memory.id not in considered)
-        return next((f"{name} says the same" for name in names), "")
 
     # --- what is done ---
 
@@ -356,11 +303,6 @@ class Applier:
         made: Mapping[str, Embedded],
         run: str | None,
     ) -> list[int]:
-        """Write decisions that do not change each other's memories; return their ledger numbers.
-
-        `made` is what `vectors_of_made` returned for these decisions. `run` is the name of the
-        batch or import that the decisions are recorded under.
-        """
         survivors = [(one, survivor) for one in decided for survivor in one.decision.survivors]
         if new := [memory for one in decided for memory in _stored_by(one)]:
             writer.memories.insert_all(new)
@@ -375,12 +317,15 @@ class Applier:
         if survivors or any(one.decision.model == PERSON for one in decided):
             images = writer.memories.images([one.ids_for_undo for one in decided])
         if survivors:
-            _let_live(writer, survivors)
+            writer.memories.rewrite([s.memory for one, s in survivors if s.memory.id in one.names])
+            writer.memories.retire(
+                [(id_, s.memory.id) for _, s in survivors for id_ in s.stands_for]
+            )
         if any(one.decision.distinct or one.decision.model == PERSON for one in decided):
             self._mark_distinct(writer, decided, images)
         for one in decided:
-            if one.decision.pending and one.decision.model not in (None, PERSON):
-                self._count_failure(writer, one)
+            if one.decision.pending and one.decision.model and one.decision.model != PERSON:
+                self._count_failure(writer, one, one.decision.model)
         recorded = [(one.decision, before) for one, before in zip(decided, images, strict=True)]
         numbers = writer.decisions.record(recorded, self._clock(), run)
         answered = [
@@ -393,57 +338,41 @@ class Applier:
         return numbers
 
     def _mark_distinct(self, writer: Writer, decided: Sequence[Decided], images: list[str]) -> None:
-        """Record the pairs of texts that decisions call distinct, and change `images` in place.
+        """Record the pairs of texts that decisions call distinct.
 
-        `images` holds, for each decision, the state that undo restores, as JSON. For a decision of
-        a person, this method adds the earlier verdicts on the same pairs to that state.
+        For each decision of a person, add the earlier verdicts on its pairs to its item of
+        `images`, the states for undo as JSON.
         """
         pairs_of: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for n, one in enumerate(decided):
-            if one.decision.model == PERSON:
-                pairs = self._distinct_pairs(one.decision)
+            decision = one.decision
+            by_id = {member.id: member for member in decision.members}
+            by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
+            keys = {name: text_key(memory.content) for name, memory in by_id.items()}
+            pairs = [
+                (self._scope_of(by_id[a]), keys[a], keys[b], decision.reason)
+                for a, b in decision.distinct
+            ]
+            if decision.model == PERSON:
                 known = [writer.distinct.verdict(scope, a, b) for scope, a, b, _ in pairs]
                 writer.distinct.mark_all(pairs, "person")
                 images[n] = with_verdicts(images[n], known)
-            elif one.decision.distinct:
-                pairs = self._distinct_pairs(one.decision)
-                pairs_of.setdefault(one.decision.judge, []).extend(pairs)
+            elif pairs:
+                pairs_of.setdefault(decision.judge, []).extend(pairs)
         for judge, pairs in pairs_of.items():
             writer.distinct.mark_all(pairs, judge)
 
-    def _distinct_pairs(self, decision: Decision) -> list[tuple[Scope, str, str, str]]:
-        """Return (scope, text key, text key, reason) for each pair that a decision calls distinct.
-
-        The reason is that of the decision.
-        """
-        by_id = {member.id: member for member in decision.members}
-        by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
-        keys = {name: text_key(memory.content) for name, memory in by_id.items()}
-        return [
-            (self._scope_of(by_id[a]), keys[a], keys[b], decision.reason)
-            for a, b in decision.distinct
-        ]
-
-    def _count_failure(self, writer: Writer, one: Decided) -> None:
-        """Record that a model failed to judge each pair of the decision's members.
-
-        If one of the members is new, the next batch may ask about the pairs without a pause;
-        otherwise the first pause is BATCH_PAUSE.
-        """
+    def _count_failure(self, writer: Writer, one: Decided, model: str) -> None:
         pause = BATCH_PAUSE if one.arrival is None else timedelta(0)
-        now, model = self._clock(), one.decision.model
-        assert model is not None
+        now = self._clock()
         for a, b in combinations(one.decision.members, 2):
-            scope = self._scope_of(a)
-            writer.attempts.count(scope, a.content, b.content, model, now, pause)
+            writer.attempts.count(self._scope_of(a), a.content, b.content, model, now, pause)
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Split the decisions `todo`, in order, into lists that can be written one after the other.
+    """Yield lists of decisions, in order; in a list, none changes a memory of another.
 
-    In a list, no decision changes a memory of another decision, so they can be written together.
-
-    A decision that only stores a memory changes no other memory, even if the new memory has links.
+    Storing a new memory does not change other memories, even those that it is linked to.
     """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}
@@ -465,12 +394,6 @@ def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list
 
 
 def _stored_by(one: Decided) -> Iterator[Memory]:
-    """Yield the memories that a decision adds to the ledger.
-
-    These are the new memory, if there is one, and each survivor that the decision makes, such as a
-    merged memory. If an existing memory survives with a new text, a retired copy with its former
-    text is added too.
-    """
     if one.arrival is not None:
         yield one.arrival.memory
     for survivor in one.decision.survivors:
@@ -481,33 +404,12 @@ def _stored_by(one: Decided) -> Iterator[Memory]:
 
 
 def _changed(writer: Writer, one: Decided) -> str:
-    """Return a message that names a stored member that has changed; "" if none has.
-
-    A member has changed if it is no longer live, or if its text or a value differs from those of
-    the member in `one.decision`. Links do not count.
-    """
     new = one.arrival.memory.id if one.arrival is not None else None
     stored = [member for member in one.decision.members if member.id != new]
     rows = writer.memories.rows([member.id for member in stored])
     for member in stored:
         row = rows.get(member.id)
-        if row is None or not row.live or _unlinked(row.memory) != _unlinked(member):
+        unlinked = {"linked_ids": member.linked_ids}
+        if row is None or not row.live or row.memory.model_copy(update=unlinked) != member:
             return f"{member.id} changed"
     return ""
-
-
-def _unlinked(memory: Memory) -> Memory:
-    """Return the memory without its links, which decisions do not depend on."""
-    return memory.model_copy(update={"linked_ids": ()})
-
-
-def _let_live(writer: Writer, survivors: Sequence[tuple[Decided, Survivor]]) -> None:
-    """Write the new texts and values of members that survive; retire what survivors replace.
-
-    `survivors` holds pairs: a decision, and one of the survivors of this decision. Survivors that
-    are not members must be stored already.
-    """
-    kept = [survivor.memory for one, survivor in survivors if survivor.memory.id in one.names]
-    writer.memories.rewrite(kept)
-    retired = [(name, one.memory.id) for _, one in survivors for name in one.stands_for]
-    writer.memories.retire(retired)

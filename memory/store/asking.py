@@ -1,4 +1,4 @@
-"""Finds the pairs of texts that a model need not be asked about, and the texts it has read."""
+"""Decides which pairs of texts a model need not be asked about."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 
 
 class RetryPolicy(Enum):
-    """The rule that says about which pairs of texts a model is asked again.
+    """The rule for asking a model again about pairs of texts.
 
-    - WHEN_DUE: about pairs that the model failed to judge, after a pause that grows with each
-      failure. After too many failures, the model is not asked again.
+    - WHEN_DUE: ask about pairs that it failed to judge, after a pause that grows with each failure.
+      After too many failures, do not ask again.
     - NOW: the same as WHEN_DUE, but without the pause.
-    - AGAIN: about all pairs, even if the model failed too often or called the texts distinct. Only
-      pairs that a person called distinct are left out.
+    - AGAIN: ask about all pairs, except those that a person called distinct.
     """
 
     WHEN_DUE = "what failed is asked again at growing distance"
@@ -28,10 +27,7 @@ class RetryPolicy(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """The model that is asked about pairs of texts, and the rule for asking it again.
-
-    `model` is the name of the model, and `retry` is the rule.
-    """
+    """The model that is asked about pairs of texts, by name, and the rule for asking it again."""
 
     model: str
     retry: RetryPolicy = RetryPolicy.WHEN_DUE
@@ -40,10 +36,10 @@ class Asker:
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The kinds of judge whose verdicts are final for the model.
+        """The judges whose distinct pairs the model is not asked about.
 
-        The model is not asked about pairs of texts that such a judge called distinct. A verdict of
-        the offline judge is final only for the offline judge itself.
+        The offline judge's verdicts count only if the model is the offline judge. If `retry` is
+        AGAIN, only a person's verdicts count.
         """
         if self.retry is RetryPolicy.AGAIN:
             return ("person",)
@@ -52,16 +48,15 @@ class Asker:
     def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
         """Return the pairs of texts that were called distinct by a judge in `bound_by`.
 
-        `fields` are the fields that scopes consist of now. A person's verdict counts even if scopes
-        had other fields when it was given.
+        A person's verdict counts even if scopes had other `fields` when it was given.
         """
         return reader.distinct.all(self.bound_by) | kept_apart(reader, fields)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
         """Return the pairs of texts that the model must not be asked about at the time `now`.
 
-        These are the pairs at which the model failed too often and, if `retry` is WHEN_DUE, those
-        whose pause after a failure is not over. If `retry` is AGAIN, the result is empty.
+        It failed too often to judge them, or the pause after its last failure is not over. If
+        `retry` is AGAIN, there are no such pairs.
         """
         if self.retry is RetryPolicy.AGAIN:
             return set()
@@ -72,10 +67,8 @@ class Asker:
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
     """Return the pairs of texts that a person called distinct, each with the verdict's scope.
 
-    `fields` are the fields that scopes consist of now. If scopes had other fields when a person
-    gave the verdict, the pair is also returned with present scopes: those of live memories that
-    have one of the two texts. A present scope does not count if it has another value than the
-    verdict's scope in a field that both have.
+    If that scope has other fields than `fields`, the pair is also returned with the present scope
+    of each live memory that has one of the texts. The two scopes must agree in the fields of both.
     """
     names = {*fields, "is_private"}
     pairs = reader.distinct.all(("person",))

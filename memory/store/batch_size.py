@@ -11,9 +11,7 @@ from typing import TypeVar
 from memory.ledger import Ledger, Writer
 
 _LONG_S = 0.03
-"""If a transaction takes longer than this many seconds, the next one is smaller."""
 _SHORT_S = 0.015
-"""If a transaction takes less than this many seconds, the next one may be larger."""
 
 T = TypeVar("T")
 
@@ -24,20 +22,12 @@ class AdaptiveBatchSize:
     def __init__(
         self, first: int = 24, most: int = 256, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Start with `first` rows and never exceed `most`.
-
-        `clock` returns seconds and is monotonic.
-        """
         self.size = first
         self._most = most
         self._clock = clock
 
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Yield all items in order, in parts of the current size.
-
-        The size may change after each part, so the caller should write a part before it requests
-        the next one.
-        """
+        """Yield all items in order, in parts of the current size, which may change in between."""
         start = 0
         while start < len(items):
             part = items[start : start + self.size]
@@ -46,13 +36,10 @@ class AdaptiveBatchSize:
 
     @contextlib.contextmanager
     def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
-        """Open a transaction, and yield its writer; afterwards, adapt `size` to the time it took.
+        """Open a transaction for `count` rows; afterwards, adapt `size` to the time it took.
 
-        `count` is the number of rows that the caller writes in the transaction. Garbage
-        collection is disabled until the transaction ends, because a collection can take a tenth of
-        a second while other writers wait.
-
-        Raises: LedgerError.
+        Garbage collection is off meanwhile: it can take a tenth of a second, while other writers
+        wait.
         """
         with contextlib.ExitStack() as afterwards, ledger.writing() as writer:
             if gc.isenabled():  # else another thread is in here and allows it again
@@ -60,9 +47,7 @@ class AdaptiveBatchSize:
                 afterwards.callback(gc.enable)
             began = self._clock()
             yield writer
-        self._learn(count, self._clock() - began)
-
-    def _learn(self, count: int, seconds: float) -> None:
+        seconds = self._clock() - began
         if seconds > _LONG_S:
             self.size = max(1, min(self.size, count) // 2)
         elif seconds < _SHORT_S and count >= self.size:

@@ -26,7 +26,7 @@ class Named:
     similarity: float | None
     """The lowest similarity of the new memory to a stored member; None if no vectors are known."""
     keeper: Judge | None
-    """The kind of judge who called two members distinct; None if there is no such verdict.
+    """The kind of judge who called two members distinct; None if nobody did.
 
     A verdict about texts that were merged into the members counts too.
     """
@@ -35,12 +35,11 @@ class Named:
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """Look up, for each new memory, the stored memories that it repeats or updates.
+    """Look up, for each new memory, the stored memories that its extraction names.
 
-    `new` holds pairs: an extraction, which names these stored memories, and the new memory with its
-    vector. Return a list and the ledger's revision. The list has one item for each new memory, in
-    order: a Named or, if the memories cannot be merged, a string with the reason. If several new
-    memories name the same stored memory, only the first of them may be merged with it.
+    Return a list, and the ledger's revision. The list has an item for each new memory, in order: a
+    Named, or the reason why the memories cannot be merged. If several new memories name the same
+    stored memory, only the first may be merged with it.
     """
     taken: set[str] = set()
     found: list[Named | str] = []
@@ -55,12 +54,6 @@ def find_named(
 def _found(
     store: MemoryStore, reader: Reader, said: Extracted, new: Embedded, taken: set[str]
 ) -> Named | str:
-    """Look up the stored memories that the extraction `said` names, to merge them with `new`.
-
-    Return the new memory and these stored memories as a Named; if they cannot be merged, return the
-    reason as text. `taken` holds the ids of the stored memories that are to be merged with other
-    new memories.
-    """
     rows = reader.memories.rows([one.id for one in said.named])
     for one in said.named:
         row = rows.get(one.id)
@@ -82,10 +75,10 @@ def _found(
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
-    """Return the kind of judge who called two of these members distinct; None if nobody did.
+    """Return the kind of judge who called two members distinct; None if nobody did.
 
-    Verdicts about texts that were merged into the members count too. Verdicts of the offline judge
-    do not count. If both a person and a model gave such a verdict, return "person".
+    Verdicts on texts that the members have replaced count too. Those of the offline judge do not
+    count. If a person and a model did, return the person.
     """
     stand_for = []
     for member in members:
@@ -108,10 +101,9 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
 def is_like_all_of(
     store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
 ) -> bool:
-    """Return whether `new` is similar to all retired memories that the memory `memory_id` replaced.
+    """Return whether `new` is similar to all memories that the memory `memory_id` replaced.
 
-    A similarity of at least `min_similarity` counts as similar. Retired memories without a vector
-    do not count. Return True if `new` has no vector, or if there are no such retired memories.
+    Memories without a vector do not count; if `new` has none, the result is True.
     """
     if new.vector is None:
         return True
@@ -124,10 +116,10 @@ def is_like_all_of(
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:
-    """Compare a query with stored texts; return the cosine of the query with each text, by name.
+    """Return the cosines of a query with stored texts.
 
-    `text_keys` maps names to text keys. The caller may choose any names. A name is left out of the
-    result if its text has no vector. The result is empty if the query is empty.
+    `text_keys` maps names, which the caller chooses, to text keys; the result maps these names to
+    cosines. Texts without a vector are left out. The result is empty if the query is empty.
 
     Raises: EmbeddingError.
     """
@@ -139,6 +131,5 @@ def cosines_to(
     names = [name for name, key in text_keys.items() if key in known]
     if not names:
         return {}
-    vectors = np.stack([known[text_keys[name]] for name in names])
-    cosines = similarities(vectors, np.broadcast_to(vector, vectors.shape))
+    cosines = similarities(np.stack([known[text_keys[name]] for name in names]), vector[None])
     return dict(zip(names, cosines.tolist(), strict=True))

@@ -17,13 +17,9 @@ from memory.text import normalise, text_key
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 1_000
-"""The maximum number of texts in one call of the embedder."""
 _EMBEDDER = "embedder"
-"""Metadata key in the ledger for the fingerprint of the embedder of the ledger's vectors."""
 _ZERO = 1e-6
-"""A vector shorter than this counts as zero: it has no direction."""
 _UNIT = 1e-3
-"""By how much the length of a unit vector may differ from 1."""
 
 
 class EmbeddingCache:
@@ -33,10 +29,9 @@ class EmbeddingCache:
         self._ledger = ledger
         self._embedder = embedder
         self._dim: int | None = None
-        """The dimension of the embedder's vectors; None until it is known."""
 
     def check(self, reader: Reader) -> bool:
-        """Check that the ledger's vectors come from this embedder; return whether there are any.
+        """Return whether the ledger has vectors.
 
         Raises: EmbedderMismatch if they come from another embedder.
         """
@@ -48,9 +43,7 @@ class EmbeddingCache:
         return stored is not None
 
     def query(self, *wordings: str) -> Vector:
-        """Return one unit vector for several wordings of the same question.
-
-        The result is the mean of the vectors of all wordings, scaled to length 1. It is not stored.
+        """Return one unit vector, the mean of the vectors of several wordings of a question.
 
         Raises: EmbeddingError.
         """
@@ -76,11 +69,9 @@ class EmbeddingCache:
     def complete(
         self, memories: Sequence[Memory], known: Mapping[str, Vector | None]
     ) -> list[Embedded]:
-        """Return the memories, in order, with their vectors; embed only texts not in `known`.
+        """Do the same as `embed`, but take vectors from `known`, by text key, not the ledger.
 
-        `known` holds vectors by text key. A value of None means that no vector could be computed
-        earlier; the memory then gets None. If the embedder fails, a warning is logged, and the
-        missing vectors are None.
+        None in `known` means that an earlier attempt to compute the vector failed; it stays None.
         """
         keys = [text_key(memory.content) for memory in memories]
         missing = {
@@ -98,18 +89,12 @@ class EmbeddingCache:
         ]
 
     def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
-        """Store vectors by text key.
-
-        If they are the first in the ledger, also store the embedder's fingerprint.
-
-        Raises: EmbedderMismatch if the ledger holds vectors of another embedder.
-        """
         if not self.check(writer):
             writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
         writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
-        """Embed the texts in the ledger that have no vector, and store the vectors.
+        """Embed all texts in the ledger that have no vector, and store the vectors.
 
         Return the number of these texts.
 
@@ -128,7 +113,7 @@ class EmbeddingCache:
         return len(texts)
 
     def _embed(self, texts: Iterable[str]) -> Vectors:
-        """Normalise texts and embed them; return the unit vectors in order, shape (n, dim).
+        """Return unit vectors of the normalised texts, in order, shape (n, dim).
 
         Raises: EmbeddingError if the embedder fails, or returns vectors of a wrong shape, or a
         vector that is zero or not finite.

@@ -1,38 +1,40 @@
-"""Erases memories for good: from the ledger, then from the search index and the database's log."""
+"""Erases memories for good: from the ledger, waiting turns, search index and database log."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
+from memory import coverage, offline
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
     NOTHING_BEFORE,
+    SHARED,
     DecisionRecord,
     Ledger,
+    PendingTurn,
     Reader,
     Row,
     Writer,
 )
-from memory.models import Action, Decision, Memory
+from memory.models import Action, Decision, KeptCandidate, Memory, Turn, name_of_candidate
 from memory.search import SearchRouter
-from memory.store.forgotten_turns import ComparisonCache, TurnsToForget, forget_turns_of
-from memory.text import clean
+from memory.text import clean, sentences, telling_words, text_key
 
 logger = logging.getLogger(__name__)
 
-_COMPARISONS = 2
-"""How often `erase` compares turns with the memory before its transaction.
-
-The second comparison is short, because only turns that arrived during the first are new.
-"""
 _UNSCRUBBED = "unscrubbed"
-"""Metadata key in the ledger, set while an index or the log may still hold forgotten memories."""
+"""Key in the ledger's metadata, set while an index or the log may still hold forgotten memories."""
+_FEWEST_WORDS = 2
+"""A memory with fewer content words is stated only by a sentence or clause with the same text."""
+_BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Forgotten:
     """The result of erasing a memory; `memory` is the memory as it was before.
 
     `erased` is False if a search index, the database's log or a copy of the ledger may still hold
-    the memory.
+    it.
     """
 
     memory: Memory
@@ -52,22 +54,17 @@ class Forgotten:
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
-    """Erase a memory and all retired memories that it replaced.
+    """Erase a memory and all retired memories that it replaced; return them as they were before.
 
-    Return the memory, and a tuple of the retired memories, as they were before.
-
-    Only the ids of these memories stay. Their texts, metadata, vectors, links and verdicts are
-    erased, but a vector or a verdict stays if another memory has the same text. Items (values
-    stored under a key) that became these memories are deleted. The words of these memories are
-    removed from waiting turns and from recorded decisions. All search indexes are marked as stale,
-    because an index may have copied an earlier state of the memories. `at` is recorded as the time
-    of the erasure.
+    Only their ids stay. A vector or a verdict stays if another memory has the same text. The
+    memories' words are also erased from waiting turns and recorded decisions. All search indexes
+    are marked as stale.
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
     LedgerError.
     """
     comparisons = ComparisonCache()
-    for _ in range(_COMPARISONS):
+    for _ in range(2):  # the second time, only turns that arrived meanwhile are new
         with ledger.reading() as reader:
             turns = TurnsToForget(reader, _with_origins(reader, memory_id)[1])
         turns.compare(comparisons)
@@ -81,13 +78,6 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    """Return what to erase to forget a memory: the rows, and the memories in these rows.
-
-    The first of the memories is the one with the id `memory_id`. The others are its origins, the
-    retired memories that it replaced. The rows are in no fixed order.
-
-    Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
-    """
     row = reader.memories.row(memory_id)
     alive = reader.memories.living(row) if row is not None else None
     if alive is None:
@@ -103,12 +93,11 @@ def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memor
 class ForgottenUser:
     """The result of erasing everything about a user.
 
-    `erased` is False if a search index, the database's log or a copy of the ledger may still hold
-    something. `set_aside` has the paths of ledger copies that a person must delete.
+    `erased` and `set_aside` mean the same as in `Forgotten`.
     """
 
     memories: int
-    """The number of the user's memories that were live."""
+    """How many of the user's erased memories were live."""
     erased: bool
     set_aside: tuple[str, ...] = ()
 
@@ -118,10 +107,8 @@ def forget_user(
 ) -> ForgottenUser:
     """Erase everything about a user: memories, episodes, and turns that wait for extraction.
 
-    Each transaction erases `at_once` memories and the memories that they replaced. If the process
-    crashes between two transactions, call this function again to erase the rest. At the end, the
-    forgotten memories are removed from the search index `index`. `at` is recorded as the time of
-    the erasure.
+    Each transaction erases at most `at_once` memories, and those that they replaced. After a crash,
+    call this function again to erase the rest.
 
     Raises: LedgerError.
     """
@@ -141,10 +128,10 @@ def forget_user(
 
 
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
-    """Erase up to `most` memories of a user, and the retired memories that they replaced.
+    """Erase up to `most` memories of a user, and those that they replaced.
 
-    Return how many of the erased memories were live. If the user has no memories left, erase the
-    user's turns and episodes instead, and return None. `at` is recorded as the time of the erasure.
+    Return how many of the user's memories were live. If the user has no memories left, erase the
+    turns and episodes instead, and return None.
     """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
@@ -158,20 +145,12 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
 
 
 def _forget_said_by(writer: Writer, user: str) -> None:
-    """Erase a user's turns and episodes, inside the writer's transaction.
-
-    Also record that the search index and the database's log may still hold forgotten texts.
-    """
     forget_turns_of(writer, user)
     writer.episodes.forget_user(user)
     writer.set_meta(_UNSCRUBBED, uuid4().hex)
 
 
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
-    """Erase the memories in `rows`, live or retired, and what the ledger recorded about them.
-
-    `at` is recorded as the time of the erasure.
-    """
     ids = [row.memory.id for row in rows]
     keys = {row.text_key for row in rows}
     writer.items.forget(ids)
@@ -192,12 +171,6 @@ def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
 
 
 def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
-    """Erase the reasons that models gave for the decisions `scrubbed`, wherever they are stored.
-
-    `scrubbed` are the decisions about forgotten memories, as they were before the erasure. A reason
-    may quote a forgotten memory. The same reason is also erased from verdicts on the texts of these
-    decisions, and from other decisions about these texts.
-    """
     judged = [record for record in scrubbed if record.model is not None]
     reasons = {record.reason for record in judged} - {FORGOTTEN_REASON}
     if not reasons:
@@ -233,3 +206,222 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
         if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile
             writer.drop_meta(_UNSCRUBBED)
     return clean
+
+
+# --- turns that wait for extraction ---
+
+
+class ComparisonCache:
+    """A cache of comparisons of texts with forgotten memories.
+
+    A comparison takes long, so most are made before the transaction that erases. Drop the cache
+    after the erasure: it holds forgotten texts.
+    """
+
+    def __init__(self) -> None:
+        self.left_of = cache(_without)
+        self.states_any = cache(_states_any)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The new state of a waiting turn. If `turn` is None, the turn is dropped.
+
+    `candidates`: the facts that a model found in the turn, with None for each erased one; None
+    instead of a sequence if they stay as they are.
+    """
+
+    seq: int
+    turn: Turn | None
+    candidates: Sequence[KeptCandidate | None] | None = None
+
+
+def forget_turns_of(writer: Writer, user: str) -> None:
+    """Erase the turns of a user that wait for extraction, and the bot's answers to this user.
+
+    Other people's waiting turns lose facts that are about this user or that this user stated. All
+    extracted turns lose their texts, and all extractions under way start again.
+    """
+    theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
+    every = writer.turns.waiting()
+    names = {(one.turn.conversation, one.name) for one in every if one.turn.speaker == user}
+    for waiting in every:
+        answered = waiting.turn.is_bot and (
+            waiting.turn.conversation in theirs or _may_answer_anyone(waiting.turn)
+        )
+        if waiting.turn.speaker == user or answered:
+            writer.turns.drop(waiting.seq)
+        elif waiting.candidates is not None:
+            others = [
+                one
+                if one is not None
+                and one.user != user
+                and names.isdisjoint((waiting.turn.conversation, name) for name in one.said_in)
+                else None
+                for one in waiting.candidates
+            ]
+            writer.turns.keep_candidates(waiting.seq, others)
+    writer.turns.clear_extracted()
+    writer.leases.free_all()
+
+
+class TurnsToForget:
+    """Finds what must be removed from turns when the memories `gone` are forgotten.
+
+    - A person's waiting turn loses the sentences, and the facts already found in it, that state a
+      forgotten memory of this person.
+    - A person's waiting turn from which a forgotten memory was made loses its whole text; only
+      facts already found in it may remain.
+    - A fact loses its merged text if it would replace a memory that is forgotten or not live.
+    - A bot's waiting turn is removed if it recalled or quotes a forgotten memory, or if a forgotten
+      memory came from its conversation.
+    - In conversations that a forgotten memory came from, or in which it may have been said or
+      recalled, extracted turns lose their texts. An extraction under way there starts again.
+    """
+
+    def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
+        self._waiting = reader.turns.waiting()
+        self._last_shared = int(reader.meta("last_turn_with_defaults") or 0)
+        self._ids = {memory.id for memory in gone}
+        kept = [one for turn in self._waiting for one in turn.candidates or () if one is not None]
+        named = {memory.id for one in kept for memory in one.named}
+        rows = reader.memories.rows(sorted(named))
+        alive = {name for name, row in rows.items() if row.live}
+        self._unnamed = self._ids | (named - alive)
+        self._candidates = {memory.external_id for memory in gone}
+        self._turns = {turn for memory in gone for turn in _turns_of(memory)}
+        self._contents: dict[str, tuple[str, ...]] = {}
+        for memory in gone:
+            if memory.user is not None:
+                self._contents[memory.user] = (*self._contents.get(memory.user, ()), memory.content)
+        heard = {
+            one.conversation
+            for one in reader.turns.with_text()
+            if one.speaker in self._contents or not self._ids.isdisjoint(one.recalled_ids)
+        }
+        self._sources = {conversation for conversation, _ in self._turns}
+        if SHARED in self._sources:
+            self._sources.update(self._contents)  # the upgrade gave its turns to their speakers
+        self._conversations = heard | self._sources
+        """Conversations whose extracted turns lose their texts; their extraction starts again."""
+        self._changes: list[_Change] = []
+
+    def compare(self, comparisons: ComparisonCache) -> None:
+        for waiting in self._waiting:
+            change = (self._of_bot if waiting.turn.is_bot else self._of_person)(
+                waiting, comparisons
+            )
+            if change is not None:
+                self._changes.append(change)
+                self._conversations.add(waiting.turn.conversation)
+
+    def write(self, writer: Writer) -> None:
+        for change in self._changes:
+            if change.candidates is not None:
+                writer.turns.keep_candidates(change.seq, change.candidates)
+            if change.turn is None:
+                writer.turns.drop(change.seq)
+            else:
+                writer.turns.reword(change.seq, change.turn)
+        writer.turns.clear_extracted(self._conversations)
+        for conversation in sorted(self._conversations):
+            writer.leases.free(conversation)
+
+    def _of_person(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
+        turn, contents = waiting.turn, self._contents.get(waiting.turn.speaker, ())
+        is_source = contents and not self._turns.isdisjoint(self._names(waiting))
+        text = "" if is_source else comparisons.left_of(turn.text, turn.speaker, turn.at, contents)
+        reworded = turn.model_copy(update={"text": text})
+        if waiting.candidates is None:
+            return None if text == turn.text else _Change(waiting.seq, reworded if text else None)
+        names = self._names(waiting)
+        left = [
+            _without_named(one, self._unnamed)
+            if one is not None
+            and self._candidates.isdisjoint(name_of_candidate(*name, n) for name in names)
+            and not comparisons.states_any((one.content,), contents)
+            else None  # so that the others keep their positions
+            for n, one in enumerate(waiting.candidates)
+        ]
+        if left.count(None) > waiting.candidates.count(None):
+            reworded = turn.model_copy(update={"text": ""})
+        elif text == turn.text and left == list(waiting.candidates):
+            return None
+        return _Change(waiting.seq, reworded if any(left) else None, left)
+
+    def _of_bot(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
+        turn = waiting.turn
+        heard = turn.conversation in self._conversations or _may_answer_anyone(turn)
+        quotes = heard and any(
+            comparisons.states_any((sentence,), contents)
+            for sentence in sentences(turn.text)
+            for contents in self._contents.values()
+        )
+        recalled = not self._ids.isdisjoint(turn.recalled_ids)
+        if recalled or quotes or turn.conversation in self._sources:
+            return _Change(waiting.seq, None)
+        return None
+
+    def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
+        """Return each (conversation, name) under which a memory may refer to the turn.
+
+        There are two if an upgrade moved the turn to another conversation.
+        """
+        turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
+        if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
+            names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
+        return names
+
+
+def _may_answer_anyone(turn: Turn) -> bool:
+    return turn.is_bot and turn.conversation == turn.speaker
+
+
+def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
+    conversation, others = memory.metadata.get("conversation"), memory.metadata.get("turns")
+    for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
+        if isinstance(conversation, str) and isinstance(name, str):
+            yield conversation, name
+
+
+def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
+    if gone.isdisjoint(one.id for one in candidate.named):
+        return candidate
+    return candidate.model_copy(update={"named": (), "merged": ""})
+
+
+def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> str:
+    """Return the text without the sentences that state any of `contents`.
+
+    Return "" if no single sentence states one of them, but the text as a whole does.
+    """
+    if not contents:
+        return text
+    left, end, is_cut = list[str](), 0, False
+    for sentence in sentences(text):
+        start = text.index(sentence, end)
+        states = _states_any(_forms(sentence, speaker, at), contents)
+        left += [text[end:start], "" if states else sentence]
+        end, is_cut = start + len(sentence), is_cut or states
+    if is_cut:
+        return "".join([*left, text[end:]]).strip()
+    return "" if _states_any(_forms(text, speaker, at), contents) else text
+
+
+def _forms(said: str, speaker: str, at: datetime) -> list[str]:
+    clauses = [said, *_BETWEEN_CLAUSES.split(said)]
+    retold = [offline.retold(clause, speaker, at) for clause in clauses if clause]
+    statements = (one.text for one in offline.statements(said, speaker, at))
+    return list(dict.fromkeys([*clauses, *retold, *statements]))
+
+
+def _states_any(forms: Sequence[str], contents: Sequence[str]) -> bool:
+    keys = {text_key(form) for form in forms}
+    return any(
+        text_key(content) in keys
+        or (
+            len(telling_words(content)) >= _FEWEST_WORDS
+            and any(coverage.covers(form, content) for form in forms)
+        )
+        for content in contents
+    )

@@ -82,10 +82,7 @@ class Neighbours:
     matches: tuple[SearchResult, ...]
     revision: int
     distinct: frozenset[str] = frozenset()
-    """Keys of the texts that were judged distinct from the new memory's text.
-
-    `matches` contains no memory with such a text.
-    """
+    """Keys of texts that were judged distinct from the new one; `matches` has none of them."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +94,7 @@ class Unsearched:
 
 @dataclass(frozen=True)
 class NewMemory:
-    """A memory that is not stored yet, with an unused id, its vector and its neighbours.
-
-    `neighbours` are the most similar stored memories; an Unsearched if the search failed.
-    """
+    """A memory that is not stored yet, with an unused id, its vector and its neighbours."""
 
     new: Embedded
     neighbours: Neighbours | Unsearched
@@ -108,10 +102,10 @@ class NewMemory:
 
 @dataclass(frozen=True)
 class AlreadyStored:
-    """The result of preparing a memory that was stored before.
+    """The result for a memory that was stored before.
 
     `memory` is the stored memory or, if that was retired, its live successor. If it was forgotten,
-    `memory` is the memory as the caller gave it.
+    `memory` is the one that the caller gave.
     """
 
     memory: Memory
@@ -119,15 +113,11 @@ class AlreadyStored:
 
 @dataclass(frozen=True)
 class _Look:
-    """The ledger's rows, at one revision, that concern one new memory's text and scope."""
-
     scope: Scope
     key: str
     revision: int
     same: tuple[Row, ...]
-    """The live memories with the new memory's text, newest first."""
     distinct: frozenset[str]
-    """Keys of the texts that were judged distinct from the new memory's text."""
     hidden: int
     """The number of live memories in the scope whose text is in `distinct`."""
 
@@ -135,9 +125,8 @@ class _Look:
 class MemoryStore:
     """The live memories of a ledger: find, add, change, undo and forget them.
 
-    A store may be shared between threads. Use it as a context manager, or call `close`. All methods
-    that compare or store vectors raise EmbedderMismatch if the vectors in the ledger come from
-    another embedder.
+    A store may be shared between threads. Use it as a context manager, or call `close`. Methods
+    that use vectors raise EmbedderMismatch if the ledger's vectors come from another embedder.
     """
 
     def __init__(
@@ -156,15 +145,14 @@ class MemoryStore:
     ) -> None:
         """Create a store on an open ledger, which `close` will close too.
 
-        Vectors are loaded into RAM for one user at a time, up to `vectors_mb` MB in all; the users
-        searched longest ago are dropped first. If the vectors of one user exceed this limit,
-        `open_index` is called to open an approximate index; with `index_at_once`, it is called at
-        the first query even if all vectors fit. If `open_index` is None, such users are searched in
-        the ledger, exactly but slowly.
-
-        Only memories with equal values in all `scope_fields` are compared. `scale` turns the
-        embedder's cosines into similarities. With `hybrid`, `search` ranks by words and by cosine,
-        else by cosine alone. `clock` returns the current time, and `new_id` a new memory id.
+        - `vectors_mb`: at most this many MB of vectors are kept in RAM. Those of the users searched
+          longest ago are dropped first.
+        - `open_index` opens an approximate index if one user's vectors exceed `vectors_mb`. Without
+          it, such users are searched in the ledger, exactly but slowly.
+        - `index_at_once`: open the index at the first query, even if all vectors fit.
+        - `scope_fields`: only memories with equal values in all of these fields are compared.
+        - `scale` turns the embedder's cosines into similarities.
+        - `hybrid`: whether `search` ranks by words and cosine, or by cosine alone.
         """
         self.ledger = ledger
         self.clock = clock
@@ -174,7 +162,6 @@ class MemoryStore:
         self.scale = scale
         self._hybrid = hybrid
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
-        """Returns the scope of a memory. Memories of different scopes are never compared."""
         self.scope_fields = scope_fields
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
@@ -202,7 +189,6 @@ class MemoryStore:
     # --- reading ---
 
     def get(self, memory_id: str) -> Memory | None:
-        """Return the live memory with this id; None if there is none."""
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
@@ -232,18 +218,16 @@ class MemoryStore:
         lineage: Lineage = Lineage.SYNTHESISED,
         before: Snapshot | None = None,
     ) -> Snapshot:
-        """Return a snapshot for a batch: all live memories, their vectors and earlier verdicts.
+        """Return all live memories, with vectors and verdicts, at one revision of the ledger.
 
-        Everything is read at one revision of the ledger. `asker` is the model that the batch will
-        ask. The snapshot names the pairs of texts that this model need not be asked about.
-        `lineage` says which earlier texts of a memory are listed: only those that it was merged
-        from, or all that it replaced. `before` is an earlier snapshot; if it is given, only what
-        was written after it is read.
+        The snapshot names the pairs of texts that `asker`, the model of the batch, need not be
+        asked about. `lineage` says which earlier texts of a memory are listed. With `before`, an
+        earlier snapshot, only what was written after it is read.
         """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
-            distinct = asker.distinct(reader, self.scope_fields)
             apart = kept_apart(reader, self.scope_fields)
+            distinct = reader.distinct.all(asker.bound_by) | apart
             read = reader.readings.all(asker.model, thorough=asker.thorough)
             return take_snapshot(reader, distinct, waiting, lineage, before, apart, read)
 
@@ -261,14 +245,17 @@ class MemoryStore:
     ) -> list[SearchResult]:
         """Return the `k` live memories that answer a query best, best first.
 
-        Exactly one of `user`, `scope` and `everyone=True` must be given; `everyone` searches the
-        memories of all users. Results are ranked by `score`; with `min_score`, results with a lower
-        score are left out. The `similarity` of a result is its plain cosine, without the scale that
-        is used to find copies. An empty query gives an empty list.
+        Give exactly one of `user`, `scope` and `everyone=True`, which searches the memories of all
+        users. `min_score` leaves out results with a lower `score`. The `similarity` of a result is
+        its plain cosine, without the scale that is used to find copies. An empty query gives an
+        empty list.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
-        scope = _one_scope(user, scope, everyone)
+        if (user is not None) + (scope is not None) + everyone != 1:
+            remedy = "give user=NAME, or everyone=True for the memories of all users"
+            raise InputError("search", "needs to know whose memories to search", remedy)
+        scope = scope or (Scope(()) if user is None else Scope.of_user(user))
         if not clean(query):
             return []
         phrasings = wordings(clean(query), scope.user)
@@ -281,9 +268,9 @@ class MemoryStore:
     ) -> SearchResult | None:
         """Return the user's live memory that is most similar to `content`.
 
-        Return None if `content` is empty, or if no memory has a similarity of at least `threshold`.
-        If `user` is None, memories without a user are searched. Private memories are not searched.
-        If the embedder fails, only a memory with the same text is found.
+        Return None if `content` is empty, or if no similarity reaches `threshold`. If `user` is
+        None, memories without a user are searched. Private memories are not searched. If the
+        embedder fails, only a memory with the same text is found.
         """
         if not clean(content):
             return None
@@ -302,15 +289,12 @@ class MemoryStore:
     ) -> list[AlreadyStored | NewMemory]:
         """Look up what is needed to decide about new memories; return an item for each, in order.
 
-        The item is an AlreadyStored if the memory was stored before. Otherwise it is a NewMemory
-        with a free id, the memory's vector, and its nearest stored memories. These are the `k` most
-        similar live memories in its scope that have at least `min_similarity`; memories with the
-        same text come first. Memories are left out if a judge whose verdict binds `asker` called
-        their texts distinct from the new one. If the search fails, an Unsearched takes the place of
-        the nearest memories.
+        A NewMemory has the `k` most similar live memories in its scope with at least
+        `min_similarity`, those with the same text first. Memories whose texts a judge in
+        `asker.bound_by` called distinct from the new one are left out.
 
-        A memory may be given together with its vector, which is then not computed. No two given
-        memories may be the same memory; `split_repeats` separates repetitions.
+        A memory given with its vector is not embedded again. `new` must not contain a memory twice;
+        `split_repeats` separates repetitions.
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
@@ -341,17 +325,16 @@ class MemoryStore:
     def add(self, memory: Memory) -> Memory:
         """Store a memory without comparing it with similar ones, and return it as stored.
 
-        If it was stored before, it is not stored again; the stored memory or its live successor is
-        returned.
+        If it was stored before, return the stored memory or its live successor.
         """
         [stored] = self._add_all([memory], None)
         return stored.memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
-        """Store all of these memories in one transaction, without comparing them with similar ones.
+        """Store memories in one transaction, without comparing them with similar ones.
 
-        Return how many of them were not stored before. If the transaction fails, none is stored.
-        `run` is the name of the batch or import that is recorded with them.
+        Return how many of them were not stored before. `run` names the batch or import in the
+        record of the decisions; None means none.
         """
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
@@ -363,16 +346,14 @@ class MemoryStore:
         with self.pace.writing(self.ledger, len(memories)) as writer:
             for part in split_repeats(memories):
                 received = self._received(writer, memories[part])
-                own = [
-                    replace(one, memory=memory)
-                    for one, memory in zip(embedded[part], received, strict=True)
-                    if isinstance(memory, Memory)
-                ]
                 todo = [
                     Decided(
-                        Decision(Action.ADD, "stored as it is", (one.memory,)), Unconditional(), one
+                        Decision(Action.ADD, "stored as it is", (memory,)),
+                        Unconditional(),
+                        replace(one, memory=memory),
                     )
-                    for one in own
+                    for one, memory in zip(embedded[part], received, strict=True)
+                    if isinstance(memory, Memory)
                 ]
                 done = iter(self.applier.write(writer, todo, {}, run) if todo else ())
                 stored += [
@@ -407,9 +388,7 @@ class MemoryStore:
     ) -> Applied | Conflict:
         """Apply one decision if `condition` still holds; else change nothing and return a Conflict.
 
-        `arrival` is the new memory that the decision is about, with its vector; None if all members
-        of the decision are stored. `run` is the name of the batch or import that the decision is
-        recorded under.
+        `arrival` is the member that is not stored yet, with its vector; None if all are stored.
         """
         [done] = self.apply_all([Decided(decision, condition, arrival)], run=run)
         return done
@@ -419,19 +398,16 @@ class MemoryStore:
     ) -> list[Applied | Conflict]:
         """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
 
-        Each decision is applied completely, or not at all if its condition fails, which is a
-        Conflict. The result may be shorter than `decided`, but has at least one item: the store
-        stops after a Conflict of a decision about a new memory. If anything was written after a new
-        memory was prepared, only one decision about a new memory is tried. The caller must then
-        prepare the remaining memories and decide again.
+        The result has at least one item, but may be shorter than `decided`: the rest is not tried
+        if a decision about a new memory has a Conflict, or may be out of date because something was
+        written after the memory was prepared. The caller then prepares and decides the rest again.
 
         `run` is the name of the batch or import that the decisions are recorded under.
 
         Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
         """
-        made = {}
-        if any(one.decision.survivors for one in decided):
-            made = self.applier.vectors_of_made(decided)
+        has_survivors = any(one.decision.survivors for one in decided)
+        made = self.applier.vectors_of_made(decided) if has_survivors else {}
         count, pace = len(decided), self.pace
         paced = count > 1 or pace.size == 1  # else a single one teaches nothing
         with pace.writing(self.ledger, count) if paced else self.ledger.writing() as writer:
@@ -449,14 +425,12 @@ class MemoryStore:
         """Undo a decision, given by its number, or a whole run, given by its name.
 
         The members get back their texts, values and links. Memories that the decision created are
-        erased. If any part cannot be undone, nothing is undone. Return the undone decisions, newest
-        first.
+        erased. Return the undone decisions, newest first.
 
-        With `keep_apart`, the members are recorded as distinct by a person's verdict, so that no
-        batch makes the same decision again. If the decision itself called members distinct, that
-        verdict is withdrawn.
+        The decision's own verdicts are withdrawn. With `keep_apart`, a person's verdict then calls
+        the members distinct, so that no batch decides the same again.
 
-        Raises: CannotUndo if there is nothing to undo, or later decisions build on it.
+        Raises: CannotUndo if any part cannot be undone; nothing is undone then.
         """
         with self.ledger.writing() as writer:
             return undoing.undo(writer, target, self.scope_of, self.clock, keep_apart)
@@ -464,10 +438,9 @@ class MemoryStore:
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced; return them.
 
-        Afterwards, the ledger holds none of their texts. Copies in a search index and in the
-        database's log are erased too, if this process can do so; otherwise the process that has
-        them open erases them later. A person must delete the copies of the ledger that `set_aside`
-        of the result names. `erased` of the result is False if any copy is left.
+        The ledger, the search index and the database's log then hold none of their texts. If
+        another process still uses a copy, `erased` of the result is False, and the copy is erased
+        later. A person must delete the ledger copies that `set_aside` names.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
@@ -498,19 +471,13 @@ class MemoryStore:
             self.embeddings.check(reader)
             words = word_scores(reader, probe.text, scope)
         best = self.index.best(Query(probe.vector, scope, k + SPARE), words)
-        if best is None:
-            [near] = self.index.nearest([Query(probe.vector, scope, max(k, SHORTLIST))])
-            with self.ledger.reading() as reader:
-                best = best_of_shortlist(reader, probe, near, words, scope, k)
+        wide = Query(probe.vector, scope, max(k, SHORTLIST))
+        near = self.index.nearest([wide])[0] if best is None else []
         with self.ledger.reading() as reader:
+            best = best or best_of_shortlist(reader, probe, near, words, scope, k)
             return results(reader, probe, best, words, k)
 
     def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        """Return, for each memory, an AlreadyStored if it was stored before, otherwise the memory.
-
-        If another memory has the same id, the returned memory gets a new id. If a memory was stored
-        and then forgotten, its AlreadyStored holds the memory as given.
-        """
         received: list[AlreadyStored | Memory] = []
         found = reader.memories.earlier_arrivals(memories)
         for memory, (earlier, id_is_taken) in zip(memories, found, strict=True):
@@ -527,13 +494,6 @@ class MemoryStore:
     def _looks(
         self, reader: Reader, memories: Sequence[Memory], bound_by: Sequence[Judge]
     ) -> list[_Look]:
-        """Return what the ledger holds about the text of each memory, in the given order.
-
-        This includes the keys of texts that a judge in `bound_by` called distinct from the memory's
-        text.
-
-        Raises: EmbedderMismatch.
-        """
         self.embeddings.check(reader)
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
@@ -553,11 +513,9 @@ class MemoryStore:
     def _neighbours(
         self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
     ) -> list[Neighbours]:
-        """Return, for each new memory, its `k` most similar stored memories, most similar first.
+        """Return the `k` most similar stored memories of each new memory, most similar first.
 
-        `looks` and `new` describe the same new memories, in the same order. A stored memory is left
-        out if its similarity is below `min_similarity`, or if its text is in the `distinct` of the
-        new memory's look. No transaction is open during the search.
+        `looks` and `new` have the same order. No transaction is open during the search.
         """
         queries: dict[int, Query] = {}
         for position, (look, one) in enumerate(zip(looks, new, strict=True)):
@@ -590,18 +548,10 @@ class MemoryStore:
         return found
 
 
-def _one_scope(user: str | None, scope: Scope | None, everyone: bool) -> Scope:
-    if (user is not None) + (scope is not None) + everyone != 1:
-        remedy = "give user=NAME, or everyone=True for the memories of all users"
-        raise InputError("search", "needs to know whose memories to search", remedy)
-    return scope or (Scope(()) if user is None else Scope.of_user(user))
-
-
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
-    """Return a Survivor that changes the text of `memory` to `content`.
+    """Return a Survivor that changes the text of `memory` to `content` and keeps the memory's id.
 
-    The survivor keeps the memory's id. A retired memory with the id `version_id` gets the former
-    text.
+    A retired memory with the id `version_id` gets the former text.
 
     Raises: InputError if the new text is empty or too long.
     """

@@ -24,12 +24,12 @@ from memory.text import text_key
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
-    """Return the decisions that must be undone to undo `target`, newest first; change nothing.
+    """Return the decisions that undoing `target` would undo, newest first; change nothing.
 
     `target` is the number of a decision or the name of a run.
 
-    Raises: CannotUndo if there is nothing to undo, a later decision builds on one of these
-    decisions, or one of their members was forgotten.
+    Raises: CannotUndo if there are none, a later decision builds on one of them, or a member was
+    forgotten.
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
@@ -73,14 +73,12 @@ def undo(
     clock: Callable[[], datetime],
     keep_apart: bool,
 ) -> list[DecisionRecord]:
-    """Undo a decision, given by its number, or a run, given by its name.
+    """Undo the decisions that `plan_undo` returns for `target`, and return them.
 
-    Return the records of the undone decisions, newest first. `scope_of` returns a memory's scope,
-    and `clock` the current time. With `keep_apart`, the members are recorded as distinct by a
-    person's verdict, so that no batch makes the same decision again. If any part cannot be undone,
-    nothing is undone.
+    With `keep_apart`, a person's verdict then calls the members distinct, so that no batch decides
+    the same again.
 
-    Raises: CannotUndo if there is nothing to undo, or a part cannot be undone.
+    Raises: CannotUndo if any part cannot be undone; nothing is undone then.
     """
     undone = plan_undo(writer, target)
     for record in undone:
@@ -114,15 +112,12 @@ def reopen_pending(
 ) -> list[DecisionRecord]:
     """Undo decisions that were made without a model's answer; return them, to be asked again.
 
-    At most `most` decisions are returned, oldest first. They stay pending until `close_pending` is
-    called. `unasked` is called with a reader of the ledger, and returns the pairs of texts that the
-    model must not be asked about. Decisions on such pairs are left out. `scope_of` returns a
-    memory's scope.
+    At most `most` decisions are returned, oldest first. Those about pairs that `unasked` returns
+    are left out. The returned decisions stay pending until `close_pending` is called.
 
     A decision is returned, but not undone, if it retired nothing, if later decisions build on it,
-    or if one of its members was forgotten. If later decisions left fewer than two of its texts
-    live, the decision is not returned. It then stays pending until a person undoes these later
-    decisions.
+    or if one of its members was forgotten. It is not returned if later decisions left fewer than
+    two of its texts live.
 
     Raises: LedgerError.
     """
@@ -137,7 +132,7 @@ def reopen_pending(
             record
             for record in waiting
             if not _pairs_of(writer, record, scope_of) & closed
-            and not _is_buried(writer, record, numbers)
+            and not _is_superseded(writer, record, numbers)
         ][:most]
         reopened = set[int]()
         for record in reversed(questions):
@@ -148,20 +143,18 @@ def reopen_pending(
         return [
             record
             for record in questions
-            if record.number in reopened or not _is_buried(writer, record, set())
+            if record.number in reopened or not _is_superseded(writer, record, set())
         ]
 
 
 def _is_undoable(record: DecisionRecord) -> bool:
-    """Return whether a decision retired memories and can still be undone completely."""
     return record.action in REVERSIBLE and not record.undone and not record.scrubbed
 
 
-def _is_buried(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
+def _is_superseded(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
     """Return whether later decisions left fewer than two of a decision's texts live.
 
-    Return False if all these later decisions are going to be undone: `open_numbers` are the numbers
-    of the decisions that are. Also return False if the decision itself cannot be undone.
+    Decisions with a number in `open_numbers` do not count, because the caller will undo them.
     """
     if not _is_undoable(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False
@@ -182,26 +175,23 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """Record that these decisions are no longer pending, because the model was asked about them.
-
-    `questions` are decisions that `reopen_pending` returned.
-    """
+    """Record that these decisions of `reopen_pending` are no longer pending."""
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)
 
 
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
-    """Restore the rows and links of a decision's members, and erase the memories that it created.
+    """Restore a decision's members and their links, and erase the memories that it created.
 
-    Links that were made after the decision stay. If such a link belongs to an erased memory, the
-    newest member of the decision gets it.
+    Links that were made after the decision stay. If an erased memory has such a link, the newest
+    member gets it.
     """
     before = json.loads(record.before)["links"]
-    links = list[tuple[str, MemoryLink]]()
-    for low_id, high_id, link_type, note, confidence in before:
-        end = MemoryLink(target_id=high_id, link_type=link_type, note=note, confidence=confidence)
-        links.append((low_id, end))
+    links = [
+        (low, MemoryLink(target_id=high, link_type=kind, note=note, confidence=confidence))
+        for low, high, kind, note, confidence in before
+    ]
     links += _later_links(writer, record, before)
     keys = {row.text_key for row in writer.memories.rows(record.involved).values()}
     writer.links.drop(record.members)
@@ -214,11 +204,6 @@ def _take_back(writer: Writer, record: DecisionRecord) -> None:
 def _later_links(
     writer: Writer, record: DecisionRecord, before: Sequence[Sequence[Any]]
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the links of a decision's survivors that were made after the decision.
-
-    `before` holds the links recorded at the decision; each begins with the ids of both memories.
-    Each item of the result is (id, link): the memory with this id gets the link in the undo.
-    """
     successor = {name: survivor for survivor, retired in record.survivors for name in retired}
     ends = {end for link in before for end in link[:2]}
     alive = writer.memories.resolved(ends)

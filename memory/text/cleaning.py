@@ -1,4 +1,4 @@
-"""Forms of a text: for storage, for embedding, for comparison and for display."""
+"""Forms of a text for storage, embedding, comparison and display; its script and sentences."""
 
 from __future__ import annotations
 
@@ -20,10 +20,6 @@ _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"\b((?=\w*\d)(?=\w*[a-z])(?=\w*[A-Z])\w+)\b")
 _FINAL_PUNCTUATION = " .!。！…"
 _CHUNK = re.compile("([^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+)")
-"""Matches a run of characters between two spaces.
-
-Characters of a script that has no spaces also end the run.
-"""
 _OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
 _WORD_PARTS = re.compile("[-'’]")
 _PLAINLY_WRITTEN = re.compile(
@@ -31,25 +27,17 @@ _PLAINLY_WRITTEN = re.compile(
     r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
     re.ASCII,
 ).fullmatch
-"""Matches a text in which only first letters of words are capitals.
-
-The case of the letters has no meaning in such a text.
-"""
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
-"""Length limit, in characters, for the result of NFKC normalisation, which can lengthen a text."""
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
-"""How many characters NFKC adds to the text for each of these characters.
-
-For any other character, NFKC adds at most five.
-"""
+"""How many characters NFKC adds for each of these. For all others, it adds at most five."""
 
 
 def clean(text: str) -> str:
     """Return the text without characters that a database, protocol or terminal may not accept.
 
-    Control characters other than tabs and line breaks are removed, and so is white space at both
-    ends. Each lone surrogate becomes U+FFFD.
+    Control characters other than tabs and line breaks are removed, and white space at both ends. A
+    lone surrogate becomes U+FFFD.
     """
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 
@@ -57,10 +45,8 @@ def clean(text: str) -> str:
 def normalise(text: str) -> str:
     """Return the form of a text from which its embedding is computed.
 
-    NFKC and casefold are applied, but codes such as aB3x keep their case. "10²" becomes "10^2",
-    because NFKC alone would turn it into 102. Each run of white space becomes one space. Full stops
-    and exclamation marks at the end are removed. A question mark stays, because a question is not a
-    statement.
+    NFKC and casefold are applied, but codes such as aB3x keep their case, and "10²" becomes "10^2".
+    A final full stop or exclamation mark is removed, but not a question mark.
     """
     text = _compatible(text)
     pieces = _CODE.split(text) if _DIGIT.search(text) else [text]  # every second one is a code
@@ -71,12 +57,11 @@ def normalise(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def identity(text: str) -> str:
-    """Return a normal form of a text: two texts count as the same text if their forms are equal.
+    """Return a normal form of a text: two texts are the same text if their forms are equal.
 
-    NFKC is applied, except that "10²" becomes "10^2". Each run of white space becomes one space. A
-    full stop or exclamation mark at the end is removed, unless a "!" follows a code. Plain words
-    become lower case. Codes, words with a capital inside and words in capitals keep their case,
-    unless the whole text is in capitals.
+    Plain words become lower case. Codes, words with a capital inside and words in capitals keep
+    their case, unless the whole text is in capitals. A final full stop or exclamation mark is
+    removed, except for a "!" after a code.
     """
     text = _compatible(text)
     if text.isascii() and _PLAINLY_WRITTEN(text):
@@ -85,12 +70,10 @@ def identity(text: str) -> str:
         folded = _plain_words_folded(text, shouted=text.isupper())
     folded = " ".join(folded.split())
     plain = folded.rstrip(_FINAL_PUNCTUATION)
-    if (
-        plain
-        and folded[len(plain) : len(plain) + 1] == "!"
-        and not _is_word_or_number(plain.split()[-1:])
-    ):
-        return f"{plain}!"  # hunter2! is not hunter2
+    if plain and folded[len(plain) : len(plain) + 1] == "!":
+        last = plain.split()[-1].lstrip(_OPENING).rstrip(_CLOSING)
+        if not (last.isdigit() or all(map(str.isalpha, _WORD_PARTS.split(last)))):
+            return f"{plain}!"  # hunter2! is not hunter2
     return plain or folded
 
 
@@ -106,11 +89,6 @@ def _plain_words_folded(text: str, *, shouted: bool) -> str:
 
 
 def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
-    """Return whether a chunk of text is a word whose case has no meaning.
-
-    `chunk`: characters without a space; punctuation around the word is ignored. `first`: whether
-    the chunk begins a sentence. `shouted`: whether the whole text is in capitals.
-    """
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
     if len(word) == 1:
         return first or word == "I"
@@ -120,29 +98,18 @@ def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
     return no_capital_inside and all(map(str.isalpha, parts))
 
 
-def _is_word_or_number(last: list[str]) -> bool:
-    word = last[0].lstrip(_OPENING).rstrip(_CLOSING) if last else ""
-    return word.isdigit() or all(part.isalpha() for part in _WORD_PARTS.split(word))
-
-
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, but without loss of meaning: "10^2" for "10²", not "102".
-
-    "^" is put before raised characters, "_" before lowered ones, and a space before fractions.
-    """
+    """Return the text in NFKC, but "10^2" for "10²", which NFKC alone would turn into "102"."""
     if unicodedata.is_normalized("NFKC", text):
         return text
     return nfkc("".join(map(_keep_apart, text)))
 
 
 def nfkc(text: str) -> str:
-    """Return the text in NFKC, or the unchanged text if the result would be too long.
-
-    The limit is `_LONGEST_EXPANDED` characters, or the length of `text` if it is longer.
-    """
+    """Return the text in NFKC, or unchanged if it would grow beyond 150,000 characters."""
     longest = max(len(text), _LONGEST_EXPANDED)
     if len(text) + sum(more * text.count(char) for char, more in _EXPANDING.items()) > longest:
-        return text  # one call would hold the interpreter
+        return text  # a long call would block all threads
     expanded = unicodedata.normalize("NFKC", text)
     return text if len(expanded) > longest else expanded
 
@@ -156,8 +123,7 @@ def _keep_apart(char: str) -> str:
 def text_key(text: str) -> str:
     """Return the key of a text and of its vector: 32 hexadecimal digits.
 
-    Two texts have the same key if they differ only in ways that do not matter, such as white space.
-    The key is a hash of the normal form that `identity` returns.
+    Texts with equal `identity` have equal keys.
     """
     return hashlib.sha256(identity(text).encode()).hexdigest()[:32]
 
@@ -171,27 +137,18 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, without invisible characters.
-
-    Each run of white space becomes a space.
-    """
+    """Return the `visible` text on one line: each run of white space becomes one space."""
     return " ".join(visible(text).split())
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the text on one line, cut after `most` characters; "..." is added if it was cut.
-
-    White space before the "..." is removed. The "..." is not counted in `most`.
-    """
+    """Return the text on one line, cut after `most` characters, with "..." if it was cut."""
     line = one_line(text)
     return line if len(line) <= most else line[:most].rstrip() + "..."
 
 
 def clean_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value without control characters in its strings and keys.
-
-    Tabs and line breaks stay. Each lone surrogate becomes U+FFFD.
-    """
+    """Return a JSON value without control characters in its strings and keys."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", _CONTROL.sub("", value))
     if isinstance(value, list):
@@ -199,3 +156,27 @@ def clean_json(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
         return {str(clean_json(key)): clean_json(item) for key, item in value.items()}
     return value
+
+
+# --- script and sentences -------------------------------------------------------------------------
+
+_CJK = re.compile(
+    "[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af]"
+)
+_KANA = re.compile("[\u3041-\u30fa]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+
+
+def has_cjk(text: str) -> bool:
+    """Return whether the text has a Japanese or Chinese character (kana or Han)."""
+    return not text.isascii() and _CJK.search(text) is not None
+
+
+def is_japanese(text: str) -> bool:
+    """Return whether the text has kana, which only Japanese uses."""
+    return not text.isascii() and _KANA.search(text) is not None
+
+
+def sentences(text: str) -> list[str]:
+    """Split a text of any script into sentences; each keeps its final punctuation mark."""
+    return [sentence.strip() for sentence in _SENTENCE_END.split(text.strip()) if sentence.strip()]

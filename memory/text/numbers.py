@@ -17,8 +17,6 @@ _CLOCK = re.compile(r"^(\d{1,2}):(\d{2})$")
 _ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th"})
 _HALVES = frozenset({"am", "pm"})
 _GROWING = _ORDINAL_ENDINGS | _HALVES | {"and"}
-"""Keys of tokens that may belong to the number before them, as in 3rd, 5 pm or two hundred and six.
-"""
 
 
 def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
@@ -46,10 +44,6 @@ _KEY = itemgetter(0)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:
-    """Read the number, date or time that starts at the position `start`.
-
-    Return its tokens, and the position after it. "two hundred and six" is read as one token "206".
-    """
     first = tokens[start]
     position = start + 1
     following, kind = tokens[position][:2] if position < len(tokens) else ("", "")
@@ -84,15 +78,11 @@ def _value(token: Token) -> float | None:
 
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
 _MOST_DIGITS = 15
-"""Numbers with more digits are treated as codes, because a float would not hold them exactly."""
+"""Numbers with more digits count as codes, because a float would not hold them exactly."""
 
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
-    """Return whether the number at `start` may be a version. Versions must match exactly.
-
-    A version must not be compared as a number: 3.10 is not 3.1. The result is True if the number
-    has a decimal point and ends with 0, and no unit or currency makes it an amount.
-    """
+    """Return whether the number at `start` may be a version, in which 3.10 is not 3.1."""
     key, after = tokens[start].key, tokens[start + 1 : start + 2]
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
     is_amount = start > 0 and tokens[start - 1].key in CURRENCIES
@@ -100,11 +90,6 @@ def _is_version(tokens: Sequence[Token], start: int) -> bool:
 
 
 def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]:
-    """Add up a number that is written in several words, such as "two hundred and six thousand".
-
-    `first`: the value of the word at the position `start`. Return the number, and the position
-    after its last word.
-    """
     total, part, position = 0.0, first, start + 1
     in_words = not tokens[start].surface[:1].isdigit()
     while position < len(tokens):
@@ -124,11 +109,9 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
 
 
 def _continues(total: float, part: float, token: Token) -> bool:
-    """Return whether the word `token` continues the number before it.
+    """Return whether `token` continues a number: "one" continues "twenty", but "ten" does not.
 
-    "one" continues "twenty", but "ten" does not. The number before it is `total` + `part`: `total`
-    is the value of its thousands and millions, and `part` the value of the words after them. For
-    "two thousand three hundred", `total` is 2000 and `part` is 300.
+    `total`: the thousands and millions read so far. `part`: the value of the words after them.
     """
     value = _value(token) if token.kind is Kind.NUMBER else None
     if value is None or value < 1 or token.surface[:1].isdigit():
@@ -140,12 +123,6 @@ def _continues(total: float, part: float, token: Token) -> bool:
 
 
 def _moment(first: Token, following: str) -> list[Token]:
-    """Return the tokens of a time of day or an ISO date in standard form.
-
-    "17:00" becomes "at 5:00" and "pm"; "2024-05-03" becomes "may", "day 3" and "2024". Return [] if
-    `first` is neither a time nor a date. `following`: the key of the next token, which may be "am"
-    or "pm".
-    """
     date = _ISO_DATE.match(first.key)
     if date and 1 <= int(date[2]) <= 12:
         month, day = MONTH_NAMES[int(date[2]) - 1], str(int(date[3]))
@@ -164,10 +141,6 @@ def _moment(first: Token, following: str) -> list[Token]:
 
 
 def _dated(tokens: list[Token]) -> list[Token]:
-    """Move each month before its day, and change the day's token to "day 3".
-
-    3 May, the 3rd of May and May 3rd then have equal tokens for the date. `tokens` is changed too.
-    """
     for position, token in enumerate(tokens):
         if token.key in MONTH_SET and token.kind is Kind.CONTENT:
             _name_day(tokens, position)
@@ -189,7 +162,6 @@ def _name_day(tokens: list[Token], month: int) -> None:
 
 
 def _day(token: Token) -> str:
-    """Return the token's number if it can be a day of the month (1 to 31), or "" if it cannot."""
     number = token.key.removesuffix(".")
     fits = len(number) <= 2 and number.isdecimal() and 1 <= int(number) <= 31
     return number if fits and token.kind in (Kind.NUMBER, Kind.CONTENT) else ""

@@ -1,10 +1,8 @@
-"""Find signs and codes, the parts of a text that must match exactly, and encode them as words.
+"""Encode signs and codes as words, so that each is compared as a whole.
 
-Signs are symbols (≤, →, 👍, :)) and operators. Codes are tokens with a digit, a symbol or a capital
-inside them (A+, C#, v1.2.0, @runa_k, 5 mW). Neither must be read as a plain word. Therefore, before
-a text is cut into words, each sign or code is replaced by a word of letters that encodes it. Before
-that, expressions with several spellings (½ and 1/2, 14.30 Uhr and 14:30, telephone numbers) are
-rewritten to a standard spelling.
+Signs are symbols (≤, →, 👍) and operators. Codes are tokens with a digit, a symbol or a capital
+inside them (A+, C#, v1.2.0). Expressions with several spellings (½ and 1/2, 14.30 Uhr and 14:30)
+get a standard spelling.
 """
 
 from __future__ import annotations
@@ -13,64 +11,19 @@ import re
 from functools import lru_cache
 
 from memory.text.cleaning import nfkc
-from memory.text.languages import grammar_of
+from memory.text.languages import grammar_of, with_all_languages
 
 _CJK = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _UNUSUAL = re.compile(
     r"[^A-Za-z \n,.!?;'-]|[a-z][A-Z]|\.[A-Za-z]|(?<![A-Za-z])-|-(?![a-z])"
     r"| [IVX]+(?=\s*(?:$|[.,;:!?]))"
 ).search
-"""Finds anything in an ASCII text that may be more than plain words and punctuation."""
 
 
 @lru_cache(maxsize=8_192)
 def is_code(surface: str) -> bool:
-    """Return whether `surface`, a token as the text spells it, is a sign or a code.
-
-    False for plain words and numbers.
-    """
+    """Return whether `surface`, a token as the text spells it, is a sign or a code."""
     return unified(surface).strip() == encoded(surface)
-
-
-_CAPITALS = re.compile(r"\b[A-Z]{2,}\b").findall
-_WORD = re.compile(r"[^\W\d_]+").findall
-
-
-def in_capitals(a: str, b: str) -> tuple[str, ...]:
-    """Return the words that are in capitals in one text, and only in lower case in the other.
-
-    The result is ("IT",) for "Ask the IT team" and "Ask it". The words are returned in capitals. If
-    a text is all in capitals, its words do not count.
-    """
-    found = []
-    for one, other in ((a, b), (b, a)):
-        capitals = () if one.isupper() else _CAPITALS(one)
-        if capitals and not other.isupper():
-            words = set(_WORD(other))
-            found += [word for word in capitals if word not in words and word.lower() in words]
-    return tuple(found)
-
-
-_LABELLED = re.compile(r"([^:.!?]{1,40}):\s+(\S.*)", re.DOTALL).fullmatch
-_LISTING = re.compile(r",|\b(?:and|und|y|et)\b|、").search
-_PREDICATE = re.compile(
-    r"\b(?:is|are|am|was|were|has|have|had|do|does|did|I|he|she|we|they|it|ist|sind|hat|haben)\b"
-).search
-
-
-def is_other_list(a: str, b: str) -> bool:
-    """Return whether two texts are lists under the same heading.
-
-    Example: "Colours: red, blue" and "Colours: red". At least one of the two must have several
-    items; the items may differ or be equal. A text with a verb such as "is" after the heading is
-    not a list. The caller treats each list as complete, so a longer list does not cover a shorter
-    list.
-    """
-    left, right = _LABELLED(a), _LABELLED(b)
-    if left is None or right is None or left[1].casefold() != right[1].casefold():
-        return False
-    lists = any(map(_LISTING, (left[2], right[2])))
-    return lists and not any(map(_PREDICATE, (left[2], right[2])))
 
 
 # --- one word for each ----------------------------------------------------------------------------
@@ -84,18 +37,12 @@ _FROM_HEX = str.maketrans("0123456789abcdef", _NIBBLES)
 
 
 def encoded(code: str) -> str:
-    """Convert a sign or a code into one word of ASCII letters: "A+" into "Zqxebcl".
-
-    The function `decoded` converts the word back.
-    """
+    """Convert a sign or a code into one word of ASCII letters: "A+" into "Zqxebcl"."""
     return _MARK + code.encode().hex().translate(_FROM_HEX)
 
 
 def decoded(word: str) -> str:
-    """Convert a word that `encoded` returned back into the sign or code: "Zqxebcl" into "A+".
-
-    Return "" for an ordinary word.
-    """
+    """Convert a word from `encoded` back: "Zqxebcl" into "A+"; return "" for any other word."""
     letters = word.removeprefix(_MARK)
     if letters == word or len(letters) % 2 or not set(letters) <= set(_NIBBLES):
         return ""
@@ -103,10 +50,9 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with each sign or code replaced by one word of letters, made by `encoded`.
+    """Return the text with signs and codes encoded, and with standard spellings of numbers.
 
-    Numbers, dates and times that have several spellings get a standard spelling: "14.30 Uhr"
-    becomes "14:30". Plain words in a text that is all in capitals become lower case.
+    Words in a text that is all in capitals become lower case.
     """
     if text.isascii() and not _UNUSUAL(text):
         return text.lower() if text.isupper() else text
@@ -130,10 +76,7 @@ _RAISED = re.compile("[⁰¹²³⁴-⁹]")
 
 
 def _compatible(text: str) -> str:
-    """Return the text in NFKC, but "10^2" for "10²" and "1 1/2" for "1½".
-
-    NFKC alone would make them "102" and "11/2".
-    """
+    """Return the text in NFKC, but "10^2" for "10²" and "1 1/2" for "1½"."""
     if text.isascii():
         return text
     text = _RAISED.sub(lambda raised: f"^{raised.group()}", text)
@@ -142,7 +85,10 @@ def _compatible(text: str) -> str:
 
 
 _DATE = re.compile(r"(?<![\w.])(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})(?![\w-]|\.\d)")
-_UHR = re.compile(r"(?<![\w.:])(\d{1,2})(?:[.:](\d{2}))?\s*Uhr\b")
+_O_CLOCK = re.compile(
+    r"(?<![\w.:])(\d{1,2})(?:[.:](\d{2}))?"
+    rf"\s*(?:{'|'.join(with_all_languages('', lambda grammar: grammar.O_CLOCK))})\b"
+)
 _AFTERNOON = re.compile(r"午後\s*(1[01]|[1-9])\s*(?=時|:\d\d)")
 _PHONE = re.compile(
     r"(?<![\w.,/+-])(?:\+\d{1,3}|\(?0\d{1,4}\)?|\(\d{3}\))"
@@ -155,9 +101,13 @@ _COMMA = re.compile(r"(?<![\w.,:/-])\d+,\d+(?![\w:/-]|[.,]\d)")
 _ROMAN = {"I": 1, "V": 5, "X": 10}
 _DIGIT = re.compile(r"\d").search
 _NUMERAL = re.compile(r" [IVX]+(?=\s*(?:$|[.,;:!?)]))").search
+_NUMBERED_NOUNS = with_all_languages(
+    "type phase stage grade class part chapter volume level tier act war klasse fase tipo parte "
+    "partie tome",
+    lambda grammar: grammar.NUMBERED,
+)
 _NUMBERED = re.compile(
-    r"\b((?:type|phase|stage|grade|class|part|chapter|volume|level|tier|act|war|typ|teil|stufe|"
-    r"kapitel|band|klasse|fase|tipo|parte|partie|tome) )(?=[IVX]+(?![\w'’-]))"
+    rf"\b((?:{'|'.join(_NUMBERED_NOUNS)}) )(?=[IVX]+(?![\w'’-]))"
     r"(X{0,3}(?:IX|IV|V?I{0,3}))(?=\s*(?:$|[.,;:!?)]))",
     re.IGNORECASE,
 )
@@ -173,18 +123,12 @@ _GLUED = re.compile(
 
 
 def _one_form(text: str) -> str:
-    """Write dates, times, telephone numbers and other numbers in a standard spelling.
-
-    "14.30 Uhr" becomes "14:30", and "type II" becomes "type 2". In a language with a decimal comma,
-    "1,5" becomes "1.5".
-    """
     if _NUMERAL(text):
         text = _NUMBERED.sub(_arabic, text)
     if not _DIGIT(text):
         return text
     text = _DATE.sub(_iso, text)
-    if "Uhr" in text:
-        text = _UHR.sub(lambda found: f"{found[1]}:{found[2] or '00'}", text)
+    text = _O_CLOCK.sub(lambda found: f"{found[1]}:{found[2] or '00'}", text)
     if "午後" in text:
         text = _AFTERNOON.sub(lambda found: str(int(found[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
@@ -236,27 +180,19 @@ _OPERATOR = re.compile(
 )
 _ONE_SIGN = {"<=": "≤", ">=": "≥", "!=": "≠", "+/-": "±", "->": "→", "<-": "←", "==": "="}
 _QUOTED = re.compile(r"(?<![^\s(])[\"“„«]([^\W\d_]+)[\"“”»](?!\w)")
-_SMALL = frozenset(
+_QUOTABLE = with_all_languages(
     "a an the and but or nor so yet for of in on at to from with by about as into over under out "
     "up down off it its he him his she her hers they them their we us our ours you your yours i "
     "me my mine this that these those who whom which what not no never none nobody nothing yes "
     "once will may might must can could would should is are am was were be been being has have "
-    "had do does did one two three some any all only just then there here ich du er sie es wir "
-    "ihr mein dein sein nicht nichts nie kein keine der die das ein eine und oder im am um "
-    "zu".split()
+    "had do does did one two three some any all only just then there here",
+    lambda grammar: grammar.QUOTABLE,
 )
-"""Function words that count as names if they are in quotation marks."""
 
 
 def _quoted(found: re.Match[str]) -> str:
-    """Return what replaces a quoted word in the text. `found`: a match of `_QUOTED`.
-
-    A function word is encoded as a name, since "It" in quotation marks may be the title of a film.
-    Any other quoted word stays as it is.
-    """
-    word = found[1]
-    name = encoded('"' + word.lower() + '"')
-    return f" {name} " if word.lower() in _SMALL else found.group()
+    word = found[1].lower()
+    return f""" {encoded(f'"{word}"')} """ if word in _QUOTABLE else found.group()
 
 
 # --- codes ----------------------------------------------------------------------------------------
@@ -278,12 +214,6 @@ _PARTS = re.compile("['’-]")
 
 
 def _chunk(chunk: str, shouted: bool) -> str:
-    """Encode a run of characters without spaces as one word if it is a code, such as "C#".
-
-    Any other run is returned unchanged, except that "**12**" loses its markup, and "#12" loses its
-    "#". Punctuation around the run stays. `shouted`: whether the whole text is in capitals; plain
-    words then become lower case.
-    """
     bare = chunk.lstrip(_OPENING)
     core = bare.rstrip(_CLOSING)
     if not core or core.startswith(_MARK):
@@ -301,10 +231,9 @@ def _chunk(chunk: str, shouted: bool) -> str:
 
 
 def _has_capital_inside(word: str) -> bool:
-    """Return whether a word is a code because of a capital or full stop inside it.
+    """Return whether a capital or a full stop inside a word makes it a code.
 
-    True for iPhone, Objective-C and node.js. False for O'Brien, Wi-Fi, NASA and U.S., and for two
-    words with a full stop between them, as in "end.Then".
+    True for iPhone, Objective-C and node.js. False for O'Brien, Wi-Fi, NASA and U.S.
     """
     if "." in word:
         return not (

@@ -1,8 +1,7 @@
 """Split a text of any script into tokens (words, numbers, signs, punctuation), each with its kind.
 
-Scripts with spaces are split into words. Hiragana is split into endings and particles. A run of Han
-characters is one word in Japanese, and one token per character in Chinese. The last part selects
-the tokens by which search finds a text.
+Hiragana is split into endings and particles. A run of Han characters is one word in Japanese, and
+one token per character in Chinese.
 """
 
 from __future__ import annotations
@@ -13,23 +12,27 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory.text.cleaning import normalise
-from memory.text.language import is_japanese, plain_form
+from memory.text.cleaning import is_japanese, normalise
+from memory.text.languages import with_all_languages
 from memory.text.signs import decoded, unified
 from memory.text.vocabulary import (
     CONTRACTED,
     FILLERS,
     GOVERNING,
+    IRREGULAR_PLURALS,
     MONTHS,
     NEGATING_HAN,
     NEGATIONS,
     NOT,
+    NOT_INFLECTED,
     NUMBERS,
     ORDINALS,
+    PAST,
     PRONOUNS,
     SAME_AS,
     SAME_IN_PAST,
     SCALES,
+    SPELLINGS,
     TURNING,
     UNITS,
     WEEKDAYS,
@@ -39,10 +42,10 @@ from memory.text.vocabulary import (
 class Kind:
     """Kinds of tokens, by what they contribute to a statement.
 
-    CONTENT is a word with a meaning of its own, such as a noun or a verb. SCALE is a number word
-    such as "thousand". NOT is a negation. TURNING is a word that changes the whole statement, such
-    as "might" or "had". GOVERNING is a preposition, PARTICLE a Japanese particle. PERSON is a
-    pronoun. FILLER is a word that may be left out. STOP is punctuation.
+    CONTENT: a word with a meaning of its own, such as a noun or a verb. SCALE: a number word such
+    as "thousand". TURNING: a word that changes the whole statement, such as "might". GOVERNING: a
+    preposition. PARTICLE: a Japanese particle. PERSON: a pronoun. FILLER: a word that may be left
+    out. STOP: punctuation.
     """
 
     CONTENT = "content"
@@ -58,22 +61,13 @@ class Kind:
 
 
 class Token(NamedTuple):
-    """A word, number, sign or punctuation mark of a text."""
-
     key: str
-    """The form by which tokens are compared.
-
-    It is equal for all forms and synonyms of a word, and "" for punctuation.
-    """
+    """The form for comparison, equal for all forms and synonyms of a word; "" for punctuation."""
     kind: str
     surface: str
-    """The token as the text spells it."""
     past: bool = False
     participle: bool = False
-    """Whether the word can be a past participle, as "cut" can.
-
-    For a Japanese word that was read with a dictionary, whether it is a verb.
-    """
+    """Whether the word may be an English past participle, or is a Japanese verb (by dictionary)."""
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
@@ -81,7 +75,6 @@ STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNIN
 
 
 def is_name(token: Token) -> bool:
-    """Return whether the token may be a name: a content word with an initial capital."""
     return token.kind is Kind.CONTENT and token.surface[:1].isupper()
 
 
@@ -113,15 +106,10 @@ def tokens(text: str) -> list[Token]:
 
 
 _LONG = 40_000
-"""Length in characters above which a text is cut in two before it is tokenised."""
 
 
 @lru_cache(maxsize=32_768)
 def _alphabetic(piece: str) -> Token:
-    """Make a token from one piece of text: a word, a number, a sign or a punctuation mark.
-
-    The piece must contain no Japanese or Chinese characters.
-    """
     if piece[0].isalpha():
         return word_token(piece)
     if piece[-1].isdigit():
@@ -141,11 +129,7 @@ _STOP = Token("", Kind.STOP, "")
 
 
 def word_token(word: str) -> Token:
-    """Make a token from one word of a script that puts spaces between words.
-
-    The token's key is the dictionary form or a synonym: "run" for "Running". A word that `encoded`
-    made from a sign or a code is decoded.
-    """
+    """Make a token from one word of a script that puts spaces between words."""
     if word.isupper() and len(word) > 1 and "." not in word:
         short = len(word) <= _SHORT  # IT is not it
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
@@ -160,21 +144,23 @@ def word_token(word: str) -> Token:
     low = _CONTRACTED.sub("", _GENITIVE.sub("", low)) or low
     if low in PRONOUNS and "." in word[:-1]:
         return Token(low.upper(), Kind.CONTENT, word)  # the U.S. are not us
-    key, kind, past = _read(CONTRACTED.get(low, low))
-    return Token(key, kind, word, past, low in SAME_IN_PAST or plain_form(low).past)
+    participle = low in SAME_IN_PAST or plain_form(low).past
+    low = CONTRACTED.get(low, low)
+    if low in _CLOSED:
+        return Token(*_CLOSED[low], word, participle=participle)
+    plain = plain_form(low)
+    kind = Kind.TURNING if low in TURNING or plain.word in TURNING else Kind.CONTENT
+    if low in _ONE_FORM:
+        return Token(_ONE_FORM[low], kind, word, participle=participle)
+    return Token(SAME_AS.get(plain.word, plain.word), kind, word, plain.past, participle)
 
 
 _SHORT = 3
 _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
-"""Abbreviations that mean a unit in lower case, but not in capitals."""
 
 
 def _short_or_single(word: str) -> str:
-    """Return the word if its case is part of its meaning, or "" if it is not.
-
-    The case matters in a single capital letter (vitamin K) and in units of two letters with an
-    initial capital (Mb is not MB).
-    """
+    """Return the word if its case has a meaning, as in "vitamin K" or "Mb"; otherwise ""."""
     if len(word) == 1:
         return word if word.isascii() and word.isupper() and word not in "AI" else ""
     return word if len(word) == 2 and word[0].isupper() and word.lower() in UNITS else ""
@@ -193,18 +179,69 @@ _ONE_FORM = (
 )
 
 
-def _read(low: str) -> tuple[str, str, bool]:
-    """Return the key and the kind of a word, and whether it is a past form; `low` is in lower case.
+# --- plain forms of English words -----------------------------------------------------------------
 
-    The key is the form by which words are compared.
+_VOWEL = re.compile("[aeiouy]")
+_DOUBLED = re.compile(r"([bdfgklmnprtvz])\1$")
+_KEEP_DOUBLE = ("all", "ell", "ill", "oll", "ull", "add", "zz", "ff")
+_TWO_VOWELS = re.compile(r"(?<!q)[aeiou][aeiou][^aeiou]$")
+_ONE_SYLLABLE = re.compile(r"^[^aeiou]*[aiou][bdfgklmnprt]$")
+_LOST_E = re.compile(
+    r"(?:[cuv]|[^z]z|[aeiounr]s|[rd]g|[aeiou]g|(?:ch|rr)ang|[^aeiouylr]l"  # dance, argue, rinse
+    r"|[^e]at|creat|vit|cit|nit|[uo]t|plet|pet|[iuoa]r|[bfm]in|u[md]|i[bdz]|ap|ast)$"  # create
+)
+_KEEPS_ITS_END = re.compile(r"(?:it(?<![vcn]it)|er|en|on|el|al|op|cus)$")
+
+
+class PlainForm(NamedTuple):
+    """A word in its dictionary form, and whether it was a past tense or past participle."""
+
+    word: str
+    past: bool = False
+
+
+@lru_cache(maxsize=32_768)
+def plain_form(word: str) -> PlainForm:
+    """Return the dictionary form of an English word in lower case: "slice" for "slicing".
+
+    Only endings of number, person and tense are removed. A stemmer would make "import" and
+    "important" equal.
     """
-    if low in _CLOSED:
-        return *_CLOSED[low], False
-    plain = plain_form(low)
-    kind = Kind.TURNING if low in TURNING or plain.word in TURNING else Kind.CONTENT
-    if low in _ONE_FORM:
-        return _ONE_FORM[low], kind, False
-    return SAME_AS.get(plain.word, plain.word), kind, plain.past
+    if word in PAST:
+        return PlainForm(PAST[word], past=True)
+    if word in IRREGULAR_PLURALS:
+        return PlainForm(IRREGULAR_PLURALS[word])
+    if len(word) < 4 or word in NOT_INFLECTED or not word.isascii():
+        return PlainForm(SPELLINGS.get(word, word))
+    plain = _without_ending(word)
+    return plain._replace(word=SPELLINGS.get(plain.word, plain.word))
+
+
+def _without_ending(word: str) -> PlainForm:
+    if word.endswith("ing") and _VOWEL.search(word[:-3]):
+        return PlainForm(_restored(word[:-3]))
+    if word.endswith("ied"):
+        return PlainForm(word[:-3] + "y", past=True)
+    if word.endswith("ed") and not word.endswith("eed") and _VOWEL.search(word[:-2]):
+        return PlainForm(_restored(word[:-2]), past=True)
+    if not word.endswith("s") or word.endswith(("ss", "us", "is")):
+        return PlainForm(word)
+    if word.endswith("ies") and len(word) > 4:
+        return PlainForm(word[:-3] + "y")
+    two_letters = word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes"))
+    return PlainForm(word[: -2 if two_letters else -1])
+
+
+def _restored(stem: str) -> str:
+    if _DOUBLED.search(stem):
+        return stem if stem.endswith(_KEEP_DOUBLE) else stem[:-1]
+    if _ONE_SYLLABLE.search(stem):
+        return stem + "e"
+    if _KEEPS_ITS_END.search(stem) or (
+        _TWO_VOWELS.search(stem) and stem[-1] not in "csvz" and stem != "creat"
+    ):
+        return stem
+    return stem + "e" if _LOST_E.search(stem) else stem
 
 
 # --- other scripts ----------------------------------------------------------------------------
@@ -221,15 +258,10 @@ _HAN_ZH_FILLERS = frozenset("的了着地得在正是")
 
 
 _DONE = {"した": "た", "してた": "した", "だた": "た", "た": "た", "いた": "た", "あった": "た"}
-"""Endings in kana that only mark a past, each with the key under which it is compared."""
 
 
 @lru_cache(maxsize=32_768)
 def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
-    """Return the tokens of one piece of a text that has characters other than ASCII.
-
-    `japanese`: whether the text is Japanese; if not, Han characters are read as Chinese.
-    """
     first = piece[0]
     if "\u3400" <= first <= "\u9fff" or "\uf900" <= first <= "\ufaff" or first == "々":
         return tuple(_han_run(piece) if japanese else _han_characters(piece))
@@ -241,18 +273,13 @@ def _read_piece(piece: str, japanese: bool) -> tuple[Token, ...]:
 
 
 def _kana_spelling(text: str) -> str:
-    """Return a katakana word in a standard spelling: バ for ヴァ, and no long mark at the end."""
     for pair in "ヴァバ ヴィビ ヴェベ ヴォボ ウィウイ ウェウエ ウォウオ ティチ".split():
         text = text.replace(pair[:2], pair[2:])
     return text.rstrip("ー") or text
 
 
 def _han_run(run: str) -> Iterator[Token]:
-    """Yield the tokens of a run of Han characters in a Japanese text.
-
-    Usually the run is one token. A number at its beginning is a separate token if a counter
-    (a character such as 人 or 年) follows: "三人家族" becomes "3" and "人家族".
-    """
+    """Yield the tokens of Han characters in Japanese: "三人家族" becomes "3" and "人家族"."""
     number = _HAN_NUMBER.match(run)
     if number is not None and run[number.end() : number.end() + 1] in COUNTERS:
         yield Token(han_value(number.group()), Kind.NUMBER, number.group())
@@ -262,11 +289,7 @@ def _han_run(run: str) -> Iterator[Token]:
 
 
 def _han_characters(run: str) -> Iterator[Token]:
-    """Yield the tokens of a run of Han characters in a Chinese text.
-
-    Usually each character is one token. A number of several characters is one token if a
-    counter (a character such as 人 or 年) follows: "十二人" becomes "12" and "人".
-    """
+    """Yield the tokens of Han characters in Chinese: "十二人" becomes "12" and "人"."""
     position = looked_at = 0
     while position < len(run):
         number = _HAN_NUMBER.match(run, position) if position >= looked_at else None
@@ -332,11 +355,9 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """Return the tokens of a run of hiragana; empty if the run has no meaning of its own.
+    """Return the tokens of a run of hiragana; () if it has no meaning of its own.
 
-    The tokens come in this order, each only if the run has it: a negation, a wish ("want
-    to"), the particle at the beginning, the remaining word or ending. "にいきたい" becomes "たい"
-    for the wish, "に" and "いきたい".
+    Function words come first: "にいきたい" becomes "たい" for the wish, "に" and "いきたい".
     """
     plain = run
     for pattern, short in _POLITE:
@@ -359,11 +380,6 @@ def kana_tokens(run: str) -> tuple[Token, ...]:
 
 
 def _role(particle: str) -> str:
-    """Return the role that a particle at the beginning of a kana run gives to the word before it.
-
-    The role is the first particle, with も if it ends with も: "に" for "には", "にも" for "にも".
-    "が" has the role "は", and "へ" the role "に". "までに" stays as it is.
-    """
     if particle == "までに":
         return particle
     also = "も" if particle.endswith("も") and len(particle) > 1 else ""
@@ -381,9 +397,7 @@ _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]+")
 def search_terms(text: str) -> list[str]:
     """Return the terms under which keyword search finds a text, each as often as it occurs.
 
-    The terms are the content words in dictionary form, the numbers, each Han character, and each
-    pair of neighbouring Han characters. The ledger stores the terms, so any change of this function
-    needs a schema migration that computes them again.
+    The ledger stores them, so a change of this function needs a migration that computes them again.
     """
     found = [token.key.lower() for token in tokens(text) if token.kind in _TELLING]
     if text.isascii():
@@ -398,44 +412,33 @@ _REPORTING = frozenset(
     "say mention state note tell share reveal explain add express describe talk discuss report "
     "claim emphasize acknowledge recently currently remember".split()
 )
-"""Words that report who said something.
-
-Many extracted memories begin with such a word: "Mia mentioned that".
-"""
 
 
 def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
     """Return the words that distinguish a text from others, in dictionary form and text order.
 
-    These are content words, numbers and words that change a statement, such as "only". Each occurs
-    once. The words of the user's name and reporting verbs such as "say" are left out, because most
-    of the user's memories have them. `user`: the name, or None if it is unknown.
+    The words of the user's name and reporting verbs such as "say" are left out, because most of the
+    user's memories have them.
     """
     known = _REPORTING | {token.key for name in _WORDS(user or "") for token in tokens(name)}
     words = (token.key for token in tokens(text) if token.kind in _TELLING)
     return tuple(dict.fromkeys(word for word in words if word not in known))
 
 
-_SELF = frozenset(
-    # English, German, French, Spanish
+_SELF = with_all_languages(
+    # English, French, Spanish
     "i me my mine myself "
-    "ich mich mir mein meine meinen meinem meiner meines "
     "je j moi mon ma mes mien mienne "
-    "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero".split()
+    "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero",
+    lambda grammar: grammar.FIRST_PERSON,
 )
-"""Words of the first person.
-
-The last words are Spanish verbs in the first person, because Spanish often omits the pronoun.
-"""
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 
 
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
-    """Return one or two queries for a question: itself, and with the user's name before it.
+    """Return the queries for a question: one, or two if it says "I" and the user is known.
 
-    Example: for the user Mia, "Where do I live?" and "Mia Where do I live?". The name helps because
-    memories name the user, but questions say "I". `user`: the name. The second query is left out if
-    `user` is None, or if the question has no word of the first person.
+    The second begins with the name, as in "Mia What do I eat?", because memories name the user.
     """
     asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_WORDS(question.lower()))
     return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)

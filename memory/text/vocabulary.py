@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from memory.text.languages import GRAMMARS, with_all_languages
+
 NOT = "not"
 
-NEGATIONS = frozenset(
+NEGATIONS = with_all_languages(
     "not no never none nobody nothing neither nor nowhere without cannot nope "
-    "nicht kein keine keinen keinem keiner keines nie niemals niemand nirgends ohne weder "
     "ne pas jamais sans aucun aucune nunca jamás ningún ninguna não sem sin nessuno senza "
-    "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без".split()
+    "niet geen nooit zonder inte aldrig utan ikke aldri uten uden nigdy не нет без",
+    lambda grammar: grammar.CLEAR_NEGATIONS,
 )
-"""Words for "not" in many languages; the files in `text/languages` may list more."""
+"""Words for "not" in many languages."""
 NEGATING_HAN = frozenset("不没沒未无無非别別勿")
 
-TURNING = frozenset(
+TURNING = with_all_languages(
     "was were had once formerly previously barely hardly scarcely almost nearly only might may "
     "maybe perhaps probably possibly presumably apparently reportedly allegedly could would "
     "should "
@@ -22,14 +24,10 @@ TURNING = frozenset(
     "hope want wish plan intend consider will going stop quit cease refuse fail avoid lack deny "
     "decline pretend claim try attempt endeavor forget cancel doubt dream imagine envision wonder "
     "expect promise desire regard "
-    "suppose hesitate threaten seem appear "
-    "vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls "
-    "oder außer statt kaum selten".split()
+    "suppose hesitate threaten seem appear",
+    lambda grammar: grammar.CLEAR_TURNING,
 )
-"""Words such as "might" and "had", with which a statement is a wish, a doubt, past or half true.
-
-Verbs are in dictionary form.
-"""
+"""Words with which a statement is a wish, a doubt, past or half true; verbs in dictionary form."""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
@@ -39,10 +37,7 @@ FILLERS = frozenset(
     "is are am be been being it its itself own such "
     "well oh yes".split()
 )
-"""Words that can usually be left out without a change of meaning, such as articles.
-
-The exceptions are in `SHADES` and `EMPHASES`.
-"""
+"""Words that can usually be left out; the exceptions are in `SHADES` and `EMPHASES`."""
 
 SHADES = frozenset(
     "just very quite too extremely incredibly highly super rather pretty again such own well "
@@ -54,10 +49,7 @@ EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""The words of `FILLERS` that have a meaning only after a negation.
-
-"Not really" differs from "not", but "really tall" does not differ from "tall".
-"""
+"""The words of `FILLERS` that have a meaning after a negation: "not really" is not "not"."""
 
 GOVERNING = {
     "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
@@ -65,7 +57,6 @@ GOVERNING = {
     "to": "to", "from": "from", "than": "than", "over": "over", "through": "through",
     "across": "through",
 }  # fmt: skip
-"""Prepositions, each with the key by which it is compared; "in" and "on" have the same key."""
 
 NARROWING = frozenset(
     # quantity
@@ -86,11 +77,7 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words that limit a statement to a part, such as "all", "most" or "second".
-
-In a text with such a word, extra words change the statement: "all big cats" says less than "all
-cats", and the second tallest is not the tallest.
-"""
+"""English words because of which an added word may narrow a statement, as in "all big cats"."""
 
 PRIVATIVE = frozenset(
     # no longer so
@@ -110,7 +97,6 @@ CONDITIONS = frozenset(
     "if unless whether case provided providing assuming supposing otherwise when whenever or else "
     "lest except excluding besides unlike instead until till".split()
 )
-"""English words for a condition, an alternative or an exception, such as "if" and "unless"."""
 
 DOUBTS = frozenset(
     "might may could would should must ought perhaps maybe probably possibly presumably apparently "
@@ -119,13 +105,8 @@ DOUBTS = frozenset(
     "hope wish want expect plan intend consider hesitate try attempt promise threaten pretend "
     "dream need deem opinion according rumor".split()
 )
-"""English words that make a statement uncertain, planned, wished for or merely claimed."""
 
 REPORTS = frozenset("say tell believe ask hear report suspect know".split())
-"""English verbs that report a statement, such as "say".
-
-Somebody who said the whole statement also said each part of it.
-"""
 
 MUTUAL = {
     word: preposition
@@ -135,10 +116,7 @@ MUTUAL = {
     }.items()
     for word in words.split()
 }
-"""Relations that hold in both directions, in dictionary form, with the preposition that they take.
-
-Example: "marry" takes "to", since "Mia is married to Tom" also says that Tom is married to Mia.
-"""
+"""Relations that hold in both directions, each with its preposition: "married to"."""
 
 
 MEASURES = frozenset(
@@ -154,7 +132,7 @@ MEASURES = frozenset(
 CAUSAL_NOUNS = frozenset(
     "account sake view light hope fear reason cause behalf case order purpose".split()
 )
-"""Nouns that express a cause or purpose after a preposition: on account of the noise."""
+"""Nouns of a cause or purpose after a preposition: on account of the noise."""
 
 NO_IDIOMS = {
     (preposition, noun): denies
@@ -165,9 +143,9 @@ NO_IDIOMS = {
     }.items()
     for preposition, noun in (pair.split() for pair in pairs.split("|"))
 }
-"""Idioms made of a preposition, "no" and a noun, and whether each negates the statement.
+"""Idioms with "no", by (preposition, noun): True if the idiom negates the statement.
 
-True for "by no means", False for "in no time". The key of an item is (preposition, noun).
+"By no means" does, "in no time" does not.
 """
 
 RELATIONAL = frozenset(
@@ -175,17 +153,14 @@ RELATIONAL = frozenset(
     "niece nephew grandmother grandfather friend boss colleague neighbor teacher doctor owner name "
     "address birthday".split()
 )
-"""Nouns for a relation to a person, such as "mother": "the mother of Mia" means "Mia's mother"."""
 
 GIVING = frozenset("give send lend show hand bring offer".split())
-"""Verbs that allow the receiver before the thing: "gave Leo a book" means "gave a book to Leo"."""
 
 POSITIVE_EST = frozenset(
     "west rest test guest forest interest request protest honest modest harvest nest chest contest "
     "pest vest invest arrest digest dishonest zest manifest conquest east breast priest feast "
     "beast yeast roast toast coast guest northwest southwest".split()
 )
-"""Words that end in -est but are not superlatives."""
 
 NO_ADVERBS = frozenset(
     "family friendly lovely lonely early daily weekly monthly yearly hourly nightly quarterly only "
@@ -196,7 +171,7 @@ NO_ADVERBS = frozenset(
     "hardly barely scarcely nearly simply merely mostly partly possibly probably supposedly "
     "reportedly allegedly apparently".split()
 )
-"""Words that end in -ly but are not adverbs of manner, so they cannot move within a sentence."""
+"""Words that end in -ly but are not adverbs of manner: moving them may change a statement."""
 
 PRONOUNS = {
     word: person
@@ -223,23 +198,20 @@ ORDINALS = {
 
 NUMBERS = {
     word: value
-    for value, words in enumerate(
-        "zero null|one eins|two zwei|three drei|four vier|five fünf|six sechs|seven sieben|"
-        "eight acht|nine neun|ten zehn|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|"
-        "eighteen|nineteen|twenty".split("|")
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+        "fifteen sixteen seventeen eighteen nineteen twenty".split()
     )
-    for word in words.split()
 } | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "dozen": 12}
 
 MONTHS = {
     name: full
     for full, names in {
-        "january": "january jan januar", "february": "february feb februar",
-        "march": "march märz", "april": "april apr", "may": "mai", "june": "june jun juni",
-        "july": "july jul juli", "august": "august aug", "september": "september sep sept",
-        "october": "october oct oktober", "november": "november nov",
-        "december": "december dec dezember",
+        "january": "january jan", "february": "february feb", "march": "march",
+        "april": "april apr", "june": "june jun", "july": "july jul", "august": "august aug",
+        "september": "september sep sept", "october": "october oct", "november": "november nov",
+        "december": "december dec",
     }.items()
     for name in names.split()
 }  # fmt: skip
@@ -251,20 +223,23 @@ MONTH_SET = frozenset(MONTH_NAMES)
 WEEKDAYS = {
     name: full
     for full, names in {
-        "monday": "monday mon montag", "tuesday": "tuesday tue tues dienstag",
-        "wednesday": "wednesday wed mittwoch", "thursday": "thursday thu thur thurs donnerstag",
-        "friday": "friday fri freitag", "saturday": "saturday samstag",
-        "sunday": "sunday sonntag",
+        "monday": "monday mon", "tuesday": "tuesday tue tues", "wednesday": "wednesday wed",
+        "thursday": "thursday thu thur thurs", "friday": "friday fri", "saturday": "saturday",
+        "sunday": "sunday",
     }.items()
     for name in names.split()
 }  # fmt: skip
+
+for _grammar in GRAMMARS.values():
+    NUMBERS |= _grammar.NUMBERS
+    MONTHS |= _grammar.MONTHS
+    WEEKDAYS |= _grammar.WEEKDAYS
 
 TEMPORAL = MONTH_SET | frozenset(WEEKDAYS.values()) | frozenset(
     "today yesterday tomorrow tonight now morning evening afternoon night noon midnight weekend "
     "week month year day summer winter spring autumn last next every each am pm lately "
     "daily weekly monthly yearly early late".split()
 ) | {"in no time"}  # fmt: skip
-"""Words for times; a phrase that consists of them may stand at either end of a sentence."""
 
 UNITS = {
     name: unit
@@ -320,16 +295,10 @@ PAST = {
     )
     for form in forms.split(",")
 }
-"""Irregular past tenses and participles, each with the dictionary form of its verb.
-
-"saw" and "found" always count as past forms, although they can also be other words. This does no
-harm, because both texts of a comparison are read in the same way.
-"""
 
 SAME_IN_PAST = frozenset(
     "bet burst cost cut hit hurt let put read set shut split spread thrust upset".split()
 )
-"""Verbs whose participle is the same as their dictionary form."""
 
 IRREGULAR_PLURALS = {
     "children": "child", "men": "man", "women": "woman", "feet": "foot", "teeth": "tooth",
@@ -364,7 +333,6 @@ BE = frozenset({"is", "are", "be", "been", "being", "am"})
 WAS = frozenset({"was", "were"})
 AUXILIARIES = frozenset({"have", "do"})
 WHICH = frozenset({"which", "that", "who"})
-"""Words that begin a relative clause about the noun before them."""
 
 # --- a small thesaurus of everyday English, strict on purpose -------------------------------------
 
@@ -396,16 +364,13 @@ therefore thus hence consequently
 """
 
 GROUPS = tuple(tuple(group.split()) for group in _GROUPS.replace("\n", "").split("|"))
-"""Groups of synonyms in dictionary form; the first word of a group represents the group.
+"""Groups of synonyms in dictionary form.
 
-Two words are in one group only if they can replace each other in every everyday sense. Words that
-differ in degree (like and love) or in one sense (finish and end, job and work) are not in one
-group. A general and a special word (dog and poodle) are not in one group either. The tests have an
-example and a counterexample for each group.
+Two words are in one group only if they can replace each other in every everyday sense. These
+cannot: like and love (degree), finish and end (one sense), dog and poodle (generality).
 """
 
 SAME_AS = {word: group[0] for group in GROUPS for word in group}
-"""For each English synonym in dictionary form, the word that represents its group."""
 
 SAME_IN_JAPANESE = {
     word: group.split()[0]
@@ -417,4 +382,3 @@ SAME_IN_JAPANESE = {
     )
     for word in group.split()
 }  # fmt: skip
-"""For each Japanese synonym, the word that represents its group."""

@@ -1,8 +1,4 @@
-"""Calibration: ask a model or a person how pairs of similar memories of a store relate.
-
-The answers show which similarity scale and which thresholds fit the store and its embedder. The
-computations are in `calibration.py`.
-"""
+"""Calibration: ask a model or a person how pairs of similar memories of a store relate."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from typing import Any
 from memory.coverage import covers, differs
 from memory.errors import InputError
 from memory.ledger import DecisionRecord
-from memory.models import LOWER, Memory, Question, Scope, Verdict
+from memory.models import LOWER, Memory, Question, Scope
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, read_bounded, side_by_side
 from memory.search import candidate_pairs, similarity
@@ -38,22 +34,19 @@ _SAYS = {
     "y": Answer.SAME, "yes": Answer.SAME, "m": Answer.MERGE, "merge": Answer.MERGE,
     "n": Answer.APART, "no": Answer.APART,
 }  # fmt: skip
-"""The words that a person may type, and the answer that each word means."""
 _SKIPS = frozenset({"s", "skip", ""})
 _HELP = "please answer y (the same), m (worth merging), n (neither), s (skip) or q (quit)"
 _ROUND = 10  # pairs to ask about before the answers are used to choose the next ones
-_MOST_BYTES = 64_000_000  # of a file of answers: some 300,000
+_MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,000 answers
 
 
 # --- the answers so far ---------------------------------------------------------------------------
 
 
 class CalibrationLog:
-    """A file of answers about pairs of memories, so that the questions can continue another day.
+    """A file of answers about pairs of memories, from one or more sittings.
 
-    `by`: the name of one model or person. Only the answers of `by` are read and added; the file may
-    also have answers of others. Each line is a JSON object: the pair's key, the answer, and the
-    name of the model or person who gave the answer.
+    `by`: the name of a model, or "person". Answers of others in the file are ignored.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -61,9 +54,7 @@ class CalibrationLog:
         self._by = by
 
     def read(self) -> dict[str, Answer]:
-        """Return the latest answer of the model or person `by` about each pair, by the pair's key.
-
-        The result is empty if there is no file yet.
+        """Return the latest answer about each pair, by the pair's key; {} if there is no file.
 
         Raises: InputError if the file cannot be read, or a line of it is not an answer.
         """
@@ -88,7 +79,6 @@ class CalibrationLog:
         return answers
 
     def add(self, key: str, answer: Answer) -> None:
-        """Append an answer about the pair with this key to the file; create the file if needed."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
@@ -96,11 +86,11 @@ class CalibrationLog:
 
 
 def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
-    """Return the pairs of memories that people decided on in reviews, and an answer for each pair.
+    """Return the pairs that people decided on in reviews, and the latest answer by the pair's key.
 
-    The second value maps a pair's key to the latest answer about the pair. The answer is SAME if
-    one text replaced the other, MERGE if a new text replaced both, and APART if the person called
-    the two distinct. Undone decisions, forgotten texts and pairs of equal texts are left out.
+    The answer is SAME if an existing memory replaced one or both, MERGE if a new memory replaced
+    both, and APART if the person called the two distinct. Undone decisions, forgotten texts and
+    pairs of equal texts are left out.
     """
     with store.ledger.reading() as reader:
         answered = [pair for record in reader.decisions.by_person() for pair in _answered(record)]
@@ -118,11 +108,6 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
-    """Yield the pairs of members that a recorded decision merged or called distinct.
-
-    Each item has the two memories of a pair, and the answer about them that the decision implies.
-    Pairs of equal texts are left out.
-    """
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
     apart = {frozenset(known.pair[1:]) for known in record.verdicts}
     members = [row for name in record.members if (row := rows.get(name)) is not None]
@@ -134,10 +119,9 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 
 
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
-    """Return the answer that a decision implies about the memories with the ids `a` and `b`.
+    """Return how a decision joined the memories with the ids `a` and `b`.
 
-    SAME: the decision merged them into a memory that existed before. MERGE: it replaced both by a
-    new memory. None: it did not merge the two.
+    SAME: an existing memory stands for both. MERGE: a new memory does. None: not joined.
     """
     for survivor, retired in record.survivors:
         if {a, b} <= {survivor, *retired}:
@@ -146,10 +130,6 @@ def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
 
 
 def _memory(row: Mapping[str, Any]) -> Memory:
-    """Return a memory as it was before a decision, with only the fields that calibration needs.
-
-    `row`: all fields of the memory, as the record of the decision has them.
-    """
     fields = {name: row[name] for name in ("id", "content", "user", "timestamp")}
     return Memory.model_validate_json(json.dumps(fields))
 
@@ -160,8 +140,8 @@ def _memory(row: Mapping[str, Any]) -> Memory:
 def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
     """Return pairs of similar live memories, and the number of live memories in the store.
 
-    Each text is paired with its `nearest` nearest texts of the same scope, but not with texts below
-    the cosine 0.40. If several memories have the same text, the oldest of them is taken.
+    Each text is paired with the `nearest` texts of its scope that are most similar to it and have a
+    cosine of at least 0.40. Of memories with the same text, only the oldest is taken.
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -171,43 +151,37 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
             texts.setdefault(row.text_key, row.memory)
     pairs: list[AlikePair] = []
     for texts in scopes.values():
-        matrix = snapshot.vectors.of(list(texts))
         memories = list(texts.values())  # oldest first, so that i is the older
+        matrix = snapshot.vectors.of(list(texts))
         near = candidate_pairs(matrix, math.inf, nearest, EDGES[0]).nearest
-        for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True):
-            pairs.append(AlikePair(memories[i], memories[j], float(cosine)))
+        pairs += [
+            AlikePair(memories[i], memories[j], float(cosine))
+            for i, j, cosine in zip(near.i, near.j, near.similarity, strict=True)
+        ]
     return pairs, len(snapshot.rows)
 
 
 def _in_rounds(
-    pairs: Sequence[AlikePair], log: CalibrationLog, questions: int
+    pairs: Sequence[AlikePair], log: CalibrationLog, left: int
 ) -> Iterator[list[AlikePair]]:
-    """Yield batches of pairs to ask about, the most informative pairs in the first batch.
+    """Yield up to `left` pairs without an answer, in batches.
 
-    The batches end when `questions` pairs have been asked about; pairs that had an answer in the
-    log at the beginning count too. A batch is chosen only when the caller asks for it, so that the
-    answers to earlier batches are known. No pair is yielded twice, even if it gets no answer.
+    Log the answers to a batch before asking for the next, which is chosen by all answers so far.
     """
     offered: set[str] = set()
-    left = still_open(pairs, log, questions)
-    while left > 0:
-        batch = most_informative(pairs, log.read(), min(_ROUND, left), offered)
-        if not batch:
-            return
+    while batch := most_informative(pairs, log.read(), min(_ROUND, left), offered):
         offered |= {pair.key for pair in batch}
         left -= len(batch)
         yield batch
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """Return how many more of `pairs` to ask about, so that `questions` of them have an answer.
+    """Return how many more of `pairs` need an answer until `questions` of them have one.
 
-    Answers that are in the log count. If there are fewer than `questions` pairs, the result is the
-    number of pairs without an answer.
+    If there are fewer than `questions` pairs, return the number of pairs without an answer.
     """
     keys = {pair.key for pair in pairs}
-    answered = len(keys & set(log.read()))
-    return max(0, min(questions, len(keys)) - answered)
+    return max(0, min(questions, len(keys)) - len(keys & log.read().keys()))
 
 
 def ask_model(
@@ -218,26 +192,24 @@ def ask_model(
     at_once: int,
     tell: Progress,
 ) -> None:
-    """Ask a model about the most informative pairs, and log each answer as it arrives.
+    """Ask a model about the most informative pairs, log each answer, and close the model.
 
-    `questions`: stop when the log has answers about this number of `pairs`, counting the answers
-    that it has already. `at_once`: the number of calls that run concurrently. `tell`: called with
-    the number of pairs asked about in this call so far, and the number to ask about in this call.
-
-    The model is closed at the end. This function starts an event loop, so it must not be called
-    within a running one.
+    `questions`: stop when the log has answers about this number of `pairs`. `at_once`: at most this
+    many questions are asked at the same time. `tell` is called with the number of questions asked
+    and the number of all questions to ask. Do not call this function in an event loop.
 
     Raises: ModelError; answers that arrived before the error stay in the log.
     """
 
     async def ask(pair: AlikePair) -> None:
         question = Question((pair.older, pair.newer), "calibration", pair.cosine)
-        log.add(pair.key, _answer(pair, await model.judge(question)))
+        merged = [part.text for part in (await model.judge(question)).parts[:1]]
+        log.add(pair.key, _answer(pair, merged[0]) if merged else Answer.APART)
 
     async def ask_all() -> None:
         done, total = 0, still_open(pairs, log, questions)
         async with aclosing(model):
-            for batch in _in_rounds(pairs, log, questions):
+            for batch in _in_rounds(pairs, log, total):
                 await side_by_side(ask, batch, at_once)
                 done += len(batch)
                 tell(done, total)
@@ -245,15 +217,7 @@ def ask_model(
     asyncio.run(ask_all())
 
 
-def _answer(pair: AlikePair, verdict: Verdict) -> Answer:
-    """Return the answer about a pair that a model's verdict implies.
-
-    The answer is APART if the verdict merges nothing. It is SAME if one of the two memories states
-    everything in the merged text, and MERGE otherwise.
-    """
-    if not verdict.parts:
-        return Answer.APART
-    merged = verdict.parts[0].text
+def _answer(pair: AlikePair, merged: str) -> Answer:
     for text in (pair.older.content, pair.newer.content):
         if identity(text) == identity(merged) or covers(text, merged):
             return Answer.SAME
@@ -265,17 +229,15 @@ def ask_person(
     log: CalibrationLog,
     questions: int,
     say: Callable[[str], None],
-    hear: Callable[[], str | None],
-) -> int:
-    """Show pairs to a person and log the answers; return the number of answers given in this call.
+    hear: Callable[[], str],
+) -> None:
+    """Show the most informative pairs to a person, and log the answers.
 
-    The most informative pairs come first. `questions`: stop when this number of `pairs` has been
-    shown or has an answer in the log. The person may skip a pair, or stop earlier. `say`: called
-    with each text to show. `hear`: called to get the person's next line of input, in lower case; it
-    returns None at the end of the input.
+    `questions`: stop when this number of `pairs` was shown or has an answer in the log. `say` shows
+    a text. `hear` returns the person's next line, and "" at the end of the input.
     """
-    given, total = 0, still_open(pairs, log, questions)
-    offered = chain.from_iterable(_in_rounds(pairs, log, questions))
+    total = still_open(pairs, log, questions)
+    offered = chain.from_iterable(_in_rounds(pairs, log, total))
     for number, pair in enumerate(offered, start=1):
         texts = [
             f"  {memory.timestamp:%Y-%m-%d}  {memory.content}"
@@ -284,16 +246,12 @@ def ask_person(
         difference = differs(pair.older.content, pair.newer.content)
         shown = f"  differs  {difference}" if difference else "  differs in wording alone"
         say("\n".join([f"\n{number}/{total}  {pair.cosine:.3f}", *texts, shown]))
-        heard = hear()
-        while heard is not None and heard not in {*_SAYS, *_SKIPS, "q"}:
+        while (line := hear()) and (word := line.strip().lower()) not in {*_SAYS, *_SKIPS, "q"}:
             say(_HELP)
-            heard = hear()
-        if heard is None or heard == "q":
-            break
-        if heard in _SAYS:
-            log.add(pair.key, _SAYS[heard])
-            given += 1
-    return given
+        if not line or word == "q":
+            return
+        if word in _SAYS:
+            log.add(pair.key, _SAYS[word])
 
 
 # --- what to write into config.yaml ---------------------------------------------------------------
@@ -302,9 +260,7 @@ def ask_person(
 def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
 
-    The comments state the evidence. From the upper threshold on, a memory replaces another memory
-    without a question to a model. `wanted` is the share of such replacements, from 0 to 1, that
-    should be right.
+    `wanted`: at least this share (0 to 1) of the replacements without a model should be right.
     """
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:
@@ -333,10 +289,5 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
 
 
 def _of(hits: int, counted: Counted) -> str:
-    """Return a phrase such as "9 of 12 answers (95 %: 46.8% to 91.1%)".
-
-    9 is `hits`, and 12 is the number of all answers in `counted`. The percentages are the 95 %
-    confidence interval of 9 / 12.
-    """
     low, high = counted.interval(hits)
     return f"{hits:,} of {counted.asked:,} answers (95 %: {low:.1%} to {high:.1%})"

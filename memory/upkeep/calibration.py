@@ -1,7 +1,7 @@
 """The computations of calibration: choose pairs to ask about, count answers, fit the scale.
 
-A scale is a curve from cosine to similarity; its anchor is the cosine that gets the similarity
-0.90. Pairs are sorted into bands, which are ranges of cosine. Nothing here reads or writes a store.
+The scale's anchor is the cosine that counts as a similarity of 0.90. Pairs are counted in bands,
+which are ranges of cosine.
 """
 
 from __future__ import annotations
@@ -25,24 +25,22 @@ from memory.text import has_cjk, text_key
 EDGES = (
     0.40, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 0.97, 0.98, 0.99, 1.0,
 )  # fmt: skip
-"""The bounds of the bands, in cosine.
-
-Each band includes its lower bound; the highest band also includes its upper bound.
-"""
-FEW = 12  # the fewest answers from which an anchor or a threshold is computed
+"""The bounds of the bands. A band includes its lower bound; the highest also includes 1.0."""
+_FEW = 12  # the fewest answers from which an anchor or a threshold is computed
 _FIRST = 3  # pairs of each band that are asked about before any others
 _AROUND = 0.05  # the cosine distance from an anchor within which answers are its evidence
 
 
 class Answer(StrEnum):
-    """An answer to the question how two memories relate."""
+    """How two memories relate.
+
+    SAME: one can replace the other. MERGE: they overlap and are worth merging into one text. APART:
+    they state different things, and both must stay.
+    """
 
     SAME = "same"
-    """One of the two memories can replace the other."""
     MERGE = "merge"
-    """The two memories overlap and are worth merging into one text."""
     APART = "apart"
-    """The two memories state different things, and both must stay."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +53,7 @@ class AlikePair:
 
     @cached_property
     def key(self) -> str:
-        """The pair's identifier: the keys of both texts, sorted, with a space between them."""
-        keys = sorted((text_key(self.older.content), text_key(self.newer.content)))
-        return " ".join(keys)
-
-    @cached_property
-    def rank(self) -> str:
-        """A sort key that puts pairs into an arbitrary order, the same in every run."""
-        return hashlib.sha256(self.key.encode()).hexdigest()
+        return " ".join(sorted((text_key(self.older.content), text_key(self.newer.content))))
 
     @cached_property
     def covered(self) -> bool:
@@ -72,11 +63,48 @@ class AlikePair:
 
     @cached_property
     def has_cjk(self) -> bool:
-        """Whether at least one of the two texts has kana or Han.
-
-        The scale has one anchor for pairs with such a text, and another anchor for all other pairs.
-        """
         return has_cjk(self.older.content) or has_cjk(self.newer.content)
+
+
+# --- which pairs to ask about ---------------------------------------------------------------------
+
+
+def most_informative(
+    pairs: Sequence[AlikePair],
+    answers: Mapping[str, Answer],
+    most: int,
+    passed_over: Collection[str] = frozenset(),
+) -> list[AlikePair]:
+    """Choose up to `most` pairs to ask about next; return them, the most similar first.
+
+    `answers`: the answers so far, by pair key. Pairs with an answer and pairs whose keys are in
+    `passed_over` are not chosen. A few pairs of every band are chosen first. Then come the pairs
+    nearest to the anchor, because their answers are the most uncertain. Pairs with and without kana
+    or Han are chosen in turn. The same arguments always give the same result.
+    """
+    by_script = [[pair for pair in pairs if pair.has_cjk is cjk] for cjk in (False, True)]
+    ranked = [_ranked(members, answers, passed_over) for members in by_script]
+    taken = [pair for both in zip_longest(*ranked) for pair in both if pair is not None]
+    return sorted(taken[:most], key=lambda pair: (-pair.cosine, pair.key))
+
+
+def _ranked(
+    pairs: Sequence[AlikePair], answers: Mapping[str, Answer], passed_over: Collection[str]
+) -> list[AlikePair]:
+    asked = [pair for pair in pairs if pair.key in answers]
+    left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
+    left.sort(key=lambda pair: hashlib.sha256(pair.key.encode()).digest())  # any fixed order
+    first: list[AlikePair] = []
+    for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
+        band.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
+        first += band[: max(0, _FIRST - len(answered))]
+    anchor = fit_anchor(asked, answers).anchor or LOWER
+    drawn = {pair.key for pair in first}
+    rest = [pair for pair in left if pair.key not in drawn]
+    return first + sorted(rest, key=lambda pair: abs(pair.cosine - anchor))
+
+
+# --- counting answers -----------------------------------------------------------------------------
 
 
 def wilson(hits: int, of: int) -> tuple[float, float]:
@@ -84,8 +112,7 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
 
     E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference,
     Journal of the American Statistical Association 22. The centre and the half width are (p + z²/2n
-    ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n). Unlike p ± z sqrt(p(1 - p)/n), this interval is
-    useful even if `hits` is 0.
+    ± z sqrt(p(1 - p)/n + z²/4n²)) / (1 + z²/n).
     """
     if of == 0:
         return 0.0, 1.0
@@ -114,26 +141,22 @@ class Counted:
 
     @property
     def worth(self) -> int:
-        """The number of answers SAME or MERGE: for such pairs, a model call is worth its cost."""
+        """The number of answers SAME or MERGE; such pairs are worth a model call."""
         return self.same + self.merge
 
     def share(self, hits: int) -> float | None:
-        """Return `hits` as a share of all answers; None if there are no answers."""
         return hits / self.asked if self.asked else None
 
     def interval(self, hits: int) -> tuple[float, float]:
-        """Return the 95 % Wilson interval of `hits` as a share of all answers."""
         return wilson(hits, self.asked)
 
 
 @dataclass(frozen=True)
 class Band:
-    """The pairs of memories with a cosine from `low` up to `high`, and the answers about them.
+    """The number of pairs with a cosine from `low` up to `high`, and the answers about them.
 
-    `pairs` is the number of pairs, and `every` counts the answers about them. `covered_pairs` is
-    the number of covered pairs, and `covered` counts the answers about these. In a covered pair,
-    one text states everything that the other text states. This is checked only in bands from 0.95
-    on; in lower bands, `covered_pairs` is 0 and `covered` counts nothing.
+    `every` counts the answers about all `pairs`. `covered_pairs` and `covered` count only pairs in
+    which one text covers the other. Below 0.95, coverage is not checked and both are 0.
     """
 
     low: float
@@ -144,132 +167,20 @@ class Band:
     covered: Counted
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A fitted anchor of a scale, and the answers that support it.
-
-    `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if no
-    anchor could be fitted. `near` counts the answers about pairs whose cosine is at most 0.05 from
-    the anchor.
-    """
-
-    anchor: float | None
-    near: Counted
-
-
-@dataclass(frozen=True)
-class Upper:
-    """A suggested upper threshold, and the evidence for it.
-
-    If the similarity of two memories reaches the threshold, one memory replaces the other without a
-    question to a model. `threshold` is 1 if no threshold is good enough, and None if there are too
-    few answers. `precision` is the estimated share of right replacements, from 0 to 1; None if
-    `threshold` is 1 or None. `counted` has the answers about the pairs that reach the threshold.
-    """
-
-    threshold: float | None
-    precision: float | None
-    counted: Counted
-
-
-UNKNOWN = Upper(None, None, Counted())
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A suggested scale and upper threshold for the configuration, and the evidence for them.
-
-    `scale` is None if no anchor could be fitted. `fits` has the fitted anchors, first for pairs
-    without kana and Han, then for pairs with them.
-    """
-
-    scale: Scale | None
-    fits: tuple[Fit, Fit]
-    upper: Upper
-
-
-# --- which pairs to ask about ---------------------------------------------------------------------
-
-
-def most_informative(
-    pairs: Sequence[AlikePair],
-    answers: Mapping[str, Answer],
-    most: int,
-    passed_over: Collection[str] = frozenset(),
-) -> list[AlikePair]:
-    """Choose up to `most` pairs to ask about next; return them sorted, the most similar first.
-
-    `answers` has the answers so far, by pair key. Pairs that have an answer are not chosen, and
-    neither are pairs whose keys are in `passed_over`.
-
-    First, a few pairs are chosen from every band of cosine. Then the pairs nearest to the anchor
-    are chosen, because their answers are the most uncertain. The anchor is the cosine at which, by
-    the answers so far, half of the pairs have the answer SAME or MERGE. Pairs with kana or Han have
-    an anchor of their own, so pairs with and without them are chosen in turn. The same arguments
-    always lead to the same result.
-    """
-    by_script = [[pair for pair in pairs if pair.has_cjk is cjk] for cjk in (False, True)]
-    ranked = [_ranked(members, answers, passed_over) for members in by_script]
-    taken = [pair for both in zip_longest(*ranked) for pair in both if pair is not None]
-    return sorted(taken[:most], key=lambda pair: (-pair.cosine, pair.key))
-
-
-def _ranked(
-    pairs: Sequence[AlikePair], answers: Mapping[str, Answer], passed_over: Collection[str]
-) -> list[AlikePair]:
-    """Return the pairs that may be asked about, in the order in which to ask about them.
-
-    A few pairs of every band of cosine come first, then the pairs nearest to the anchor. `answers`:
-    the answers so far, by pair key. Pairs that have an answer, and those whose keys are in
-    `passed_over`, are left out.
-    """
-    asked = [pair for pair in pairs if pair.key in answers]
-    left = [pair for pair in pairs if pair.key not in answers and pair.key not in passed_over]
-    left.sort(key=lambda pair: pair.rank)
-    first = _first_of_each_band(left, asked)
-    anchor = fit_anchor(asked, answers).anchor or LOWER
-    drawn = {pair.key for pair in first}
-    rest = [pair for pair in left if pair.key not in drawn]
-    rest.sort(key=lambda pair: abs(pair.cosine - anchor))
-    return first + rest
-
-
-def _first_of_each_band(left: Sequence[AlikePair], asked: Sequence[AlikePair]) -> list[AlikePair]:
-    """Return the pairs to ask about first, so that every band has three pairs asked about.
-
-    `left`: the pairs without an answer. `asked`: the pairs with one, which count towards the three.
-    The missing pairs of a band are taken from `left`, in its order. But in the bands from 0.95 on,
-    pairs in which one text states everything that the other text states are taken first.
-    """
-    first: list[AlikePair] = []
-    for band, answered in zip(_by_band(left), _by_band(asked), strict=True):
-        band.sort(key=lambda pair: pair.cosine >= NEAR_COPY and not pair.covered)
-        first += band[: max(0, _FIRST - len(answered))]
-    return first
-
-
-# --- counting answers -----------------------------------------------------------------------------
-
-
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
-    """Sort the pairs into bands of cosine, and count the answers about the pairs of each band.
+    """Sort the pairs into bands, and count the answers of each band; the lowest band comes first.
 
-    Return the bands, the lowest first. `answers` has the answers by pair key. Pairs below the
-    lowest band are left out.
+    `answers`: the answers by pair key. Pairs below the lowest band are left out.
     """
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
         covered = [pair for pair in members if low >= NEAR_COPY and pair.covered]
-        answered = counted(members, answers), counted(covered, answers)
+        answered = _counted(members, answers), _counted(covered, answers)
         bands.append(Band(low, high, len(members), len(covered), *answered))
     return bands
 
 
 def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
-    """Sort the pairs into lists, one for each band, the lowest band first.
-
-    Pairs below the lowest band are left out.
-    """
     bands: list[list[AlikePair]] = [[] for _ in pairwise(EDGES)]
     for pair in pairs:
         if pair.cosine >= EDGES[0]:
@@ -277,19 +188,18 @@ def _by_band(pairs: Iterable[AlikePair]) -> list[list[AlikePair]]:
     return bands
 
 
-def counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
-    """Count the answers about these pairs; `answers` has the answers by pair key."""
+def _counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Counted:
     given = [answers[pair.key] for pair in pairs if pair.key in answers]
     return Counted(*(given.count(answer) for answer in Answer))
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, the cost and the gain of asking a model about its pairs and all above.
+    """Return, for each band, the cost and the gain of asking about all pairs from this band up.
 
-    `bands`: all bands, the lowest first. `memories`: the number of live memories. Each result is
-    for a band and all higher bands together. The cost is the number of questions for every 1,000
-    memories of the store; covered pairs need no question. The gain is the expected number of pairs
-    with the answer SAME or MERGE; None if one of these bands has pairs but no answers.
+    `bands`: all bands, the lowest first. `memories`: the number of live memories. The cost is the
+    number of questions to a model for every 1,000 memories; covered pairs need no question. The
+    gain is the expected number of pairs with the answer SAME or MERGE. It is None if a band from
+    this one up has pairs but no answers.
     """
     costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -305,49 +215,83 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
 # --- suggestions ----------------------------------------------------------------------------------
 
 
-def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
-    """Fit an anchor: the cosine at which the answer SAME or MERGE has a probability of one half.
+@dataclass(frozen=True)
+class Fit:
+    """A fitted anchor, and the answers about pairs at most 0.05 from it.
 
-    A logistic curve is fitted to the answers, which `answers` has by pair key. It predicts the
-    probability from the cosine. The anchor lies within the cosines of the pairs that have an
-    answer, and below 0.95. It is None if there are fewer than 12 answers, if all of them are SAME
-    or MERGE or all are APART, or if the curve does not rise with the cosine.
+    `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if no
+    anchor could be fitted.
+    """
+
+    anchor: float | None
+    near: Counted
+
+
+@dataclass(frozen=True)
+class Upper:
+    """A suggested upper threshold, from which a memory may replace another without a model.
+
+    `threshold` is 1 if no threshold is good enough, and None if there are too few answers.
+    `precision` is the estimated share of right replacements; None if `threshold` is 1 or None.
+    `counted` has the answers about the pairs that reach the threshold.
+    """
+
+    threshold: float | None
+    precision: float | None
+    counted: Counted
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A suggested scale and upper threshold, and the evidence for them.
+
+    `scale` is None if no anchor could be fitted. `fits` has the fit for pairs without kana and Han,
+    then for pairs with them.
+    """
+
+    scale: Scale | None
+    fits: tuple[Fit, Fit]
+    upper: Upper
+
+
+def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
+    """Fit the cosine (the anchor) at which half of the answers are SAME or MERGE.
+
+    `answers`: the answers by pair key. The anchor lies within the cosines of the pairs that have an
+    answer, and below 0.95. It is None if there are fewer than 12 answers, if none or all of them
+    are APART, or if the share of SAME and MERGE does not rise with the cosine.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
     worth = np.array([answers[pair.key] is not Answer.APART for pair in asked], dtype=np.float64)
-    varies = len(asked) >= FEW and worth.min() != worth.max()
+    varies = len(asked) >= _FEW and worth.min() != worth.max()
     crossing = _logistic_half(cosines, worth) if varies else None
     if crossing is None:
         return Fit(None, Counted())
     bounds = (float(cosines.min()), min(float(cosines.max()), NEAR_COPY - 0.01))
     anchor = round(float(np.clip(crossing, *bounds)), 3)
-    near = [pair for pair in asked if abs(pair.cosine - anchor) <= _AROUND]
-    return Fit(anchor, counted(near, answers))
+    return Fit(
+        anchor, _counted([pair for pair in asked if abs(pair.cosine - anchor) <= _AROUND], answers)
+    )
 
 
-def _logistic_half(
-    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], rounds: int = 50, ridge: float = 0.05
-) -> float | None:
-    """Fit a logistic curve; return the x at which it is one half, or None if it does not rise.
+def _logistic_half(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> float | None:
+    """Return the x at which a fitted logistic curve is 0.5; None if the curve does not rise.
 
-    `x` and `y` have shape (n,), and each y is 0 or 1. The log odds are linear in x. They are fitted
-    by Newton's method, in `rounds` steps. `ridge` is the weight of a penalty on the slope.
-    It keeps the slope finite if a threshold separates all zeros from all ones.
+    `x` and `y` have shape (n,), and each y is 0 or 1. The curve is fitted by Newton's method. A
+    small penalty keeps the slope finite if some x separates all zeros from all ones.
     """
     middle, spread = float(x.mean()), float(x.std()) or 1.0
     design = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
-    penalty = np.diag([0.0, ridge])
+    penalty = np.diag([0.0, 0.05])
     weights = np.zeros(2)
-    for _ in range(rounds):
+    for _ in range(50):
         expected = 1.0 / (1.0 + np.exp(-np.clip(design @ weights, -30.0, 30.0)))
         gradient = design.T @ (y - expected) - penalty @ weights
         curvature = (design.T * (expected * (1.0 - expected))) @ design + penalty
         step = np.linalg.solve(curvature + 1e-9 * np.eye(2), gradient)
         weights = weights + np.clip(step, -2.0, 2.0)
-    if weights[1] <= 0.0:
-        return None
-    return float(middle - spread * weights[0] / weights[1])
+    return None if weights[1] <= 0.0 else float(middle - spread * weights[0] / weights[1])
 
 
 def suggest(
@@ -360,26 +304,26 @@ def suggest(
 ) -> Suggestion:
     """Return the scale and the upper threshold that the answers suggest.
 
-    If the similarity of two memories reaches the upper threshold, one memory replaces the other
-    without a question to a model. `wanted`: the share (0 to 1) of such replacements that must be
-    right. `guard`: whether a memory may replace another one in this way only if it states
-    everything that the other states. `answers`: what a person or a judge said about each pair, by
-    pair key. `now`: the store's present scale, the curve from a cosine to a similarity.
+    `answers`: the answers by pair key. `now`: the store's present scale. `wanted` and `guard` are
+    as in `suggest_upper`.
     """
-    fits = (
-        fit_anchor([pair for pair in pairs if not pair.has_cjk], answers),
-        fit_anchor([pair for pair in pairs if pair.has_cjk], answers),
+    others, cjk = (
+        fit_anchor([pair for pair in pairs if pair.has_cjk is cjk], answers)
+        for cjk in (False, True)
     )
-    upper = suggest_upper(tally(pairs, answers), wanted, guard=guard)
-    return Suggestion(suggest_scale(now, *fits), fits, upper)
+    return Suggestion(
+        suggest_scale(now, others, cjk),
+        (others, cjk),
+        suggest_upper(tally(pairs, answers), wanted, guard=guard),
+    )
 
 
 def suggest_scale(now: Scale, others: Fit, cjk: Fit) -> Scale | None:
     """Return a copy of the scale `now` with the fitted anchors; None if no anchor could be fitted.
 
-    `cjk` is the fit for pairs with kana or Han, `others` the fit for all other pairs. If one of
-    the two anchors could not be fitted, the copy keeps this anchor of `now`. The anchor for kana
-    and Han is never below the other anchor.
+    `cjk` is the fit for pairs with kana or Han, `others` the fit for all other pairs. An anchor
+    that could not be fitted keeps its value in `now`. The anchor for kana and Han is at least
+    as high as the other anchor.
     """
     if others.anchor is None and cjk.anchor is None:
         return None
@@ -393,13 +337,11 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
 
     A replacement is right if the answer about the pair is SAME. Of all pairs that reach the
     threshold, at least the share `wanted` (0 to 1) must be right. The share is estimated from the
-    answers in each band, weighted by the band's number of pairs.
-
-    With `guard`, a pair counts only if one text states everything that the other text states. The
-    search starts at the highest band and goes down. It ends where the share is too small, or where
-    a band has pairs but no answers.
+    answers in each band, weighted by the band's number of pairs. `guard`: count only covered pairs,
+    because only these are replaced. The search goes down from the highest band. It ends where the
+    share is too small, or where a band has pairs but no answers.
     """
-    threshold, precision, answers = None, None, Counted()
+    best = Upper(1.0, None, Counted())
     pairs, right, known = 0, 0.0, Counted()
     for band in reversed([band for band in bands if band.low >= NEAR_COPY]):
         count, counted = (band.covered_pairs, band.covered) if guard else (band.pairs, band.every)
@@ -410,7 +352,6 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
             break
         pairs, right, known = pairs + count, right + count * share, known + counted
         if right / pairs < wanted:
-            threshold = threshold or 1.0
             break
-        threshold, precision, answers = band.low, right / pairs, known
-    return Upper(threshold, precision, answers) if known.asked >= FEW else UNKNOWN
+        best = Upper(band.low, right / pairs, known)
+    return best if known.asked >= _FEW else Upper(None, None, Counted())

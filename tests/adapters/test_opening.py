@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from memory.adapters.opening import LazyMemory, open_memory
+from memory.adapters.opening import LazyMemory
+from memory.assembly import open_chat_memory
 from memory.config import Config, MemoryConfig
 from memory.extractor import ChatMemory
 
@@ -15,7 +16,7 @@ def test_however_many_ask_at_once_it_is_opened_once(tmp_path: Path) -> None:
     opened: list[ChatMemory] = []
 
     def open_it() -> ChatMemory:
-        opened.append(open_memory(config))
+        opened.append(open_chat_memory(config))
         return opened[-1]
 
     async def used() -> None:
@@ -41,7 +42,7 @@ def test_what_fails_to_open_is_tried_again(tmp_path: Path) -> None:
     def open_it() -> ChatMemory:
         if (fault := next(tries)) is not None:
             raise fault
-        return open_memory(config)
+        return open_chat_memory(config)
 
     async def used() -> None:
         memory = LazyMemory(open_it)

@@ -599,7 +599,7 @@ def test_without_its_extra_the_server_names_it_in_one_line(
 ) -> None:
     code = (
         f"import sys; sys.modules['mcp'] = None; sys.argv = ['memory-dedup', 'serve', *{where}]\n"
-        "from memory.starting import dedup; dedup()"
+        "from memory.__main__ import dedup; dedup()"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],

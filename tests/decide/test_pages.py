@@ -11,11 +11,10 @@ from memory.decide.pages import (
     MOST_ON_PAGE,
     NEIGHBOURS,
     SURELY_MET,
-    PageGraph,
     pages,
 )
-from memory.models import Vectors
-from memory.search import candidate_pairs
+from memory.models import Flags, Ints, Vectors
+from memory.search import Pairs, candidate_pairs
 
 
 def vectors(seed: int, count: int) -> Vectors:
@@ -27,11 +26,13 @@ def vectors(seed: int, count: int) -> Vectors:
     return unit
 
 
-def graph(seed: int, count: int, size: int = 90, unread: int | None = None) -> PageGraph:
+def graph(
+    seed: int, count: int, size: int = 90, unread: int | None = None
+) -> tuple[Ints, Pairs, Flags]:
     """The last `unread` are; by default all."""
     found = candidate_pairs(vectors(seed, count), np.inf, NEIGHBOURS, -1.0).nearest
     flags = np.arange(count) >= (0 if unread is None else count - unread)
-    return PageGraph(np.full(count, size), found, flags)
+    return np.full(count, size), found, flags
 
 
 def met(found: list[list[int]]) -> set[tuple[int, int]]:
@@ -51,17 +52,17 @@ def nearest(seed: int, count: int, k: int) -> list[list[int]]:
 def test_everybody_is_on_a_page_of_others_and_pages_keep_their_limits(
     seed: int, count: int, size: int
 ) -> None:
-    found = pages(graph(seed, count, size))
+    found = pages(*graph(seed, count, size))
     assert {member for page in found for member in page} == set(range(count))
     for page in found:
         assert len(page) == len(set(page))
         assert 2 <= len(page) <= MOST_ON_PAGE
         assert len(page) == 2 or len(page) * size <= MOST_CHARACTERS + SURELY_MET * size
-    assert found == pages(graph(seed, count, size))
+    assert found == pages(*graph(seed, count, size))
 
 
 def test_one_pass_shows_most_of_what_is_near_at_few_pages() -> None:
-    found = pages(graph(7, 1_000))
+    found = pages(*graph(7, 1_000))
     near = nearest(7, 1_000, 5)
     together = met(found)
     shown = [(a, b) in together for a, others in enumerate(near) for b in others]
@@ -70,13 +71,13 @@ def test_one_pass_shows_most_of_what_is_near_at_few_pages() -> None:
 
 
 def test_a_thorough_pass_shows_everybody_with_their_nearest_eight() -> None:
-    together = met(pages(graph(7, 1_000), thorough=True))
+    together = met(pages(*graph(7, 1_000), thorough=True))
     near = nearest(7, 1_000, SURELY_MET)
     assert all((a, b) in together for a, others in enumerate(near) for b in others)
 
 
 def test_a_new_memory_is_shown_with_its_nearest_eight_only() -> None:
-    found = pages(graph(7, 2_000, unread=100))
+    found = pages(*graph(7, 2_000, unread=100))
     together = met(found)
     near = nearest(7, 2_000, SURELY_MET)
     assert all((a, b) in together for a in range(1_900, 2_000) for b in near[a])
@@ -84,14 +85,10 @@ def test_a_new_memory_is_shown_with_its_nearest_eight_only() -> None:
 
 
 def test_nothing_new_is_no_page() -> None:
-    assert pages(graph(7, 100, unread=0)) == []
-    assert pages(graph(7, 1)) == []
+    assert pages(*graph(7, 100, unread=0)) == []
+    assert pages(*graph(7, 1)) == []
 
 
 def test_one_that_nobody_is_near_gets_company() -> None:
-    alone = PageGraph(
-        np.full(3, 90),
-        candidate_pairs(vectors(1, 3), np.inf, 0, -1.0).nearest,
-        np.array([0, 0, 1], bool),
-    )
-    assert pages(alone) == [[2, 0]]
+    nobody_near = candidate_pairs(vectors(1, 3), np.inf, 0, -1.0).nearest
+    assert pages(np.full(3, 90), nobody_near, np.array([0, 0, 1], bool)) == [[2, 0]]

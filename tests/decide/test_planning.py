@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide.planning import Planner
+from memory.decide.planning import Planner, PlanSettings
 from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger, Row, Snapshot, VectorTable
 from memory.models import COPIES_FROM, Memory, Rules, Scope, Vectors
@@ -60,7 +60,7 @@ def snapshot(vectors: Vectors, seed: int) -> Snapshot:
 
 
 def groups_of(taken: Snapshot) -> set[frozenset[str]]:
-    plan = Planner(RULES, lambda _memory: EVERYONE).plan(taken)
+    plan = Planner(lambda _memory: EVERYONE, PlanSettings(RULES)).plan(taken)
     return {frozenset(member.id for member in group.members) for group in plan.groups}
 
 
@@ -73,7 +73,7 @@ def test_a_question_knows_which_of_its_members_are_near_copies(drawn: tuple[int,
     """Pair by pair, as the vectors say: one member that is only similar is no reason against."""
     seed, n = drawn
     taken = snapshot(clumps(seed, n), seed)
-    plan = Planner(Rules(lower=0.80), lambda _memory: EVERYONE).plan(taken)
+    plan = Planner(lambda _memory: EVERYONE, PlanSettings(Rules(lower=0.80))).plan(taken)
     for question in (group.question for group in plan.groups if group.question):
         vectors = [taken.vectors[text_key(member.content)] for member in question.members]
         alike = {

@@ -6,7 +6,7 @@ import asyncio
 
 import numpy as np
 
-from memory.decide import Matching, Planner
+from memory.decide import Planner, PlanSettings
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.models import (
@@ -94,13 +94,13 @@ def test_only_a_scope_that_has_changed_is_planned_again(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
     told = clumps(store, embedder)
-    planner = Planner(Rules(), store.scope_of, Matching())
+    planner = Planner(store.scope_of, PlanSettings(Rules()))
     first = planner.plan(store.snapshot())
     store.update(told[0].id, "Mia0 keeps a dog.")
     second = planner.plan(store.snapshot())
     kept = [group for group in second.groups if any(group is one for one in first.groups)]
     assert {member.user for group in kept for member in group.members} == {"Mia1", "Mia2"}
-    anew = Planner(Rules(), store.scope_of, Matching()).plan(store.snapshot())
+    anew = Planner(store.scope_of, PlanSettings(Rules())).plan(store.snapshot())
     assert (second.groups, second.pairs) == (anew.groups, anew.pairs)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide import Matching, PlanExecutor, Planner, RoundPlan
+from memory.decide import PlanExecutor, Planner, PlanSettings, RoundPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.ledger import Ledger
 from memory.models import Rules, Vectors
@@ -50,8 +50,8 @@ def fill(store: MemoryStore, embedder: PlacedEmbedder, size: int = 90) -> None:
 
 
 def planned(store: MemoryStore, executor: PlanExecutor | None = None) -> RoundPlan:
-    matching = Matching(store.scale, neighbours=3)
-    return Planner(Rules(), store.scope_of, matching, executor).plan(store.snapshot())
+    settings = PlanSettings(Rules(), store.scale, 3, executor=executor or PlanExecutor())
+    return Planner(store.scope_of, settings).plan(store.snapshot())
 
 
 @pytest.mark.parametrize("rows", [7, 16, 1000])
@@ -77,8 +77,9 @@ def test_it_is_told_how_many_texts_were_compared_here_and_on_workers(
 
     def plan(executor: PlanExecutor | None) -> list[tuple[int, int]]:
         told.clear()
-        planner = Planner(Rules(), store.scope_of, Matching(store.scale), executor, hear)
-        planner.plan(store.snapshot())
+        at = executor or PlanExecutor()
+        settings = PlanSettings(Rules(), store.scale, executor=at, on_compared=hear)
+        Planner(store.scope_of, settings).plan(store.snapshot())
         return sorted(told)
 
     assert plan(None) == told

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from memory.config import MemoryConfig
 from memory.coverage import Belief
 from memory.decide import Part, checked
 from memory.deduplicator.deduplicator import MemoryDeduplicator
-from memory.deduplicator.second_reading import (
+from memory.deduplicator.judging import (
     FAITHFUL,
-    MOST_ACCEPTED,
+    MOST_WRONGLY_ACCEPTED,
     TRIAL,
-    SecondReader,
+    Judging,
     accepted_wrongly,
 )
 from memory.errors import CallsSpent, ModelError, ModelUnavailable
@@ -26,6 +27,7 @@ from memory.upkeep import examine
 from tests.conftest import MakeMemory
 from tests.doubles import ScriptedModel
 
+RULES = MemoryConfig().rules
 OLDER, NEWER, TEXT = "Mia has a cat.", "Mia's cat is called Pip.", "Mia has a cat named Pip."
 
 
@@ -48,7 +50,7 @@ def asking(calls: int = 20) -> Asking:
     return Asking(CallBudget(calls), Budget(10.0))
 
 
-def settle(reader: SecondReader, *parts: Part, ask: Asking | None = None) -> list[Belief]:
+def settle(reader: Judging, *parts: Part, ask: Asking | None = None) -> list[Belief]:
     settled = asyncio.run(reader.settle(parts, ask or asking()))
     return [part.belief for part in settled]
 
@@ -65,9 +67,9 @@ def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(
     store: MemoryStore, part: Part
 ) -> None:
     model, spent = ScriptedModel(), asking()
-    assert settle(SecondReader(store, model), part, ask=spent) == [Belief.BELIEVED]
+    assert settle(Judging(store, model, RULES), part, ask=spent) == [Belief.BELIEVED]
     assert spent.usage.calls == 2
-    assert settle(SecondReader(store, model), part, ask=spent) == [Belief.BELIEVED]
+    assert settle(Judging(store, model, RULES), part, ask=spent) == [Belief.BELIEVED]
     assert spent.usage.calls == 3
     assert examine(store) == []
 
@@ -78,7 +80,7 @@ def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
     model = LazyReader()
     covered = ProposedMerge((make_memory(OLDER), make_memory(NEWER)), f"{OLDER} {NEWER}")
     with caplog.at_level(logging.WARNING):
-        found = settle(SecondReader(store, model), part, checked(covered))
+        found = settle(Judging(store, model, RULES), part, checked(covered))
     assert found == [Belief.REFUSED, Belief.BELIEVED]
     assert model.reread_merges == [TRIAL]
     assert "lazy accepted 4 of 4 wrong merges" in caplog.text
@@ -97,10 +99,10 @@ def test_a_reader_that_says_nothing_when_it_is_tried_is_not_trusted_and_is_tried
 
     model = Silent()
     with caplog.at_level(logging.WARNING):
-        assert settle(SecondReader(store, model), part) == [Belief.REFUSED]
+        assert settle(Judging(store, model, RULES), part) == [Belief.REFUSED]
     assert "lazy gave no reading when it was tried" in caplog.text
     assert model.reread_merges == [TRIAL]
-    assert settle(SecondReader(store, LazyReader()), part) == [Belief.REFUSED]
+    assert settle(Judging(store, LazyReader(), RULES), part) == [Belief.REFUSED]
     assert "lazy accepted 4 of 4 wrong merges" in examine(store)[0].what
 
 
@@ -110,7 +112,7 @@ def test_one_wrong_merge_may_be_accepted_and_a_merge_without_answer_is_not() -> 
     for accepted, number in enumerate(wrong):
         assert accepted_wrongly(Rereading(readings=tuple(found))) == accepted
         found[number] = MergeReading()
-    assert MOST_ACCEPTED == 1
+    assert MOST_WRONGLY_ACCEPTED == 1
 
 
 def test_a_trial_that_fails_for_want_of_an_answer_is_repeated(
@@ -121,13 +123,13 @@ def test_a_trial_that_fails_for_want_of_an_answer_is_repeated(
             raise ModelUnavailable("down")
 
     with pytest.raises(ModelError, match="down"):
-        settle(SecondReader(store, Down()), part)
-    assert settle(SecondReader(store, ScriptedModel()), part) == [Belief.BELIEVED]
+        settle(Judging(store, Down(), RULES), part)
+    assert settle(Judging(store, ScriptedModel(), RULES), part) == [Belief.BELIEVED]
 
 
 def test_several_at_once_try_it_once(store: MemoryStore, part: Part) -> None:
     model, spent = ScriptedModel(), asking()
-    reader = SecondReader(store, model)
+    reader = Judging(store, model, RULES)
 
     async def run() -> None:
         await asyncio.gather(*(reader.settle([part], spent) for _ in range(4)))
@@ -138,10 +140,10 @@ def test_several_at_once_try_it_once(store: MemoryStore, part: Part) -> None:
 
 def test_retry_all_tries_it_again(store: MemoryStore, part: Part) -> None:
     model = ScriptedModel()
-    settle(SecondReader(store, model), part)
+    settle(Judging(store, model, RULES), part)
     asyncio.run(MemoryDeduplicator(store, model).retry_pending(again=True))
     spent = asking()
-    settle(SecondReader(store, model), part, ask=spent)
+    settle(Judging(store, model, RULES), part, ask=spent)
     assert spent.usage.calls == 2
 
 
@@ -152,7 +154,7 @@ def test_sixteen_merges_go_into_one_call(store: MemoryStore, part: Part) -> None
     model = ScriptedModel()
     lost = MergeReading(lost=("the name",))
     model.readings = [[lost, *[MergeReading()] * 14, None]]
-    found = settle(SecondReader(store, model), *[part] * 16)
+    found = settle(Judging(store, model, RULES), *[part] * 16)
     assert [len(merges) for merges in model.reread_merges] == [16]
     refused, believed = Belief.REFUSED, Belief.BELIEVED
     assert found == [refused, *[believed] * 14, refused]
@@ -161,7 +163,7 @@ def test_sixteen_merges_go_into_one_call(store: MemoryStore, part: Part) -> None
 def test_nothing_is_read_when_no_call_is_left(store: MemoryStore, part: Part) -> None:
     model, ask = ScriptedModel(), asking(calls=1)
     with pytest.raises(CallsSpent):
-        settle(SecondReader(store, model), part, ask=ask)
+        settle(Judging(store, model, RULES), part, ask=ask)
     assert (model.reread_merges, ask.usage.calls) == ([], 1), "its trial was the last call"
 
 
@@ -171,4 +173,4 @@ def test_an_answer_that_is_too_short_refuses_the_rest(store: MemoryStore, part: 
             whole = await super().reread(merges)
             return whole if tuple(merges) == TRIAL else Rereading(readings=(MergeReading(),))
 
-    assert settle(SecondReader(store, Short()), part, part) == [Belief.BELIEVED, Belief.REFUSED]
+    assert settle(Judging(store, Short(), RULES), part, part) == [Belief.BELIEVED, Belief.REFUSED]

@@ -12,8 +12,7 @@ import sqlalchemy as sa
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
-from memory.extractor.extractor import MemoryExtractor
-from memory.extractor.leasing import leased
+from memory.extractor.extractor import MemoryExtractor, leased
 from memory.ledger import Lease, Ledger
 from memory.models import Candidate, Extraction, Turn
 from memory.store import AdaptiveBatchSize, MemoryStore

@@ -12,10 +12,11 @@ from pathlib import Path
 from memory.interchange.collection import ExternalStore
 from memory.interchange.foreign import Reading, as_memories
 from memory.interchange.plan_back import WriteBackPlan, plan_write_back
-from memory.interchange.undo_file import note_reading, read_undo_file
 from memory.interchange.write_back import (
     TakenBack,
+    note_reading,
     own_work_in,
+    read_undo_file,
     undo_write_back,
     with_vectors,
     write_back,
@@ -112,7 +113,7 @@ def run_again(
     second = undo.with_name("second.jsonl")
     begun = read_undo_file(undo)
     write_back(theirs, plan, reading, second, NOW, made, begun=begun)
-    with theirs.writing(begun.header):
+    with theirs.writing(begun.header.collection_id, begun.header.sync_threshold):
         """Its settings are restored, and no row is changed."""
     assert not second.exists()
     assert planned_again(store, theirs, undo, reading).changes == ()

@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from memory.errors import InputError
-from memory.interchange.databases import busy_limit, copied, sqlite_copy
+from memory.interchange.databases import busy_limit, copied, sqlite_file
 
 ROWS = 2_000
 DIES = """
@@ -38,7 +38,7 @@ def made(folder: Path, mode: str) -> Path:
 
 def numbers(file: Path) -> set[int]:
     """What the rows say: one number, where all are of one moment."""
-    with sqlite_copy(file) as copy:
+    with copied(file, [file]) as folder, sqlite_file(file, folder) as copy:
         read = copy.run("SELECT * FROM t")
     assert len(read) == ROWS
     return {row["n"] for row in read}
@@ -93,8 +93,8 @@ def test_of_a_folder_each_sqlite_file_is_whole_and_all_else_is_copied(tmp_path: 
 
 
 def test_who_never_stops_writing_is_named(tmp_path: Path) -> None:
-    told = busy_limit(tmp_path / "their.db", most=2)
-    for status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_OK):
-        told(status, 1, 1)
+    on_progress = busy_limit(tmp_path / "their.db")
+    for status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_OK) * 20:
+        on_progress(status, 1, 1)
     with pytest.raises(InputError, match="is being written by another program"):
-        told(sqlite3.SQLITE_BUSY, 1, 1)
+        on_progress(sqlite3.SQLITE_BUSY, 1, 1)

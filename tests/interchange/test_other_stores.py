@@ -15,13 +15,13 @@ from chromadb.config import Settings
 
 from memory.assembly import mem0_store, their_collection
 from memory.errors import InputError
+from memory.interchange.collection import Stored
 from memory.interchange.databases import copied
 from memory.interchange.foreign import ForeignRow, Reading, as_memories
 from memory.interchange.jsonl import read_graph, with_links_resolved
 from memory.interchange.langgraph import langgraph_at
 from memory.interchange.pgvector import PgvectorStore
 from memory.interchange.selection import unexpired, vector_folder, with_history
-from memory.interchange.undo_file import Stored
 from memory.models import Memory
 
 WHEN = "2026-05-01T08:00:00+00:00"

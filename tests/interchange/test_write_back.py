@@ -22,8 +22,14 @@ from memory.errors import InputError
 from memory.interchange.chroma import ChromaStore
 from memory.interchange.foreign import Reading
 from memory.interchange.plan_back import WriteBackPlan
-from memory.interchange.undo_file import note_reading, noted_reading, read_undo_file
-from memory.interchange.write_back import undo_write_back, vectors_as_theirs, write_back
+from memory.interchange.write_back import (
+    note_reading,
+    noted_reading,
+    read_undo_file,
+    undo_write_back,
+    vectors_as_theirs,
+    write_back,
+)
 from memory.search import ChromaProcess, ChromaServer, close_client, http_client
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector

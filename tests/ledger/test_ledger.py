@@ -396,6 +396,13 @@ def test_a_ledger_opened_for_reading_cannot_be_written(
         writer.memories.insert_all([make_memory("one")])
 
 
+def test_a_reading_transaction_cannot_write(ledger: Ledger, make_memory: MakeMemory) -> None:
+    with pytest.raises(LedgerError, match="cannot be written"), ledger.reading() as reader:
+        reader.memories.insert_all([make_memory("one")])
+    with ledger.writing() as writer:
+        writer.memories.insert_all([make_memory("one")])
+
+
 def test_a_file_that_is_no_ledger_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.write_bytes(b"something else entirely, long enough to look like a page" * 40)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -17,7 +16,6 @@ from pydantic import SecretStr
 from memory.config import LLMConfig
 from memory.errors import EmbeddingError, ModelError, ModelUnavailable
 from memory.models import MergeReading, ProposedMerge, Question, Reply, Turn, Usage, Verdict
-from memory.providers import prompts
 from memory.providers.openai import OpenAIEmbedder, OpenAIModel
 from memory.providers.openai import OpenAIServer as Server
 from tests.conftest import MakeMemory
@@ -105,25 +103,6 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
     assert "- Combine all distinct information from both\n" in asked.system
     older, newer = asked.data["memories"]
     assert (older["age"], newer["content"]) == ("OLDER", "Mia has a tabby cat.")
-
-
-def test_a_long_question_is_not_written_on_the_loop(
-    server: OpenAIServer, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads = []
-
-    def noted(question: Question) -> str:
-        threads.append(threading.current_thread())
-        return prompts.page_question(question)
-
-    monkeypatch.setattr("memory.providers.prompts.judge_question", noted)
-    server.script = [NONE]
-    judge(
-        server,
-        Question((make_memory("Mia sings. " * 300), make_memory("Mia sings.")), "alike", 0.93),
-    )
-    assert len(threads) == 1
-    assert threads[0] is not threading.main_thread()
 
 
 def test_the_key_goes_into_a_header_and_nowhere_else(

@@ -16,7 +16,7 @@ from memory.ledger import DecisionRecord
 from memory.models import PERSON, Rules
 from memory.offline import OfflineModel
 from memory.protocols import LanguageModel
-from memory.review.answers import AnswerResult, Answers, Given, Proposals
+from memory.review.answers import AnswerResult, Answers, Given
 from memory.review.server import BrowserSession, ReviewServer
 from memory.review.session import Review
 from memory.runtime import Address, LoopThread, serve_until
@@ -87,7 +87,8 @@ def served(
         store,
         rules,
         lambda: deduplicator.plan(Asker(PERSON)),
-        Proposals(judges, 5.0),
+        judges,
+        5.0,
         Answers(store, rules, "run_of_a_review"),
         follow_undo,
         blind=blind,

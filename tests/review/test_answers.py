@@ -8,9 +8,16 @@ import pytest
 
 from memory.decide import merged, survive
 from memory.models import Action, Decision, Memory, Rules
-from memory.review.answers import AnswerResult, Answers, Given, Refused
+from memory.review.answers import (
+    Answered,
+    AnsweredMember,
+    AnswerResult,
+    Answers,
+    Given,
+    Refused,
+    ReviewAnswer,
+)
 from memory.review.cards import card_key, content_hash
-from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.store import MemoryStore, Unconditional
 from tests.conftest import MakeMemory
 from tests.review.conftest import NEW, OLD, OTHER

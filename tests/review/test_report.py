@@ -34,7 +34,7 @@ HOSTILE = "</script><!--<img src=x onerror=alert(1)> `[x](javascript:1)` \u202ee
 
 def audited(store: MemoryStore, deduplicator: MemoryDeduplicator) -> Report:
     found = asyncio.run(deduplicator.audit())
-    alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
+    alike = similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
     return audit_report(found.report, cards_of(found.plan), alike, Rules(), START)
 
 

@@ -19,8 +19,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from memory.decide import similarity_histogram
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory, Rules
+from memory.review.answers import Answered, read_decisions
 from memory.review.cards import cards_of
-from memory.review.decisions_file import Answered, read_decisions
 from memory.review.report import audit_report, write_report
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
@@ -58,7 +58,7 @@ def page(
     told += [make_memory(f"{n} is said twice", user="Bob") for n in range(40) for _ in range(2)]
     store.add_batch(told)
     found = asyncio.run(deduplicator.audit())
-    alike = similarity_histogram(found.snapshot, store.scope_of, store.scale)
+    alike = similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
     report = audit_report(found.report, cards_of(found.plan), alike, Rules(), START)
     write_report(report, tmp_path / "audit.html")
     return tmp_path / "audit.html"

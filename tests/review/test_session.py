@@ -13,12 +13,12 @@ from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
 from memory.offline import OfflineModel
+from memory.review.answers import Answered, AnsweredMember, ReviewAnswer
 from memory.review.cards import Card
-from memory.review.decisions_file import Answered, AnsweredMember, ReviewAnswer
 from memory.review.session import Review, ShownGroup
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
-from tests.doubles import Groups, PageModel, PlacedEmbedder
+from tests.doubles import PlacedEmbedder
 from tests.review.conftest import NEW, OLD, OTHER
 from tests.review.serving import is_new
 
@@ -85,68 +85,6 @@ def test_a_card_says_what_became_of_its_members(
     store.update(three[2].id, "Mia runs 22 km.")
     note = shown(review, card.key).note
     assert note == f"{three[2].id} has another text now: this is the group as it is now"
-
-
-def proposed(review: Review, key: str) -> str:
-    proposal = shown(review, key).proposal
-    assert proposal is not None
-    return proposal.by
-
-
-@pytest.fixture
-def boats(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory) -> list[str]:
-    names = ["Lydia", "Astra", "Berta", "Cora"]
-    for name in names:
-        older, newer = f"Mia painted her boat {name}.", f"Mia gave boat {name} new colour."
-        embedder.place(older)
-        embedder.place(newer, 0.93, older)
-        store.add_batch([make_memory(text, user="Mia") for text in (older, newer)])
-    return names
-
-
-def by_name(texts: list[str]) -> Groups:
-    named: dict[str, list[int]] = {}
-    for n, text in enumerate(texts):
-        named.setdefault(text.partition("boat ")[2].split()[0].strip("."), []).append(n)
-    return [(members, f"The boat {name} was painted by Mia.") for name, members in named.items()]
-
-
-def test_one_call_proposes_for_many_groups(
-    store: MemoryStore, boats: list[str], tmp_path: Path
-) -> None:
-    model = PageModel(by_name)
-    agent = AgentConfig(workspace_dir=str(tmp_path))
-    review = build_review(store, Config(agent=agent), model)
-    asyncio.run(review.look())
-    keys = review.keys()
-    asyncio.run(review.propose(keys[0], frozenset(), model.name))
-    assert [len(page) for page in model.pages] == [8]
-    assert [proposed(review, key) for key in keys] == [model.name] * 4
-    one = shown(review, keys[2])
-    assert one.proposal is not None
-    assert "was painted by Mia" in one.proposal.decision.survivors[0].memory.content
-    done = asyncio.run(review.answer(applied(one.card), one.proposal.token))
-    assert is_new(done)
-    assert len(model.asked) == 1
-    asyncio.run(review.propose(keys[0], frozenset(), model.name))
-    assert [len(page) for page in model.pages] == [8, 2], "asked again, it is asked alone"
-
-
-def test_a_group_that_the_answer_joins_with_another_is_asked_alone(
-    store: MemoryStore, boats: list[str], tmp_path: Path
-) -> None:
-    def all_as_one(texts: list[str]) -> Groups:
-        return [(list(range(len(texts))), "Mia painted boats.")]
-
-    model = PageModel(all_as_one)
-    agent = AgentConfig(workspace_dir=str(tmp_path))
-    review = build_review(store, Config(agent=agent), model)
-    asyncio.run(review.look())
-    first, *rest = review.keys()
-    asyncio.run(review.propose(first, frozenset(), model.name))
-    assert [len(page) for page in model.pages] == [8, 2]
-    assert proposed(review, first) == model.name
-    assert {proposed(review, key) for key in rest} == {"offline"}
 
 
 def test_a_workspace_tells_again_of_what_is_taken_back(

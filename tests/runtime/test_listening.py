@@ -13,7 +13,7 @@ import pytest
 from starlette.requests import Request
 
 from memory.errors import InputError
-from memory.runtime.listening import MAX_BODY_BYTES, Address, Gate, Limits, serve_until
+from memory.runtime.listening import MAX_BODY_BYTES, Address, Gate, serve_until
 from memory.runtime.threads import LoopThread
 
 
@@ -66,12 +66,12 @@ async def answer(send: Any, body: bytes) -> None:
 
 
 @contextmanager
-def served(limits: Limits, app: Any = say_hello) -> Iterator[tuple[str, int]]:
+def served(app: Any = say_hello, **limits: Any) -> Iterator[tuple[str, int]]:
     """Where the application answers, within these limits."""
     loop, stop = LoopThread("http"), asyncio.Event()
     with Address("127.0.0.1", 0).listen() as at:
         place = at.getsockname()
-        serving = loop.start(serve_until(stop, app, at, limits=limits))
+        serving = loop.start(serve_until(stop, app, at, **limits))
         try:
             yield place
         finally:
@@ -118,8 +118,8 @@ HALF_BODY = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhalf"
 def test_hundreds_of_half_requests_do_not_keep_others_from_being_answered(
     half: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = Limits(header_s=600.0, body_s=600.0, connections=20)
-    with served(limits) as place, opened(place, 300, half):
+    limits = {"header_s": 600.0, "body_s": 600.0, "connections": 20}
+    with served(**limits) as place, opened(place, 300, half):
         for _ in range(5):
             assert asked(place, b"hello").endswith(b"5 bytes")
     assert len(caplog.records) == 1, "a line a minute"
@@ -127,8 +127,8 @@ def test_hundreds_of_half_requests_do_not_keep_others_from_being_answered(
 
 @pytest.mark.parametrize("half", [HALF_HEADER, HALF_BODY, b""])
 def test_half_a_request_is_cut_off_in_time(half: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    limits = Limits(header_s=1.0, body_s=1.0)
-    with served(limits) as place, opened(place, 100, half) as clients:
+    limits = {"header_s": 1.0, "body_s": 1.0}
+    with served(**limits) as place, opened(place, 100, half) as clients:
         assert [answer_of(client) for client in clients] == [b""] * 100
         assert asked(place, b"hello").endswith(b"5 bytes")
     assert len(caplog.records) == 1
@@ -137,7 +137,7 @@ def test_half_a_request_is_cut_off_in_time(half: bytes, caplog: pytest.LogCaptur
 
 def test_a_client_that_sends_a_byte_now_and_then_is_cut_off_too() -> None:
     with (
-        served(Limits(header_s=0.5)) as place,
+        served(header_s=0.5) as place,
         socket.create_connection(place, timeout=20) as client,
     ):
         client.sendall(HALF_HEADER)
@@ -151,7 +151,7 @@ def test_a_client_that_sends_a_byte_now_and_then_is_cut_off_too() -> None:
 
 def test_an_endless_header_is_cut_off_early(caplog: pytest.LogCaptureFixture) -> None:
     with (
-        served(Limits()) as place,
+        served() as place,
         socket.create_connection(place, timeout=20) as client,
     ):
         client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n")
@@ -170,7 +170,7 @@ async def let_in(_request: Request) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused_and_not_kept() -> None:
-    with served(Limits(), Gate(say_hello, let_in)) as place:
+    with served(Gate(say_hello, let_in)) as place:
         assert asked(place, b"x" * MAX_BODY_BYTES).endswith(f"{MAX_BODY_BYTES} bytes".encode())
         with socket.create_connection(place, timeout=20) as client:
             client.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -182,7 +182,7 @@ def test_a_body_that_is_too_large_is_refused_and_not_kept() -> None:
 
 def test_requests_of_one_connection_have_their_time_each() -> None:
     with (
-        served(Limits(header_s=2.0)) as place,
+        served(header_s=2.0) as place,
         socket.create_connection(place, timeout=20) as client,
     ):
         for _ in range(8):
@@ -197,5 +197,5 @@ def test_an_answer_may_take_longer_than_a_request() -> None:
         await asyncio.sleep(1.0)
         await answer(send, b"at last")
 
-    with served(Limits(header_s=0.5, body_s=0.5), slow) as place:
+    with served(slow, header_s=0.5, body_s=0.5) as place:
         assert asked(place).endswith(b"at last")

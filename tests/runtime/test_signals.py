@@ -63,7 +63,7 @@ class Hook:
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Hook())
-from memory.starting import {command}
+from memory.__main__ import {command}
 {command}()
 """
 

@@ -21,4 +21,4 @@ def send(signal: Signals) -> None:
 
 
 def _is_chroma(pid: int) -> bool:
-    return b"chroma.process import serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"chroma_client import serve" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -17,8 +17,13 @@ from memory.errors import IndexFault
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, Vector, new_memory_id
 from memory.protocols import Query
-from memory.search.by_user import EVERYBODY, VectorsByUser, nearest_in_parts
-from memory.search.live import LiveVectors
+from memory.search.by_user import (
+    EVERYBODY,
+    LiveVectors,
+    VectorsByUser,
+    nearest_in_parts,
+    owner_of,
+)
 from memory.text import text_key
 from tests.doubles import START
 from tests.search.vectors import DIM, MIA, unit, write
@@ -35,7 +40,7 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 
 
 def ids(found: VectorsByUser, query: Query) -> list[str] | None:
-    vectors = found.current(found.owner(query.scope), [query])
+    vectors = found.current(owner_of(query.scope), [query])
     return None if vectors is None else vectors.nearest([query])[0]
 
 
@@ -87,7 +92,7 @@ def test_the_nearest_are_those_of_a_full_sort_after_any_writes(
                 best = sorted(inside, key=lambda name: -inside[name])[:3]
                 query = Query(probe, scope, 3)
                 if in_parts:
-                    assert nearest_in_parts(ledger, vectors.owner(scope), [query]) == [best]
+                    assert nearest_in_parts(ledger, owner_of(scope), [query]) == [best]
                 else:
                     assert ids(vectors, query) == best
 
@@ -178,13 +183,13 @@ def test_however_many_ask_at_once_vectors_are_loaded_once(
 ) -> None:
     write(ledger, rng, 50)
     vectors, loads = VectorsByUser(ledger, PLENTY), []
-    load, ready = LiveVectors.load, threading.Barrier(6)
+    load, ready = LiveVectors.__init__, threading.Barrier(6)
 
     def counted(self: LiveVectors, *args: object) -> None:
         loads.append(self)
         load(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(LiveVectors, "load", counted)
+    monkeypatch.setattr(LiveVectors, "__init__", counted)
     found: list[list[str] | None] = []
 
     def ask(query: Query) -> None:
@@ -234,6 +239,32 @@ def test_those_asked_about_last_stay_within_the_limit(
     assert sum(one.nbytes for one in vectors.loaded.values()) <= 70 * ROW
 
 
+def test_a_user_who_just_fits_is_not_loaded_again_after_writes_of_others(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    write(ledger, rng, 40)
+    vectors = VectorsByUser(ledger, 40 * ROW)  # a loaded matrix has spare rows beyond the limit
+    query = Query(unit(rng), MIA, 5)
+    loaded = vectors.current(owner_of(MIA), [query])
+    write(ledger, rng, 1, user="Jonas")
+    assert loaded is not None
+    assert vectors.current(owner_of(MIA), [query]) is loaded
+
+
+def test_memories_without_a_user_are_searched_among_everybodys_if_these_are_loaded(
+    ledger: Ledger, rng: np.random.Generator
+) -> None:
+    write(ledger, rng, 10, user=None)
+    write(ledger, rng, 10)
+    nobody = Scope((("user", None),))
+    vectors = VectorsByUser(ledger, PLENTY)
+    alone = ids(vectors, Query(axis := unit(rng), nobody, 20))
+    vectors.forget_all()
+    assert ids(vectors, Query(axis, EVERYBODY, 20)) is not None
+    assert ids(vectors, Query(axis, nobody, 20)) == alone
+    assert list(vectors.loaded) == [EVERYBODY]
+
+
 def test_a_user_with_too_many_vectors_is_not_loaded_nor_kept(
     ledger: Ledger, rng: np.random.Generator
 ) -> None:
@@ -245,17 +276,6 @@ def test_a_user_with_too_many_vectors_is_not_loaded_nor_kept(
     write(ledger, rng, 60, user="Jonas")
     assert ids(vectors, Query(unit(rng), of("Jonas"), 5)) is None
     assert not vectors.loaded
-
-
-def test_a_store_without_users_holds_its_vectors_once(
-    ledger: Ledger, rng: np.random.Generator
-) -> None:
-    write(ledger, rng, 20, user=None)
-    vectors = VectorsByUser(ledger, PLENTY)
-    nobody = Scope((("is_private", False), ("user", None)))
-    assert len(ids(vectors, Query(unit(rng), nobody, 99)) or ()) == 20
-    assert len(ids(vectors, Query(unit(rng), EVERYBODY, 99)) or ()) == 20
-    assert list(vectors.loaded) == [EVERYBODY]
 
 
 def test_a_text_that_several_have_is_found_with_each(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.models import Vectors
-from memory.search.candidates import candidate_pairs
-from memory.search.products import Blocks, Floats, Ints, Pairs
+from memory.search.candidates import Blocks, Pairs, candidate_pairs
+from memory.search.scores import Floats, Ints
 
 Triple = tuple[int, int, float]
 blocks = st.sampled_from([Blocks(), Blocks(2, 3, 6), Blocks(4, 2, 12), Blocks(1, 2, 2)])

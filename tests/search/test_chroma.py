@@ -17,7 +17,7 @@ from memory.interchange import ChromaStore
 from memory.ledger import Ledger
 from memory.protocols import Query
 from memory.search import ChromaServer, EmbeddedChroma, ServedChroma
-from memory.search.chroma.process import ChromaProcess, alone_at
+from memory.search.chroma_client import ChromaProcess, alone_at
 from memory.search.follower import Follower
 from memory.search.router import SearchRouter
 from tests.search import children
@@ -146,6 +146,14 @@ def test_nobody_else_has_the_folder_until_its_process_has_closed_it(folder: Path
         pass
     with pytest.raises(IndexFault, match="closed"):
         process.list_collections()
+
+
+def test_a_foreign_folder_opened_as_a_copy_leaves_no_lock_file_beside_it(folder: Path) -> None:
+    folder.mkdir()
+    process = ChromaProcess(folder)
+    assert process.list_collections() == []
+    process.close()
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 @pytest.mark.usefixtures("forked_chroma")

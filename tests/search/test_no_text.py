@@ -173,7 +173,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from typing import Any
-from memory.search.chroma.process import ChromaProcess
+from memory.search.chroma_client import ChromaProcess
 from tests.search import children
 Path(sys.argv[1]).mkdir()
 process = ChromaProcess(Path(sys.argv[1]), is_ours=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from memory.decide import cohesive, connected
 from memory.models import Vectors
-from memory.search.candidates import candidate_pairs
-from memory.search.products import Blocks, Pairs, similarity
+from memory.search.candidates import Blocks, Pairs, candidate_pairs
+from memory.search.scores import similarity
 
 
 def clustered(seed: int, n: int, dim: int = 8) -> Vectors:

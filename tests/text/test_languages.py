@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -44,3 +47,30 @@ def test_a_language_is_added_by_entering_its_words(monkeypatch: pytest.MonkeyPat
     assert [(word.key, word.role) for word in parsed.words] == [
         ("anna", ""), ("fietst", ""), (NOT, ""), ("uur", ""), ("1.5", "with"), ("leo", ""),
     ]  # fmt: skip
+
+
+def test_one_file_brings_the_numbers_months_and_small_words_of_a_language(tmp_path: Path) -> None:
+    german = Path("memory/text/languages/german.py").read_text(encoding="utf-8")
+    words = {"der dem eine": "het een", "fünf": "vijf", "märz": "maart", "samstag": "zaterdag"}
+    words |= {"vielleicht": "misschien", '"und"': '"en"', "Uhr": "uur"}
+    for own, other in words.items():
+        assert own in german
+        german = german.replace(own, other)
+    (tmp_path / "dutch.py").write_text(german, encoding="utf-8")
+    code = """
+import sys
+sys.path.append(sys.argv[1])
+import dutch
+from memory.text.languages import GRAMMARS
+GRAMMARS.clear()
+GRAMMARS["Dutch"] = dutch
+from memory.coverage import parse
+text = "Anna heeft misschien vijf katten op zaterdag 3 maart om 14 uur."
+print([word.key for word in parse(text).words])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    for word in ("'misschien'", "'5'", "'saturday'", "'march'", "'day 3'"):
+        assert word in run.stdout
+    assert "'at 2:00'" in run.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.text import telling_words, wordings
+from memory.text import plain_form, telling_words, wordings
 
 
 def test_words_come_in_plain_form_in_order_and_once() -> None:
@@ -57,3 +57,46 @@ def test_other_questions_stay_as_they_are(question: str) -> None:
 
 def test_without_a_user_nobody_is_named() -> None:
     assert wordings("Where do I live?", None) == ("Where do I live?",)
+
+
+# --- plain forms, against a list worked out by hand -----------------------------------------------
+
+FORMS = {
+    "slice": "slicing sliced slices", "plan": "planning planned plans", "hope": "hoping hoped",
+    "visit": "visiting visited visits", "ride": "riding rode ridden rides", "run": "running ran",
+    "play": "playing played plays", "carry": "carrying carried carries", "watch": "watched watches",
+    "move": "moving moved", "create": "creating created", "eat": "eating ate eaten",
+    "look": "looked",
+    "arrange": "arranging arranged", "hang": "hanging hung", "remember": "remembering remembered",
+    "require": "required", "explain": "explaining explained", "decide": "deciding decided",
+    "invite": "inviting invited", "edit": "editing edited", "class": "classes", "go": "goes going",
+    "child": "children", "woman": "women", "cat": "cats", "buy": "buying bought", "write": "wrote",
+    "organize": "organizing organise organised", "color": "colour colours", "focus": "focused",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "plain"), [(form, plain) for plain, forms in FORMS.items() for form in forms.split()]
+)
+def test_number_person_and_tense_are_taken_off(form: str, plain: str) -> None:
+    assert plain_form(form).word == plain
+
+
+@pytest.mark.parametrize("form", ["sliced", "bought", "went", "carried", "visited"])
+def test_a_past_state_is_stated_as_past(form: str) -> None:
+    assert plain_form(form).past
+
+
+@pytest.mark.parametrize("form", ["slicing", "buys", "go", "need", "speed", "bed", "red"])
+def test_a_present_state_is_not_stated_as_past(form: str) -> None:
+    assert not plain_form(form).past
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("important", "import"), ("university", "universe"), ("policy", "police"), ("news", "new"),
+     ("organization", "organ"), ("general", "generous"), ("plane", "plan"), ("care", "car"),
+     ("string", "str"), ("morning", "morn"), ("james", "jame")],
+)  # fmt: skip
+def test_other_words_stay_other_words(a: str, b: str) -> None:
+    assert plain_form(a).word != plain_form(b).word

@@ -49,9 +49,9 @@ def _extend(told: list[int], done: int, total: int) -> None:
     told += [done, total]
 
 
-def hearing(*lines: str) -> Callable[[], str | None]:
+def hearing(*lines: str) -> Callable[[], str]:
     left = list(lines)
-    return lambda: left.pop(0) if left else None
+    return lambda: f"{left.pop(0)}\n" if left else ""
 
 
 def test_pairs_are_of_one_scope_and_of_different_texts(filled: MemoryStore) -> None:
@@ -112,9 +112,11 @@ def test_a_person_says_which_skips_mistypes_and_goes_on_another_day(
 ) -> None:
     pairs = sorted(pairs_of(filled, 5)[0], key=lambda pair: -pair.cosine)
     said: list[str] = []
-    assert ask_person(pairs, answers, 9, said.append, hearing("perhaps", "s", "q")) == 0
-    assert ask_person(pairs, answers, 9, said.append, hearing("m")) == 1
-    assert ask_person(pairs, answers, 9, said.append, hearing("n", "y")) == 1
+    ask_person(pairs, answers, 9, said.append, hearing("perhaps", "s", "q"))
+    assert answers.read() == {}
+    ask_person(pairs, answers, 9, said.append, hearing("m"))
+    assert answers.read() == {pairs[0].key: Answer.MERGE}
+    ask_person(pairs, answers, 9, said.append, hearing("n", "y"))
     assert answers.read() == {pairs[0].key: Answer.MERGE, pairs[1].key: Answer.APART}
     shown = "\n".join(said)
     assert TEXTS[0] in shown

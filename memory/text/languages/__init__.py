@@ -1,26 +1,28 @@
-"""Recognise the language of a text, and list the words of each language that is read by tables.
+"""Recognise the language of a text; the languages in `GRAMMARS` are read by lists of words.
 
 To add a language that is written with spaces, write a file of its words like `german.py`, and enter
-it in `GRAMMARS` below. English and Japanese are not in `GRAMMARS`: English has many more rules in
-the files of `memory/coverage`, and Japanese needs a dictionary.
+it in `GRAMMARS` below: no other code changes. English and Japanese are not in `GRAMMARS`, because
+English has many rules of its own in `memory/coverage`, and Japanese needs a dictionary.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from memory.text.language import has_cjk
+from memory.text.cleaning import has_cjk
 from memory.text.languages import german
 
 
 class Grammar(Protocol):
-    """The words of one language, as lists; all words are in lower case.
+    """The words of one language, all in lower case, except in O_CLOCK.
 
-    A word is looked up in NEGATIONS, TURNING and GOVERNING, in this order; only the first list that
-    has it counts. If none has it, the lists in `memory/text/vocabulary.py` apply. That file also
-    has the numbers, months and weekdays of all languages.
+    A list may be empty. The lists before LETTERS apply only to texts of this language, as
+    `language_of` recognises it. A word in several of NEGATIONS, TURNING and GOVERNING counts only
+    for the first. LETTERS and all lists after it apply to every text, because a short text may not
+    show its language. They affect the search terms that a ledger stores, so an existing ledger
+    needs a migration that computes its terms again.
     """
 
     FUNCTION_WORDS: frozenset[str]
@@ -41,11 +43,43 @@ class Grammar(Protocol):
     CAPITAL_NOUNS: bool
     """Whether all nouns have a capital, so that a capital does not show a name."""
 
+    LETTERS: str
+    """Letters that English does not have."""
+    NUMBERS: Mapping[str, int]
+    MONTHS: Mapping[str, str]
+    """Months, each with its English name in lower case."""
+    WEEKDAYS: Mapping[str, str]
+    """Weekdays, each with its English name in lower case."""
+    CLEAR_NEGATIONS: frozenset[str]
+    """The words of NEGATIONS that hardly occur in other languages."""
+    CLEAR_TURNING: frozenset[str]
+    """Words like those of TURNING that hardly occur in other languages."""
+    AND: frozenset[str]
+    CONTRASTS: frozenset[str]
+    """Words for "but" after a negation, as in "not red but blue"."""
+    ADVERBS: frozenset[str]
+    """Adverbs that only add to the verb, such as "already"."""
+    RANKING: frozenset[str]
+    """Words and phrases that give a list an order, such as "one after another"."""
+    PREDICATES: frozenset[str]
+    """Forms of "be" and "have", which show that a text is no mere list."""
+    NUMBERED: frozenset[str]
+    """Nouns such as "chapter", after which a Roman numeral may follow."""
+    O_CLOCK: frozenset[str]
+    """Words after a time of day, with their capitals."""
+    FIRST_PERSON: frozenset[str]
+    """Words such as "I" and "my"."""
+    QUOTABLE: frozenset[str]
+    """Small words that count as names, for example of a film, if they are in quotation marks."""
+
 
 GRAMMARS: Mapping[str, Grammar] = {"German": german}
-"""The languages that are read by tables, each with its tables."""
+
 ENGLISH, JAPANESE, OTHER = "English", "Japanese", "other"
-"""Languages that are not in `GRAMMARS`. OTHER means any language that is not recognised."""
+"""Languages without a file here: the rules themselves read English and Japanese.
+
+OTHER is any language that is not recognised.
+"""
 
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
 _ENGLISH = frozenset(
@@ -60,22 +94,13 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English function words, each of which shows that a text is in no language of `GRAMMARS`.
-
-A language that lists the word in its `GOVERNING` is still possible.
-"""
+"""A text with one of these words is in no language whose `GOVERNING` lacks the word."""
 
 
 def language_of(text: str) -> str:
-    """Return the language of a text: ENGLISH, a key of `GRAMMARS`, or OTHER.
+    """Return the language of a text by its function words: ENGLISH, a key of `GRAMMARS`, or OTHER.
 
-    The function words of the text decide, in this order:
-
-    - A language of `GRAMMARS`, if the text has one of its function words and no English word that
-      rules it out (see `_ENGLISH_ALONE`).
-    - ENGLISH, if the text has an English function word, none of other languages, and no Japanese
-      or Chinese characters.
-    - OTHER. This includes Japanese: the result is never JAPANESE.
+    A Japanese text is OTHER too.
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     for language, grammar in GRAMMARS.items():
@@ -89,3 +114,8 @@ def language_of(text: str) -> str:
 def grammar_of(text: str) -> Grammar | None:
     """Return the tables of the text's language; None if it is not in `GRAMMARS`."""
     return GRAMMARS.get(language_of(text))
+
+
+def with_all_languages(words: str, field: Callable[[Grammar], frozenset[str]]) -> frozenset[str]:
+    """Return the words of `words`, and those that `field` returns for each language."""
+    return frozenset(words.split()).union(*map(field, GRAMMARS.values()))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+# --- in German texts ------------------------------------------------------------------------------
+
 FUNCTION_WORDS = frozenset(
     """
 der dem eine einen einem einer eines und ist nicht ich auf mit für wird hat sind zum zur vom beim
@@ -49,3 +51,47 @@ jeweils
 )
 DECIMAL_COMMA = True
 CAPITAL_NOUNS = True
+
+# --- in every text --------------------------------------------------------------------------------
+
+LETTERS = "äöüßÄÖÜ"
+NUMBERS: Mapping[str, int] = {
+    word: number
+    for number, word in enumerate(
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn".split()
+    )
+}
+MONTHS: Mapping[str, str] = {
+    "januar": "january", "februar": "february", "märz": "march", "april": "april", "mai": "may",
+    "juni": "june", "juli": "july", "august": "august", "september": "september",
+    "oktober": "october", "november": "november", "dezember": "december",
+}  # fmt: skip
+WEEKDAYS: Mapping[str, str] = {
+    "montag": "monday", "dienstag": "tuesday", "mittwoch": "wednesday", "donnerstag": "thursday",
+    "freitag": "friday", "samstag": "saturday", "sonntag": "sunday",
+}  # fmt: skip
+CLEAR_NEGATIONS = frozenset(
+    """
+nicht kein keine keinen keinem keiner keines nie niemals niemand nirgends ohne weder
+""".split()
+)
+CLEAR_TURNING = frozenset(
+    """
+vielleicht früher war waren hatte hatten möchte wollte würde könnte sollte falls oder außer statt
+kaum selten
+""".split()
+)
+AND = frozenset({"und"})
+CONTRASTS = frozenset({"sondern"})
+ADVERBS = frozenset({"bereits"})
+RANKING = frozenset({"zuerst", "nacheinander", "der reihe nach", "reihenfolge"})
+PREDICATES = frozenset({"ist", "sind", "hat", "haben"})
+NUMBERED = frozenset({"typ", "teil", "stufe", "kapitel", "band"})
+O_CLOCK = frozenset({"Uhr"})
+FIRST_PERSON = frozenset("ich mich mir mein meine meinen meinem meiner meines".split())
+QUOTABLE = frozenset(
+    """
+ich du er sie es wir ihr mein dein sein nicht nichts nie kein keine der die das ein eine und oder
+im am um zu
+""".split()
+)

@@ -1,41 +1,100 @@
-"""Ranking: by similarity to a text, and by words and vector together (BM25 and cosine)."""
+"""Scores of memories: by vector (cosine), by words (BM25), and by both together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from memory.ledger import Postings, RankedRow, Reader, Row
-from memory.models import PLAIN, Scale, Scope, SearchResult, Vector
-from memory.search.products import Floats, similarities
+from memory.ledger import Postings, Reader, Row
+from memory.models import PLAIN, Scale, Scope, SearchResult, Vector, Vectors
 from memory.text import has_cjk, search_terms
 
+F = TypeVar("F", np.float32, np.float64)
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+_ALONE = {1: 8_192, 2: 480_000}
+"""With at most this many multiplications in one product, BLAS starts no threads.
+
+Key 1: the right factor is a vector. Key 2: it is a matrix.
+"""
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's parameters k1 and b, as found by Robertson and Walker. Other values rank about as well."""
 SHORTLIST = 50
-"""How many memories are selected by words, and as many by vector, if vectors are not in RAM."""
+"""Without vectors in RAM, at least this many memories are selected by words; as many by vector."""
 SPARE = 10
 """How many memories beyond `k` are compared exactly.
 
 Memories are selected by less precise scores, so one slightly below the k-th may be better.
 """
 _OF_A_PART = 4
-"""The factor by which more memories are selected by words if a scope has several fields.
-
-Some of the selected memories are then outside of the scope.
-"""
+"""This times as many memories are selected by words if the scope may exclude some of them."""
 _SAMPLE = 256
-"""The number of memories from which the mean and deviation of the cosine are estimated.
-
-An estimate is needed only if the user's vectors are not in RAM.
-"""
 
 
-# --- by similarity ---
+# --- by vector ---
+
+
+def similarity(a: Vector, b: Vector) -> float:
+    """Return the cosine of two vectors, computed in float64 and rounded to 6 decimals."""
+    return float(similarities(a[None, :], b[None, :])[0])
+
+
+def similarities(a: Vectors, b: Vectors) -> Floats:
+    """Return the cosine of each row of `a` (n, dim) with the same row of `b`, as an array (n,).
+
+    A single row of `b` is compared with all of `a`. The cosines are computed in float64 and rounded
+    to 6 decimals.
+    """
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
+    products: Floats = np.einsum("nd,nd->n", a64, b64) / np.maximum(lengths, 1e-30)
+    return np.round(products, 6)
+
+
+def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
+    """Return the cosine of rows `i[n]` and `j[n]` of `vectors` for each `n`, as an array (m,).
+
+    Few pairs are computed at a time, so that they fit into the processor's cache.
+    """
+    parts = [similarities(vectors[i[part]], vectors[j[part]]) for part in chunks(len(i))]
+    return np.concatenate([np.empty(0), *parts])
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Return the rows scaled to length 1; the same array if they all have that length."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
+    if np.abs(lengths - 1).max(initial=0) < 1e-6:
+        return vectors
+    unit: Vectors = (vectors / np.maximum(lengths, 1e-30)[:, None]).astype(np.float32)
+    return unit
+
+
+def slack(dim: int) -> float:
+    """Return the maximum error of a float32 product of two unit vectors of `dim` numbers.
+
+    The error is the difference from the cosine that `similarity` computes.
+    """
+    return (dim + 8) * 2.0**-24 + 5e-6
+
+
+def multiplied(rows: npt.NDArray[F], others: npt.NDArray[F]) -> npt.NDArray[F]:
+    """Return the matrix product `rows @ others`, computed on the calling thread.
+
+    It is computed in parts so small that BLAS starts no threads. BLAS threads would keep a core
+    busy for 30 ms after each product.
+    """
+    block = max(1, _ALONE[others.ndim] // others.size)
+    whole = len(rows) // block * block
+    blocks = rows[:whole].reshape(-1, block, rows.shape[1]) @ others
+    return np.concatenate([blocks.reshape(whole, *others.shape[1:]), rows[whole:] @ others])
+
+
+def chunks(size: int, step: int = 512) -> Iterator[slice]:
+    return (slice(start, start + step) for start in range(0, size, step))
 
 
 class Probe(NamedTuple):
@@ -46,10 +105,9 @@ class Probe(NamedTuple):
 
 
 def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
-    """Return the memories of these rows with their similarity to `probe`, most similar first.
+    """Return the memories of these rows, most similar to `probe` first.
 
-    `scale` turns cosines into similarities. Of equally similar memories, the newest comes first.
-    Rows without a vector are left out.
+    This is `ranked_by`, with the vectors from the ledger.
     """
     candidates = list(rows)
     known = reader.vectors.of(row.text_key for row in candidates)
@@ -59,16 +117,15 @@ def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> l
 def ranked_by(
     known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
 ) -> list[SearchResult]:
-    """Return the memories of these rows with their similarity to `probe`, most similar first.
+    """Return the memories of these rows, most similar to `probe` first, then newest first.
 
-    `known` holds their vectors by text key; rows whose vector is not in it are left out. `scale`
-    turns cosines into similarities. Of equally similar memories, the newest comes first.
+    `known` holds vectors by text key. Rows whose vector is not in it are left out.
     """
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:
         return []
     others = np.stack([known[row.text_key] for row in candidates])
-    cosines = similarities(others, np.broadcast_to(probe.vector, others.shape))
+    cosines = similarities(others, probe.vector[None])
     is_cjk = has_cjk(probe.text)
     either = np.array([is_cjk or has_cjk(row.memory.content) for row in candidates])
     scores = scale.similarities(cosines, either)
@@ -84,33 +141,28 @@ def ranked_by(
 
 
 class WordScores(NamedTuple):
-    """The BM25 scores of memories for a question. Memories with no word of the question score 0."""
+    """The BM25 scores of a user's memories for one question."""
 
     numbers: npt.NDArray[np.int64]
     """The ledger's numbers of the memories that contain a word of the question, ascending."""
     by_number: Floats
-    """The scores. The memory with number `n` has its score at position `n - numbers[0]`.
+    """The score of the memory with the number `n` is at position `n - numbers[0]`.
 
-    The last score is always 0. It is the score of every memory whose number has no position here.
+    The last score is always 0. It is the score of every memory whose number is out of range.
     """
     memories: int
-    """The number of all memories that were scored, including those that score 0."""
+    """How many memories were scored, including those that score 0."""
 
     def best(self, k: int) -> list[int]:
-        """Return the numbers of the `k` memories with the highest scores, in no fixed order.
-
-        Memories with no word of the question are never returned, so the result may be shorter.
-        """
         best = self.numbers
         if k < len(best):
             best = best[np.argpartition(-self.by_number[best - best[0]], k)[:k]]
         return [int(number) for number in best]
 
     def of(self, numbers: npt.NDArray[np.int64]) -> Floats:
-        """Return the standard scores (n,) of the memories with these numbers (n,).
+        """Return the standard scores of the memories with these numbers; both are arrays (n,).
 
-        A standard score is the distance from the mean score of all memories, in standard
-        deviations. If all memories have the same score, all standard scores are 0.
+        A standard score is the distance from the mean score, in standard deviations.
         """
         if not len(self.numbers):
             return np.zeros(len(numbers))
@@ -126,7 +178,7 @@ class WordScores(NamedTuple):
 
 
 def bm25(postings: Postings) -> WordScores:
-    """Return the BM25 score of each memory for the words of a question, given as `postings`."""
+    """Return the BM25 score of each memory for the words of a question."""
     _, mean_length, terms, numbers, counts, lengths = postings
     memories = max(postings.memories, 1)
     if not len(numbers):
@@ -142,7 +194,10 @@ def bm25(postings: Postings) -> WordScores:
 
 
 class Spread(NamedTuple):
-    """The mean and the standard deviation of a question's cosines with a scope's memories."""
+    """The mean and the standard deviation of a question's cosines with a scope's memories.
+
+    If the cosines hardly differ, all standard scores are 0.
+    """
 
     mean: float
     deviation: float
@@ -154,10 +209,6 @@ class Spread(NamedTuple):
         return cls(float(cosines.mean(dtype=np.float64)), float(cosines.std(dtype=np.float64)))
 
     def standard(self, cosines: npt.NDArray[np.floating[Any]]) -> Floats:
-        """Return how many standard deviations each cosine is above the mean, as an array (n,).
-
-        The result is all zeros if the deviation is nearly zero.
-        """
         if self.deviation < 1e-6:
             return np.zeros(len(cosines))
         scores = (cosines - self.mean) / self.deviation
@@ -165,22 +216,16 @@ class Spread(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The ids of the memories that answer a question best, best first.
-
-    `spread` holds the mean and the standard deviation of the question's cosines with the memories
-    of the scope.
-    """
+    """The ids of the memories that answer a question best, best first."""
 
     ids: Sequence[str]
     spread: Spread
 
 
 def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
-    """Return the BM25 scores of memories for the words of a text.
+    """Return the BM25 scores of all memories of the scope's user for the words of a text.
 
-    All memories of the user of `scope` are scored, also those outside of the scope. If its field
-    `user` is None, all memories without a user are scored. If it has no such field, the memories of
-    all users are scored.
+    If the scope has no field `user`, the memories of all users are scored.
     """
     user, everyone = _whose(scope)
     return bm25(reader.terms.postings(search_terms(text), user, everyone=everyone))
@@ -189,11 +234,9 @@ def word_scores(reader: Reader, text: str, scope: Scope) -> WordScores:
 def best_of_shortlist(
     reader: Reader, probe: Probe, near: Sequence[str], words: WordScores, scope: Scope, k: int
 ) -> Best:
-    """Return the memories that answer a query best, for a user whose vectors are not in RAM.
+    """Return the best `k + SPARE` memories in `scope`, for a user whose vectors are not in RAM.
 
-    Two kinds of memories are compared: those that an index selected by vector, whose ids are
-    `near`, and those with the highest scores in `words`. Memories outside of `scope` are left out.
-    `probe` is the query and its vector. At most `k + SPARE` memories are returned.
+    They are chosen from `near`, which an index selected by vector, and from the best in `words`.
     """
     wanted = max(k, SHORTLIST) * (_OF_A_PART if len(scope.values) > 1 else 1)
     rows = reader.terms.candidates(near, words.best(wanted))
@@ -205,22 +248,20 @@ def best_of_shortlist(
         user, everyone = _whose(scope)
         drawn = reader.terms.sample(_SAMPLE, user, everyone=everyone)
         sample = [row for row in drawn if scope.holds(row.values)] or rows
-    spread = Spread.of(_cosines(sample, probe.vector))
-    cosines = spread.standard(_cosines(rows, probe.vector))
-    scores = cosines + words.of(np.array([row.number for row in rows]))
+    vector = probe.vector[None]
+    spread = Spread.of(similarities(np.stack([row.vector for row in sample]), vector))
+    cosines = similarities(np.stack([row.vector for row in rows]), vector)
+    scores = spread.standard(cosines) + words.of(np.array([row.number for row in rows]))
     return Best([rows[position].id for position in np.argsort(-scores)[: k + SPARE]], spread)
 
 
 def results(
     reader: Reader, probe: Probe, best: Best, words: WordScores, k: int
 ) -> list[SearchResult]:
-    """Return the `k` live memories of `best` that have the highest scores, best first.
+    """Return the `k` live memories of `best` with the highest scores, best first.
 
-    `probe` is the question and its vector; `words` has the BM25 scores for its words. A score is
-    the sum of two standard scores: of the cosine among the scope's memories, and of BM25 among the
-    user's memories. (A standard score is the distance from the mean in standard deviations.) Of
-    equal scores, the higher cosine comes first, then the memory that was stored last. A result's
-    `similarity` is its plain cosine.
+    A score is the sum of two standard scores, of the cosine and of BM25. Of equal scores, the
+    higher cosine comes first, then the newer memory. A result's `similarity` is its plain cosine.
     """
     rows = [row for row in reader.memories.rows(best.ids).values() if row.live]
     hits = ranked(reader, probe, rows, PLAIN)
@@ -233,13 +274,4 @@ def results(
 
 
 def _whose(scope: Scope) -> tuple[str | None, bool]:
-    """Return a scope's user, and whether the scope covers the memories of all users.
-
-    The user is None if the scope has no field `user`, or if its memories belong to no user.
-    """
     return scope.user, "user" not in dict(scope.values)
-
-
-def _cosines(rows: Sequence[RankedRow], vector: Vector) -> Floats:
-    vectors = np.stack([row.vector for row in rows])
-    return similarities(vectors, np.broadcast_to(vector, vectors.shape))

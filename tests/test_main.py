@@ -10,7 +10,7 @@ import pytest
 MAPPED = """
 import ctypes, sys
 import numpy as np
-from memory.starting import keep_heap_small
+from memory.__main__ import keep_heap_small
 
 class Info(ctypes.Structure):
     _fields_ = [(f"field_{n}", ctypes.c_size_t) for n in range(10)]

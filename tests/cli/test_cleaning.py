@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from memory.cli.views import view
+from memory.cli.cleaning import view
 from memory.models import DeduplicationReport, GroupReport, JustBelow, MemberReport, Usage
 
 WHEN = datetime(2026, 5, 1, tzinfo=UTC)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,53 +17,45 @@ import numpy as np
 from memory.errors import IndexFault
 from memory.models import Vector, Vectors
 from memory.runtime import files
-from memory.search.chroma.client import (
+from memory.search.chroma_client import (
     COLLECTION,
     ChromaClient,
     ChromaCollection,
+    ChromaProcess,
     ChromaServer,
+    alone_at,
     chroma_faults,
     close_client,
+    closed_record,
     heartbeat,
     http_client,
+    state_of,
 )
-from memory.search.chroma.process import ChromaProcess, alone_at, closed_record, state_of
 
 logger = logging.getLogger(__name__)
 
 _BATCH = 1_000
-"""The number of rows in one read or write."""
 _TOLERANCE = 1e-5
-"""Two vectors count as equal if no coordinate differs by more than this.
-
-Chroma returns vectors with relative errors up to 1e-6.
-"""
+"""Two vectors are equal if no coordinate differs by more than this. Chroma's errors reach 1e-6."""
 _ID = "memory-dedup.id"
-"""A file that marks a folder as our index. It holds an id, which is new after each clearing."""
+"""The file that marks a folder as our index. It holds the id of the index."""
 _RECORD_BYTES = 1_000_000
-"""The maximum size of the file that records a folder's state. A larger file is not ours."""
 
 
 class _ChromaIndex:
-    """A `VectorIndex` in a Chroma collection; base class of the index in a folder and on a server.
-
-    The collection is opened when it is first needed.
-    """
-
     settings: Mapping[str, Any] = {"space": "cosine"}
-    """Settings of the HNSW graph of a new collection."""
 
-    def __init__(self, collection_name: str) -> None:
+    def __init__(self, collection_name: str, connect: Callable[[], ChromaClient]) -> None:
         self._collection_name = collection_name
+        self._connect = connect
         self._client: ChromaClient | None = None
         self._opened: ChromaCollection | None = None
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
         """Store vectors, shape (n, dim), under their ids (n,).
 
-        A vector that is stored already is not written a second time. If another vector is stored
-        under the same id, it is deleted first: if hnswlib changes a vector in place, other vectors
-        may no longer be found.
+        A changed vector is deleted first: if hnswlib changes a vector in place, other vectors may
+        no longer be found.
         """
         with chroma_faults():
             for start in range(0, len(ids), _BATCH):
@@ -120,28 +113,25 @@ class _ChromaIndex:
                 )
         return self._opened
 
-    def _connect(self) -> ChromaClient:
-        raise NotImplementedError
-
 
 class EmbeddedChroma(_ChromaIndex):
-    """A vector index in a folder that only this process uses, read and written by a Chroma process.
+    """A vector index in a folder that only this process uses, through a `ChromaProcess`.
 
-    The Chroma process starts when it is first needed. Chroma is not crash-safe: a folder that was
-    not closed properly is deleted, and the index must be filled again.
+    Chroma is not crash-safe: a folder that was not closed properly is deleted and must be filled
+    again.
     """
 
     name = "Chroma"
     shared = False
 
     def __init__(self, folder: Path) -> None:
-        """Lock the folder; if its index was not closed properly, delete the folder.
+        """Lock the folder; delete it if its index was not closed properly.
 
         A folder that is not an index of memory-dedup is renamed.
 
         Raises: IndexFault if another process has the folder open, or it cannot be locked.
         """
-        super().__init__(COLLECTION)
+        super().__init__(COLLECTION, self._open_folder)
         self._folder = folder
         self._lock = files.own_lock(folder.with_suffix(".lock"))
         try:
@@ -174,9 +164,9 @@ class EmbeddedChroma(_ChromaIndex):
             return ""
 
     def clear(self) -> None:
-        """Delete the folder, and make a new one with a new id.
+        """Replace the folder by an empty one with a new id.
 
-        Deleting rows would not be enough, because Chroma's files keep deleted data.
+        Deleting the vectors would not do: Chroma's files keep what was deleted.
 
         Raises: IndexFault.
         """
@@ -193,16 +183,12 @@ class EmbeddedChroma(_ChromaIndex):
         super().close()
         self._lock.release()
 
-    def _connect(self) -> ChromaClient:
+    def _open_folder(self) -> ChromaProcess:
         if not self._lock.is_locked:
             raise IndexFault("the index is closed")
         return ChromaProcess(self._folder, is_ours=True)
 
     def _is_whole(self) -> bool:
-        """Return whether Chroma closed the folder properly, and no file has changed after that.
-
-        Also return True if the folder is new and holds nothing but its id.
-        """
         if self.id and [path.name for path in self._folder.iterdir()] == [_ID]:
             return True
         try:
@@ -212,10 +198,6 @@ class EmbeddedChroma(_ChromaIndex):
         return bool(self.id) and bool(record == state_of(self._folder))
 
     def _discard(self) -> None:
-        """Delete the folder if it is an index of memory-dedup; otherwise rename it.
-
-        Raises: IndexFault.
-        """
         closed_record(self._folder).unlink(missing_ok=True)
         if not self._folder.exists():
             return
@@ -236,12 +218,7 @@ class ServedChroma(_ChromaIndex):
     shared = True
 
     def __init__(self, server: ChromaServer, store_id: str) -> None:
-        """Use the collection for `store_id`, the id of the ledger's store.
-
-        Raises: IndexFault if no server answers.
-        """
-        super().__init__(f"{COLLECTION}-{store_id}")
-        self._server = server
+        super().__init__(f"{COLLECTION}-{store_id}", partial(http_client, server))
         try:
             heartbeat(server)
         except IndexFault as exc:
@@ -254,10 +231,7 @@ class ServedChroma(_ChromaIndex):
 
     @property
     def id(self) -> str:
-        """The id of the collection, which changes when the index is cleared.
-
-        It is read from the server each time, since another process may have cleared the index.
-        """
+        """The id of the collection, read each time: another process may have cleared the index."""
         self._opened = None
         return str(self._collection.id)
 
@@ -267,6 +241,3 @@ class ServedChroma(_ChromaIndex):
         with chroma_faults():
             self._client.delete_collection(self._collection_name)
         self._opened = None
-
-    def _connect(self) -> ChromaClient:
-        return http_client(self._server)

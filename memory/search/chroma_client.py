@@ -1,11 +1,4 @@
-"""A Chroma client whose calls run in a separate process, which ends with its owner.
-
-hnswlib writes uninitialised memory into its files, with whatever that memory held before. So the
-separate process is a fresh interpreter that knows no texts: for our own index it gets only ids and
-vectors; for another program's folder it knows only what is in the folder. There are two more
-reasons: Chroma holds the interpreter's lock while it writes, and a damaged folder can crash the
-interpreter. In a separate process, neither disturbs the process that searches and writes memories.
-"""
+"""Clients of Chroma. Only this file imports `chromadb`, and only when it is first needed."""
 
 from __future__ import annotations
 
@@ -18,7 +11,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -27,49 +21,167 @@ import filelock
 
 from memory.errors import IndexFault
 from memory.runtime import files
-from memory.search.chroma.client import (
-    ChromaClient,
-    ChromaCollection,
-    chroma_faults,
-    persistent_client,
-)
 
+ChromaClient = Any
+"""A client of chromadb or a `ChromaProcess`. Any, because chromadb's own types are too narrow."""
+ChromaCollection = Any
+"""A collection of chromadb or a `CollectionHandle`."""
+COLLECTION = "memories"
+_HEARTBEAT_S = 5.0
+_CALL_S = 30.0
 _ENDING_S = 10.0
-"""How many seconds the process may take to end after it was asked to end."""
-_PATIENCE_S = 30.0
-"""How many seconds a new process waits for an earlier one that has the folder open.
-
-The earlier process may still run if its owner was killed.
-"""
+_WAIT_S = 30.0
+"""Seconds to wait for a locked folder. The process of a killed owner may still have it open."""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
     *("APPDATA", "LOCALAPPDATA", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
 )
-"""The environment variables that the process inherits. Any other variable might hold a key."""
-_PACKAGES = Path(__file__).absolute().parents[3]
-"""The folder that this package is imported from."""
+"""The environment variables that a `ChromaProcess` inherits. Others might hold a key."""
+_PACKAGES = Path(__file__).absolute().parents[2]
 _CODE = """
 import json, sys
 sys.path[:] = json.loads(sys.argv.pop(1))
-from memory.search.chroma.process import serve
+from memory.search.chroma_client import serve
 serve(**json.loads(sys.argv[1]))
 """
 
 
-class ChromaProcess:
-    """A Chroma client whose calls run in a separate process.
+@dataclass(frozen=True)
+class ChromaServer:
+    """The address of a Chroma server, and the tenant, database and headers of its requests."""
 
-    An object may be shared between threads.
+    host: str
+    port: int
+    ssl: bool
+    tenant: str
+    database: str
+    headers: dict[str, str] = field(repr=False)
+
+
+def persistent_client(folder: Path) -> ChromaClient:
+    """Open Chroma on a folder inside this process.
+
+    Chroma may write parts of this process's memory into its files, so this process must not hold
+    other texts or keys.
+
+    Raises: IndexFault.
+    """
+    with chroma_faults():
+        chromadb, settings = load_chroma()
+        return chromadb.PersistentClient(path=str(folder.absolute()), settings=settings)
+
+
+def http_client(server: ChromaServer) -> ChromaClient:
+    """Connect to a Chroma server, with a time limit for each call.
+
+    Raises: IndexFault if no server answers.
+    """
+    heartbeat(server)
+    with chroma_faults():
+        chromadb, settings = load_chroma()
+        client: ChromaClient = chromadb.HttpClient(
+            host=server.host,
+            port=server.port,
+            ssl=server.ssl,
+            tenant=server.tenant,
+            database=server.database,
+            headers=server.headers,
+            settings=settings,
+        )
+        for session in _sessions(client):
+            session.timeout = _CALL_S
+        return client
+
+
+def heartbeat(server: ChromaServer) -> None:
+    """Check that a Chroma server answers, without importing chromadb.
+
+    Raises: IndexFault if no server answers.
+    """
+    import httpx2  # takes 0.1 s; stores without a server do not need it
+
+    with chroma_faults():
+        scheme = "https" if server.ssl else "http"
+        beat = f"{scheme}://{server.host}:{server.port}/api/v2/heartbeat"
+        httpx2.get(beat, headers=server.headers, timeout=_HEARTBEAT_S).raise_for_status()
+
+
+def close_client(client: ChromaClient) -> None:
+    """Close a client's files and connections. Errors are ignored."""
+    with contextlib.suppress(Exception):  # nothing is left to save
+        client.close()
+    for session in _sessions(client):
+        with contextlib.suppress(Exception):
+            session.close()
+
+
+def _sessions(client: Any) -> list[Any]:
+    servers = [
+        getattr(part, "_server", None) for part in (client, getattr(client, "_admin_client", None))
+    ]
+    sessions = (getattr(server, "_session", None) for server in servers)
+    return [session for session in sessions if session is not None]
+
+
+def load_chroma() -> tuple[Any, Any]:
+    import chromadb  # takes 0.5 s and 80 MB; most commands do not need it
+    from chromadb.config import Settings
+
+    return chromadb, Settings(anonymized_telemetry=False, chroma_server_ssl_verify=True)
+
+
+@contextlib.contextmanager
+def chroma_faults() -> Iterator[None]:
+    """Turn every exception inside the block into an IndexFault."""
+    try:
+        yield
+    except IndexFault:
+        raise
+    except Exception as exc:  # Chroma raises its own, httpx's, pydantic's and bare Exceptions
+        first_line = (str(exc) or type(exc).__name__).splitlines()[0]
+        raise IndexFault(f"Chroma failed: {first_line}") from exc
+
+
+@cache
+def load_minilm() -> Any:
+    """Return Chroma's default embedding function for `MiniLMEmbedder`. It is loaded only once."""
+    from chromadb.utils.embedding_functions import ONNXMiniLM_L6_V2
+
+    return ONNXMiniLM_L6_V2()
+
+
+def own_embedding(collection: ChromaCollection) -> Any | None:
+    """Return the embedding function that a collection is configured with; None if there is none.
+
+    Raises: IndexFault if the function cannot be loaded.
+    """
+    named = collection.configuration_json.get("embedding_function") or {}
+    if named.get("type") != "known":
+        return None
+    from chromadb.utils.embedding_functions import known_embedding_functions
+
+    with chroma_faults():
+        return known_embedding_functions[named["name"]].build_from_config(named["config"])
+
+
+# --- a client whose calls run in a separate process ---
+
+
+class ChromaProcess:
+    """A Chroma client whose calls run in a separate process, which ends with its owner.
+
+    hnswlib writes uninitialised memory into its files, so the process gets no texts and no keys. A
+    slow write or a damaged folder cannot stop the owner's interpreter. An object may be shared
+    between threads.
     """
 
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
         """Start the process, and wait until it has opened the folder.
 
-        `is_ours` says that the folder is an index of memory-dedup. The process then keeps its files
-        private to this user and, when it closes them, records their state. `lock` is for another
-        program's folder: a lock file outside of the folder, which the process holds until it has
-        closed the folder.
+        `is_ours`: the folder is this program's own index; its state is recorded when it is closed.
+        `lock`: the file to lock while the folder is open. None means a file next to the folder if
+        `is_ours`, otherwise no lock.
 
         Raises: IndexFault.
         """
@@ -116,29 +228,27 @@ class ChromaProcess:
     def call(self, collection: UUID | None, method: str, **arguments: Any) -> Any:
         """Call a method of the collection with this id, or of the client if `collection` is None.
 
-        One call runs at a time. If a method of the client returns collections, the result is a list
-        of their (name, id, configuration).
+        One call runs at a time. Collections are returned as (name, id, configuration).
 
         Raises: IndexFault.
         """
         with self._lock:
             if self._closed:
                 raise IndexFault("the index is closed")
+            assert self._process.stdin is not None
             try:
-                self._send((collection, method, arguments))
+                pickle.dump((collection, method, arguments), self._process.stdin)
+                self._process.stdin.flush()
                 return self._received()
             except IndexFault:
                 raise
+            except OSError as exc:
+                raise self._ended() from exc
             except BaseException:  # after Ctrl-C the next call would get the answer to this one
                 self._closed = True
                 raise
 
     def close(self) -> None:
-        """Wait until the process has finished its current call, closed the files and ended.
-
-        If that takes longer than 10 seconds, the process is killed. This method may be called
-        twice.
-        """
         with self._lock:
             self._closed = True
             for pipe in (self._process.stdin, self._process.stdout):
@@ -151,19 +261,7 @@ class ChromaProcess:
             self._process.kill()
             self._process.wait()
 
-    def _send(self, request: tuple[UUID | None, str, dict[str, Any]]) -> None:
-        assert self._process.stdin is not None
-        try:
-            pickle.dump(request, self._process.stdin)
-            self._process.stdin.flush()
-        except OSError as exc:
-            raise self._ended() from exc
-
     def _received(self) -> Any:
-        """Return the result that the process sends next.
-
-        Raises: IndexFault if the call failed or the process has ended.
-        """
         assert self._process.stdout is not None
         try:
             value, problem = pickle.load(self._process.stdout)  # noqa: S301 - our own process
@@ -179,20 +277,14 @@ class ChromaProcess:
         return IndexFault(f"Chroma's process ended with code {self._process.returncode}")
 
 
+@dataclass(frozen=True)
 class CollectionHandle:
     """A collection in a `ChromaProcess`. Any method of a Chroma collection can be called on it."""
 
-    def __init__(
-        self,
-        process: ChromaProcess,
-        name: str,
-        collection_id: UUID,
-        configuration_json: Mapping[str, Any],
-    ) -> None:
-        self._process = process
-        self.name = name
-        self.id = collection_id
-        self.configuration_json = configuration_json
+    _process: ChromaProcess
+    name: str
+    id: UUID
+    configuration_json: Mapping[str, Any]
 
     def __getattr__(self, method: str) -> Any:
         return partial(self._process.call, self.id, method)
@@ -202,15 +294,12 @@ class CollectionHandle:
 
 
 @contextlib.contextmanager
-def alone_at(
-    folder: Path, patience_s: float = _PATIENCE_S, lock: Path | None = None
-) -> Iterator[None]:
+def alone_at(folder: Path, patience_s: float = _WAIT_S, lock: Path | None = None) -> Iterator[None]:
     """Lock the folder during the block, so that no other process of memory-dedup opens it.
 
-    The lock file is `lock` or, if that is None, a file next to the folder. Wait up to `patience_s`
-    seconds for the lock.
+    `lock`: the file to lock; None means a file next to the folder.
 
-    Raises: IndexFault.
+    Raises: IndexFault if another process still has the lock after `patience_s` seconds.
     """
     held = files.own_lock(lock or folder.with_suffix(".open"), patience_s)
     try:
@@ -226,38 +315,25 @@ def alone_at(
 
 
 def closed_record(folder: Path) -> Path:
-    """Return the path of the file that records a folder's state.
-
-    The file is written whenever the folder is closed properly.
-    """
     return folder.with_suffix(".closed")
 
 
 def state_of(folder: Path) -> dict[str, list[int]]:
-    """Return the size and modification time of each file in a folder, by relative path.
-
-    The size is in bytes, and the time in nanoseconds.
-    """
-    states = {}
-    for path in folder.rglob("*"):
-        if path.is_file():
-            state = path.stat()
-            states[str(path.relative_to(folder))] = [state.st_size, state.st_mtime_ns]
-    return states
+    states = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): [state.st_size, state.st_mtime_ns]
+        for path, state in states.items()
+    }
 
 
 # --- inside the process ---------------------------------------------------------------------------
 
 
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
-    """Execute calls that arrive on stdin, and write their results to stdout, until stdin ends.
+    """Execute calls from stdin, and write their results to stdout, until stdin ends.
 
-    `path` is the folder that Chroma opens; it is closed at the end. `is_ours` says that it is an
-    index of memory-dedup. `lock` is a lock file outside of the folder, or None.
-
-    If `is_ours` is true or `lock` is given, the folder is locked until it is closed. This is
-    because the last call of a killed owner may still run when the next process starts. The next
-    process waits for the lock.
+    Our own folder, or any folder with a `lock`, is locked until the last call has ended. That call
+    may outlast a killed owner, and still run when the next process starts.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it
@@ -265,9 +341,8 @@ def serve(path: str, is_ours: bool, lock: str | None) -> None:
     os.dup2(2, 1)  # what a library prints is no answer
     folder = Path(path)
     try:
-        with contextlib.ExitStack() as stack:
-            if is_ours or lock:
-                stack.enter_context(alone_at(folder, lock=Path(lock) if lock else None))
+        alone = alone_at(folder, lock=Path(lock) if lock else None)
+        with alone if is_ours or lock else contextlib.nullcontext():
             if is_ours:  # else new files keep the permissions that their owner's umask gives
                 os.umask(0o077)
                 closed_record(folder).unlink(missing_ok=True)

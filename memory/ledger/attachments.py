@@ -1,0 +1,239 @@
+"""Tables besides memories: summaries (episodes), and values of other programs (items)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from memory.ledger import tables as t
+from memory.ledger.records import StoredItem
+from memory.ledger.statements import TableGroup, among, naming_damage
+from memory.models import Episode
+
+FORGOTTEN_SUMMARY = "(forgotten)"
+
+
+class Episodes(TableGroup):
+    """The table of episodes; an episode is a summary of several memories.
+
+    Lists have the order in which the episodes were stored. An episode keeps the ids of its
+    memories, even if these are retired later.
+    """
+
+    def get(self, episode_id: str) -> Episode | None:
+        return next(iter(self._found(t.episodes.c.id == episode_id)), None)
+
+    def all(self) -> list[Episode]:
+        return self._found(sa.true())
+
+    def owned_by(self, user: str) -> list[Episode]:
+        return self._found(t.episodes.c.user == user)
+
+    def without_some(self) -> dict[str, list[str]]:
+        """Map episodes that still have a summary to the ids of their forgotten memories.
+
+        Keys are episode ids. Episodes without forgotten memories are left out, except episodes with
+        no memories at all: these map to an empty list.
+        """
+        held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
+        gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)
+        query = (
+            sa.select(t.episodes.c.id, t.memories.c.id)
+            .outerjoin(t.episode_memories, held.episode_id == t.episodes.c.id)
+            .outerjoin(t.memories, gone)
+            .where(has_summary, sa.or_(held.memory_id.is_(None), t.memories.c.id.is_not(None)))
+            .order_by(t.episodes.c.seq, held.position)
+        )
+        found: dict[str, list[str]] = {}
+        for episode_id, memory_id in self._connection.execute(query):
+            found.setdefault(episode_id, []).extend([] if memory_id is None else [memory_id])
+        return found
+
+    def put(self, episode: Episode) -> None:
+        self._connection.execute(
+            t.episodes.insert().values(
+                id=episode.id,
+                user=episode.user,
+                summary=episode.summary,
+                start_time=episode.start_time.isoformat(),
+                end_time=episode.end_time.isoformat(),
+                importance=episode.importance,
+            )
+        )
+        rows = [
+            {"episode_id": episode.id, "memory_id": name, "position": position}
+            for position, name in enumerate(episode.memory_ids)
+        ]
+        self._connection.execute(t.episode_memories.insert(), rows)
+
+    def drop_memories(self, episode_id: str, memory_ids: Collection[str]) -> None:
+        held = t.episode_memories.c
+        leaving = sa.and_(held.episode_id == episode_id, among(held.memory_id, memory_ids))
+        self._connection.execute(t.episode_memories.delete().where(leaving))
+
+    def forget(self, memory_ids: Collection[str]) -> None:
+        """Erase the summaries of all episodes that contain one of these memories."""
+        held = t.episode_memories.c
+        holding = self._connection.scalars(
+            sa.select(held.episode_id).where(among(held.memory_id, memory_ids))
+        )
+        self.forget_summaries(holding)
+
+    def forget_summaries(self, episode_ids: Iterable[str]) -> None:
+        forgotten = t.episodes.update().where(among(t.episodes.c.id, list(episode_ids)))
+        self._connection.execute(forgotten.values(summary=FORGOTTEN_SUMMARY))
+
+    def forget_user(self, user: str) -> None:
+        owned = sa.select(t.episodes.c.id).where(t.episodes.c.user == user)
+        held = t.episode_memories
+        self._connection.execute(held.delete().where(held.c.episode_id.in_(owned)))
+        self._connection.execute(t.episodes.delete().where(t.episodes.c.user == user))
+
+    def _found(self, where: sa.ColumnElement[bool]) -> list[Episode]:
+        held = t.episode_memories.c
+        wanted = sa.select(t.episodes.c.id).where(where)
+        ids: dict[str, list[str]] = {}
+        query = sa.select(held.episode_id, held.memory_id).where(held.episode_id.in_(wanted))
+        for episode_id, memory_id in self._connection.execute(query.order_by(held.position)):
+            ids.setdefault(episode_id, []).append(memory_id)
+        episodes = sa.select(t.episodes).where(where).order_by(t.episodes.c.seq)
+        return [_episode(row, ids.get(row.id, ())) for row in self._connection.execute(episodes)]
+
+
+def _episode(row: sa.Row[Any], memory_ids: Sequence[str]) -> Episode:
+    with naming_damage(f"episode {row.id!r}"):
+        return Episode.model_construct(
+            id=row.id,
+            user=row.user,
+            summary=row.summary,
+            memory_ids=tuple(memory_ids),
+            start_time=datetime.fromisoformat(row.start_time),
+            end_time=datetime.fromisoformat(row.end_time),
+            importance=row.importance,
+        )
+
+
+# --- items ----------------------------------------------------------------------------------------
+
+Namespace = tuple[str, ...]
+_BETWEEN = "."
+
+
+class ItemPlace(NamedTuple):
+    """The id of a stored item, and the id and text key of its memory.
+
+    `memory_id` is None if the item has no memory. `text_key` is None if it has no live memory.
+    """
+
+    id: str
+    memory_id: str | None
+    text_key: str | None
+
+
+class Items(TableGroup):
+    """The table of items: JSON values, each stored under a namespace and a key.
+
+    The text of an item may also be stored as a memory.
+    """
+
+    def get(self, namespace: Namespace, key: str) -> StoredItem | None:
+        return next(self._found(t.items.c.id == _id(namespace, key)), None)
+
+    def under(self, prefix: Namespace) -> list[ItemPlace]:
+        query = (
+            sa.select(
+                t.items.c.id,
+                t.items.c.memory_id,
+                sa.case((t.memories.c.live, t.memories.c.text_key)).label("text_key"),
+            )
+            .outerjoin(t.memories, t.memories.c.id == t.items.c.memory_id)
+            .order_by(t.items.c.updated_at.desc(), t.items.c.namespace, t.items.c.key)
+        )
+        if prefix:
+            name = _escaped(_BETWEEN.join(prefix))
+            below = name + _BETWEEN
+            namespace = t.items.c.namespace
+            inside = sa.func.substr(namespace, 1, len(below)) == below
+            query = query.where(sa.or_(namespace == name, inside))
+        return [ItemPlace(*row) for row in self._connection.execute(query)]
+
+    def at(self, ids: Collection[str]) -> dict[str, StoredItem]:
+        query = sa.select(t.items).where(among(t.items.c.id, ids))
+        return {row.id: _as_item(row) for row in self._connection.execute(query)}
+
+    def namespaces(self) -> list[Namespace]:
+        query = sa.select(t.items.c.namespace).distinct()
+        return sorted(_labels(name) for name in self._connection.scalars(query))
+
+    def of_memories(self, ids: Sequence[str]) -> list[StoredItem]:
+        return list(self._found(among(t.items.c.memory_id, ids)))
+
+    def unplaced(self) -> list[StoredItem]:
+        """Return the items whose text should be stored as a memory but is not.
+
+        Such an item is left by a process that ended before it stored the memory.
+        """
+        arrived = sa.select(t.memories.c.id).where(t.memories.c.id == t.items.c.memory_id)
+        return list(self._found(sa.and_(t.items.c.memory_id.is_not(None), ~arrived.exists())))
+
+    def put(
+        self, namespace: Namespace, key: str, value: str, memory_id: str | None, at: datetime
+    ) -> None:
+        """Store a value under a namespace and a key; replace the earlier value there, if any.
+
+        `value`: JSON. `memory_id`: the id of the memory made from the value's text, if any.
+        """
+        new = {"value": value, "memory_id": memory_id, "updated_at": at.isoformat()}
+        statement = self._transaction.upsert(t.items).values(
+            id=_id(namespace, key),
+            namespace=_escaped(_BETWEEN.join(namespace)),
+            key=_escaped(key),
+            created_at=at.isoformat(),
+            **new,
+        )
+        self._connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=new))
+
+    def delete(self, namespace: Namespace, key: str) -> None:
+        self._connection.execute(t.items.delete().where(t.items.c.id == _id(namespace, key)))
+
+    def forget(self, memory_ids: Collection[str]) -> None:
+        self._connection.execute(t.items.delete().where(among(t.items.c.memory_id, memory_ids)))
+
+    def _found(self, condition: sa.ColumnElement[bool]) -> Iterator[StoredItem]:
+        rows = self._connection.execute(sa.select(t.items).where(condition))
+        return map(_as_item, rows)
+
+
+def _as_item(row: sa.Row[Any]) -> StoredItem:
+    with naming_damage(f"item {row.key!r}"):
+        return StoredItem(
+            namespace=_labels(row.namespace),
+            key=_unescaped(row.key),
+            value=row.value,
+            memory_id=row.memory_id,
+            created_at=datetime.fromisoformat(row.created_at),
+            updated_at=datetime.fromisoformat(row.updated_at),
+        )
+
+
+def _id(namespace: Namespace, key: str) -> str:
+    """Return the id of an item: a hash, since an index cannot hold very long keys."""
+    return hashlib.sha256(json.dumps([_BETWEEN.join(namespace), key]).encode()).hexdigest()
+
+
+def _labels(name: str) -> Namespace:
+    return tuple(_unescaped(name).split(_BETWEEN))
+
+
+def _escaped(text: str) -> str:
+    """Escape a text as JSON does, because no database stores NUL or a lone surrogate."""
+    return json.dumps(text)[1:-1]
+
+
+def _unescaped(text: str) -> str:
+    return str(json.loads(f'"{text}"'))
