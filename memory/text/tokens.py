@@ -105,7 +105,7 @@ def tokens(text: str) -> list[Token]:
     return [token for piece in _PIECES(plain) for token in _read_piece(piece, japanese)]
 
 
-_LONG = 40_000
+_LONG = 10_000
 
 
 @lru_cache(maxsize=32_768)
