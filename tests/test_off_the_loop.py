@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
@@ -102,13 +103,22 @@ def test_the_ledger_of_an_import(
 @pytest.mark.drill
 @pytest.mark.parametrize("shape", ["expanding", "chinese", "passive", "emoji"])
 def test_no_loop_is_held_while_100_000_characters_are_remembered(shape: str) -> None:
-    """In CPU time of the process, so that what else runs on the machine does not count.
+    """No gap is longer than this machine needs for 2.5 million additions (some 60 ms).
 
+    Both are in CPU time of the process, so that what else runs on the machine does not count.
     Threads that run beside each other count twice, which only adds: the best of three runs holds.
     """
+    limit = 2.5 * _ms_of_a_million_additions()
     runs: list[int] = []
-    while len(runs) < 3 and (not runs or min(runs) > 50):
+    while len(runs) < 3 and (not runs or min(runs) > limit):
         found = holding.measured(shape, 100_000)
         assert "'keep_both': " in found["became"], "the model was asked"
         runs.append(max(found["longest_ms"].values()))
-    assert min(runs) <= 50, runs
+    assert min(runs) <= limit, runs
+
+
+def _ms_of_a_million_additions() -> float:
+    total, began = 0, time.process_time()
+    for number in range(1_000_000):
+        total += number
+    return 1_000 * (time.process_time() - began)
