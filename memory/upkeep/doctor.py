@@ -29,9 +29,7 @@ from memory.text import normalise, text_key
 
 _UNIT = 1e-3  # how far the length of a stored vector may differ from 1
 _AT_ONCE = 1_000  # texts in one call of the embedder
-_RESTORE = "restore a backup with `memory-dedup restore`"
 _FIX = "run `memory-dedup doctor --fix`"
-_NOT_COPIED = ("store_id", UPGRADE_COPIES)
 
 Kind = Literal["damage", "mendable", "yours"]
 """A fault that must never happen, a fault that `mend` repairs, or a task for a person."""
@@ -60,18 +58,25 @@ def examine(store: MemoryStore) -> list[Finding]:
             findings += chain(
                 _rows(reader),
                 _vectors(reader),
-                _episodes(reader),
+                _listed(
+                    "episodes whose summary may tell of forgotten memories",
+                    _telling_of_forgotten(reader),
+                    f"{_FIX} to drop their summaries",
+                    "mendable",
+                ),
                 _left_to_do(reader),
                 _repeated(store, reader),
                 _index(store, reader),
             )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
-        name = store.ledger.name
-        raise LedgerDamaged(f"the ledger {name} holds what cannot be read", _RESTORE) from exc
-    for name in store.ledger.set_aside_files():
-        remedy = "delete it when you no longer need it"
-        findings.append(Finding(f"{name} was set aside", remedy, "yours"))
-    return findings
+        raise LedgerDamaged(
+            f"the ledger {store.ledger.name} holds what cannot be read",
+            "restore a backup with `memory-dedup restore`",
+        ) from exc
+    return findings + [
+        Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
+        for name in store.ledger.set_aside_files()
+    ]
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
@@ -121,10 +126,8 @@ def reembed(
 
 def _rows(reader: Reader) -> Iterator[Finding]:
     successors = reader.memories.successions()
-    if alone := [name for name in successors if not _has_final_successor(name, successors, reader)]:
-        yield Finding(
-            _listed("retired memories without a successor", alone), "see `memory-dedup history`"
-        )
+    alone = [name for name in successors if not _has_final_successor(name, successors, reader)]
+    yield from _listed("retired memories without a successor", alone, "see `memory-dedup history`")
     if links := reader.links.of_the_retired():
         yield Finding(f"{links:,} links lead to retired memories", "please report this as a bug")
     if reader.memories.highest_revision() > reader.revision():
@@ -134,8 +137,7 @@ def _rows(reader: Reader) -> Iterator[Finding]:
         for row in reader.memories.all()
         if not row.forgotten and row.text_key != text_key(row.memory.content)
     ]
-    if wrong:
-        yield Finding(_listed("memories whose text was altered", wrong), "restore a backup")
+    yield from _listed("memories whose text was altered", wrong, "restore a backup")
 
 
 def _has_final_successor(memory_id: str, successors: dict[str, str | None], reader: Reader) -> bool:
@@ -162,15 +164,6 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
             yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
 
 
-def _episodes(reader: Reader) -> Iterator[Finding]:
-    if telling := _telling_of_forgotten(reader):
-        yield Finding(
-            _listed("episodes whose summary may tell of forgotten memories", telling),
-            f"{_FIX} to drop their summaries",
-            kind="mendable",
-        )
-
-
 def _telling_of_forgotten(reader: Reader) -> list[str]:
     """Return the ids of episodes whose summary may tell of a forgotten memory.
 
@@ -185,8 +178,9 @@ def _telling_of_forgotten(reader: Reader) -> list[str]:
 
 
 def _was_undone(reader: Reader, memory_id: str) -> bool:
-    made = (one for one in reader.decisions.about(memory_id) if memory_id in one.created)
-    return any(one.undone for one in made)
+    return any(
+        record.undone for record in reader.decisions.about(memory_id) if memory_id in record.created
+    )
 
 
 def _left_to_do(reader: Reader) -> Iterator[Finding]:
@@ -212,12 +206,12 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         scoped_text = (store.scope_of(row.memory).key, row.text_key)
         if (*scoped_text, row.text_key) not in kept:
             stated.setdefault(scoped_text, []).append(row.memory.id)
-    if again := [name for names in stated.values() for name in names[1:]]:
-        yield Finding(
-            _listed("memories that repeat another one", again),
-            "run `memory-chat --deduplicate-memories`",
-            "yours",
-        )
+    yield from _listed(
+        "memories that repeat another one",
+        [name for names in stated.values() for name in names[1:]],
+        "run `memory-chat --deduplicate-memories`",
+        "yours",
+    )
 
 
 def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
@@ -244,9 +238,11 @@ def _index(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         )
 
 
-def _listed(what: str, ids: list[str]) -> str:
-    shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-    return f"{what}: {len(ids):,} ({shown})"
+def _listed(what: str, ids: list[str], remedy: str, kind: Kind = "damage") -> Iterator[Finding]:
+    """Yield one finding that counts `ids` and names the first three; none if there are no ids."""
+    if ids:
+        shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
+        yield Finding(f"{what}: {len(ids):,} ({shown})", remedy, kind)
 
 
 # --- backup ---------------------------------------------------------------------------------------
@@ -260,10 +256,9 @@ def back_up(ledger: Ledger, file: Path) -> int:
     Raises: InputError if the file exists or cannot be written; LedgerError.
     """
     try:
-        if file.is_dir():
-            raise InputError(file, "is a folder", "name a new file")
         if file.exists():
-            raise InputError(file, "exists already", "name a new file")
+            problem = "is a folder" if file.is_dir() else "exists already"
+            raise InputError(file, problem, "name a new file")
         if not file.absolute().parent.is_dir():
             raise InputError(
                 file, "cannot be written: its folder does not exist", "create the folder"
@@ -338,6 +333,6 @@ def _copy(source: Ledger, target: Ledger) -> int:
     with source.reading() as reader, target.writing() as writer:
         for table, rows in reader.dump():
             writer.load(table, rows)
-        for key in _NOT_COPIED:
+        for key in ("store_id", UPGRADE_COPIES):
             writer.drop_meta(key)
         return writer.counts().live
