@@ -92,56 +92,54 @@ class EmbeddingConfig(Frozen):
     """Which embedder turns texts into vectors.
 
     An existing store keeps its embedder until `memory-dedup reembed` is run.
+
+    `base_url`: the URL of an OpenAI-compatible server. None means the server of `llm` if
+    `llm.provider` is openai. Otherwise it means OPENAI_BASE_URL if that variable is set, else
+    OpenAI's own server.
+
+    `scale`: the curve that turns a cosine into a similarity. None means the embedder's own curve,
+    or `plain` if a threshold was changed. With `plain`, the similarity is the cosine.
     """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
     model: str | None = None
     dim: int | None = Field(default=None, ge=16, le=8192)
     base_url: ServerUrl = None
-    """The URL of an OpenAI-compatible server.
-
-    None means the server of `llm` if `llm.provider` is openai. Otherwise it means OPENAI_BASE_URL
-    if that variable is set, else OpenAI's own server.
-    """
     scale: Scale | Literal["plain"] | None = None
-    """The curve that turns a cosine into a similarity.
-
-    None means the embedder's own curve, or `plain` if a threshold was changed. With `plain`, the
-    similarity is the cosine.
-    """
 
 
 class MemoryConfig(Frozen):
+    """Where memories are stored, and how they are compared, merged and extracted.
+
+    `dedup_upper_threshold`: the lowest similarity at which a memory can replace another memory
+    without asking a model. `dedup_lower_threshold`: the lowest similarity at which a model is asked
+    whether two memories state the same fact. `dedup_scope`: the fields, besides `is_private`, that
+    must be equal for two memories to be compared.
+
+    `read_private`: whether the pages that a model reads may contain private memories.
+    `dedup_calls_per_hour`: the maximum number of model calls per hour for memories that are saved
+    one by one; questions beyond that number wait for a later batch run.
+
+    `on_merge_failure`: what to do with near-copies about which the model fails to answer. "replace"
+    retires each memory whose text another memory states completely; "keep_both" keeps all.
+
+    `extraction_wait`: the seconds to wait for more turns of a conversation before memories are
+    extracted; when ten turns are waiting, memories are extracted at once. `extraction_gap`: a
+    silence of more than this many seconds divides a conversation into separate parts.
+    """
+
     dedup_enabled: bool = True
     dedup_upper_threshold: Share = NEAR_COPY
-    """The lowest similarity at which a memory can replace another memory without asking a model."""
     dedup_lower_threshold: Share = Field(default=LOWER, validate_default=True)
-    """The lowest similarity at which a model is asked whether two memories state the same fact."""
     dedup_guard: bool = True
     dedup_scope: Annotated[tuple[ScopeField, ...], BeforeValidator(as_tuple)] = ("user",)
-    """The fields, besides `is_private`, that must be equal for two memories to be compared."""
     dedup_candidates: int = Field(default=5, ge=1, le=100)
     dedup_calls_per_run: int = Field(default=500, ge=0)
     read_private: bool = False
-    """Whether the pages that a model reads may contain private memories."""
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
-    """The maximum number of model calls per hour for memories that are saved one by one.
-
-    Questions beyond that number wait for a later batch run.
-    """
     on_merge_failure: OnMergeFailure = "replace"
-    """What to do with near-copies about which the model fails to answer.
-
-    "replace" retires each memory whose text another memory states completely; "keep_both" keeps
-    all.
-    """
     extraction_wait: float = Field(default=45.0, ge=0.0)
-    """The seconds to wait for more turns of a conversation before memories are extracted.
-
-    When ten turns are waiting, memories are extracted at once.
-    """
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
-    """A silence of more than this many seconds divides a conversation into separate parts."""
     data_dir: str = "data"
     ledger_url: str | None = None
     search: SearchConfig = SearchConfig()
@@ -164,8 +162,11 @@ class MemoryConfig(Frozen):
         Raises: InputError.
         """
         if "user" not in self.dedup_scope:
-            problem = "lets memories of different users meet"
-            raise InputError("memory.dedup_scope", problem, f"put user into it, or {remedy}")
+            raise InputError(
+                "memory.dedup_scope",
+                "lets memories of different users meet",
+                f"put user into it, or {remedy}",
+            )
 
     @property
     def rules(self) -> Rules:
@@ -182,8 +183,8 @@ class MemoryConfig(Frozen):
 
         The thresholds are then compared with the cosine itself.
         """
-        own = (self.dedup_upper_threshold, self.dedup_lower_threshold)
-        return self.embedding.scale is None and own != (NEAR_COPY, LOWER)
+        thresholds = (self.dedup_upper_threshold, self.dedup_lower_threshold)
+        return self.embedding.scale is None and thresholds != (NEAR_COPY, LOWER)
 
     def scale_for(self, fingerprint: str) -> Scale:
         """Return the curve that turns the cosines of this embedder into similarities.
@@ -208,39 +209,34 @@ PLAIN_THRESHOLDS = (
 class LLMConfig(Frozen):
     """Which language model is asked, how often and how long, and its prices.
 
-    `price_in` and `price_out` are the prices of a million tokens. If both are None, reports show no
+    `provider`: the name of a built-in provider, or your own model as `package.module:factory`.
+    `auto` means gemini if its API key is set, else offline. `base_url`: the URL of the model's
+    server. None means Google's server for gemini. For openai it means OPENAI_BASE_URL if that
+    variable is set, else OpenAI's own server.
+
+    `structured`: how an OpenAI-compatible server is told the format of an answer. `auto` uses the
+    strictest of the other values that works. Gemini always gets a schema.
+
+    `budget_s`: at most this many seconds are spent on the model for each new memory or batch group.
+    `price_in`, `price_out`: the prices of a million tokens. If both are None, reports show no
     costs.
+
+    `breaker_failures`: after this many failed calls in a row, the model is not called for
+    `breaker_pause_s` seconds. If the first call after the pause fails too, the next pause is twice
+    as long.
     """
 
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
-    """The name of a built-in provider, or your own model as `package.module:factory`.
-
-    `auto` means gemini if its API key is set, else offline.
-    """
     model: str | None = None
     base_url: ServerUrl = None
-    """The URL of the model's server.
-
-    None means Google's server for gemini. For openai it means OPENAI_BASE_URL if that variable is
-    set, else OpenAI's own server.
-    """
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
-    """How an OpenAI-compatible server is told the format of an answer.
-
-    `auto` uses the strictest of the other values that works. Gemini always gets a schema.
-    """
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
     concurrency: int = Field(default=8, ge=1)
     budget_s: float = Field(default=60.0, gt=0.0)
-    """At most this many seconds are spent on the model for each new memory or batch group."""
     price_in: float | None = Field(default=None, ge=0.0)
     price_out: float | None = Field(default=None, ge=0.0)
     breaker_failures: int = Field(default=5, ge=1)
-    """After this many failed calls in a row, the model is not called for `breaker_pause_s` seconds.
-
-    If the first call after the pause fails too, the next pause is twice as long.
-    """
     breaker_pause_s: float = Field(default=30.0, gt=0.0, le=600.0)
 
     @property
@@ -251,19 +247,23 @@ class LLMConfig(Frozen):
 
 
 class AgentConfig(Frozen):
-    """Settings of the server that gives an agent access to the memories."""
+    """Settings of the server that gives an agent access to the memories.
+
+    `workspace_dir`: the folder for copies of public memories as Markdown files; None writes no
+    copies. `quiet_scaffolds`: whether tools leave out the questions that otherwise end some
+    answers.
+
+    A new memory counts as a repeat if its distance to another memory is below `guard_distance`. Two
+    memories are proposed for merging below `merge_distance`, and linked below `link_distance`.
+    Distance is 1 - similarity; for links, it is 1 - cosine.
+    """
 
     user: Annotated[str, AfterValidator(clean)] | None = None
     workspace_dir: str | None = None
-    """The folder for copies of public memories as Markdown files; None writes no copies."""
     quiet_scaffolds: bool = False
-    """Whether tools leave out the questions that otherwise end some answers."""
     guard_distance: Share = 0.05
-    """A new memory counts as a repeat if its distance to another (1 - similarity) is below this."""
     merge_distance: Share = 0.10
-    """Two memories are proposed for merging if their distance (1 - similarity) is below this."""
     link_distance: float = Field(default=0.3, ge=0.0, le=2.0)
-    """Two memories are linked if their distance (here 1 - cosine) is below this."""
 
 
 class Config(Frozen):

@@ -175,8 +175,16 @@ def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Ban
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
         covered = [pair for pair in members if low >= NEAR_COPY and pair.covered]
-        answered = _counted(members, answers), _counted(covered, answers)
-        bands.append(Band(low, high, len(members), len(covered), *answered))
+        bands.append(
+            Band(
+                low,
+                high,
+                pairs=len(members),
+                covered_pairs=len(covered),
+                every=_counted(members, answers),
+                covered=_counted(covered, answers),
+            )
+        )
     return bands
 
 
