@@ -53,9 +53,12 @@ def load_config(
         path = DEFAULT_FILE
     values, sources = own or ({}, {})
     for name in ACCESS.keys() & values.keys():
-        problem = f"{ACCESS[name]} does not belong in a file"
-        remedy = f"set {ACCESS[name]} in the environment"
-        raise ConfigError(sources[(name,)], name, problem, remedy)
+        raise ConfigError(
+            sources[(name,)],
+            name,
+            f"{ACCESS[name]} does not belong in a file",
+            f"set {ACCESS[name]} in the environment",
+        )
     overrides = [*_from_environment(environ), *_from_settings(settings)]
     config = _with_overrides(values, sources, overrides, path)
     gemini = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
@@ -229,12 +232,11 @@ def _resembles_memory(section: Any, cutoff: float) -> bool:
 
 
 def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, int]]:
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        key_path = (*above, str(key.value))
-        yield key_path, key.start_mark.line + 1
-        yield from _lines(value, key_path)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            key_path = (*above, str(key.value))
+            yield key_path, key.start_mark.line + 1
+            yield from _lines(value, key_path)
 
 
 # --- every key, and the values given for it -------------------------------------------------------

@@ -40,13 +40,11 @@ def _one_of(*names: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
-def server_url(given: str | None) -> str | None:
-    """Check that `given` is the URL of an HTTP server or None, and return it unchanged.
+def server_url(given: str) -> str:
+    """Check that `given` is the URL of an HTTP server, and return it unchanged.
 
     Raises: ValueError.
     """
-    if given is None:
-        return None
     try:
         parts = urlsplit(given)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -59,7 +57,7 @@ def server_url(given: str | None) -> str | None:
     return given
 
 
-ServerUrl = Annotated[str | None, AfterValidator(server_url)]
+ServerUrl = Annotated[str, AfterValidator(server_url)]
 
 
 class ChromaConfig(Frozen):
@@ -104,7 +102,7 @@ class EmbeddingConfig(Frozen):
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
     model: str | None = None
     dim: int | None = Field(default=None, ge=16, le=8192)
-    base_url: ServerUrl = None
+    base_url: ServerUrl | None = None
     scale: Scale | Literal["plain"] | None = None
 
 
@@ -228,7 +226,7 @@ class LLMConfig(Frozen):
 
     provider: Annotated[str, _one_of("auto", "gemini", "openai", "offline")] = "auto"
     model: str | None = None
-    base_url: ServerUrl = None
+    base_url: ServerUrl | None = None
     structured: Literal["auto", "schema", "json", "prompt"] = "auto"
     timeout_s: float = Field(default=30.0, gt=0.0)
     max_attempts: int = Field(default=4, ge=1)
@@ -276,10 +274,13 @@ class Config(Frozen):
 
     def at(self, data_dir: str) -> Config:
         """Return a copy of this configuration that keeps all data in files in `data_dir`."""
-        search = self.memory.search.model_copy(update={"index": "chroma"})
-        local = {"ledger_url": None, "chroma": ChromaConfig(), "search": search}
-        memory = self.memory.model_copy(update={"data_dir": data_dir} | local)
-        return self.model_copy(update={"memory": memory})
+        local = {
+            "data_dir": data_dir,
+            "ledger_url": None,
+            "chroma": ChromaConfig(),
+            "search": self.memory.search.model_copy(update={"index": "chroma"}),
+        }
+        return self.model_copy(update={"memory": self.memory.model_copy(update=local)})
 
     def with_calls_per_run(self, most: int | None) -> Config:
         if most is None:
