@@ -96,13 +96,15 @@ class LanguageModel(Protocol):
 
 
 class Query(NamedTuple):
-    """A search for the `k` live memories of a scope that are most similar to a vector."""
+    """A search for the `k` live memories of a scope that are most similar to a vector.
+
+    Results with a lower cosine than `min_cosine` may be left out.
+    """
 
     vector: Vector
     scope: Scope
     k: int
     min_cosine: float = -1.0
-    """Results with a lower cosine to `vector` may be left out."""
 
 
 class VectorIndex(Protocol):

@@ -18,7 +18,6 @@ from .sources import sorted_out as sorted_out
 from .sources import their_collection as their_collection
 from .stores import build_embedder as build_embedder
 from .stores import build_model as build_model
-from .stores import build_scale as build_scale
 from .stores import installed as installed
 from .stores import open_existing_ledger as open_existing_ledger
 from .stores import open_existing_store as open_existing_store

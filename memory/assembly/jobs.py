@@ -51,17 +51,20 @@ class AuditReport:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """The result of an import. `left_out` has an error for each memory that could not be read."""
+    """The result of an import.
+
+    `actions`: the number of decisions by action, such as "add", "replace" or "merge". `waiting`: by
+    how many this import raised the number of questions that wait for the model. `without_vector`:
+    the number of texts without a vector; `memory-dedup doctor --fix` makes their vectors.
+    `left_out`: an error for each memory that could not be read.
+    """
 
     read: int
     actions: Mapping[str, int]
-    """The number of decisions by action, such as "add", "replace" or "merge"."""
     memories_before: int
     memories: int
     waiting: int
-    """By how many this import raised the number of questions that wait for the model."""
     without_vector: int
-    """The number of texts without a vector; `memory-dedup doctor --fix` makes their vectors."""
     left_out: tuple[InputError, ...]
     notes: tuple[str, ...]
     model: str
@@ -214,17 +217,17 @@ async def _add_unchanged(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan and the result of a write-back. Without approval, nothing is written."""
+    """The plan and the result of a write-back. Without approval, nothing is written.
+
+    `undo_files`: undo files for `undo_write_back`, in the order in which to undo them. If this
+    write-back also finished an earlier write-back that was killed, there are two.
+    """
 
     plan: interchange.WriteBackPlan
     updated: int = 0
     deleted: int = 0
     changed_meanwhile: tuple[interchange.LeftAlone, ...] = ()
     undo_files: tuple[Path, ...] = ()
-    """Undo files for `undo_write_back`, in the order in which to undo them.
-
-    If this write-back also finished an earlier write-back that was killed, there are two.
-    """
     notes: tuple[str, ...] = ()
 
 

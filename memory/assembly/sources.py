@@ -48,7 +48,8 @@ class Source:
     """Another program's store or an exported file, and how to read it.
 
     For example `Source(mem0="./mem0-store")` or `Source(chroma="./chroma", collection="notes")`.
-    Give exactly one store or file: its folder, path or address.
+    Give exactly one store or file: its folder, path or address. `namespaces`: the namespaces of
+    LangGraph to read (default: those that seem to hold memories).
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -60,7 +61,6 @@ class Source:
     langgraph: str | None = None
     mcp_memory: Path | str | None = None
     namespaces: tuple[str, ...] = ()
-    """Namespaces of LangGraph to read (default: those that seem to hold memories)."""
     file: Path | str | None = None
 
     @property
@@ -99,15 +99,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Brought:
-    """The memories read from another program's store or a file, and what was left out."""
+    """The memories read from another program's store or a file, and what was left out.
+
+    `left_out` has one error for each memory that could not be read. `notes` are messages, one line
+    each, with advice or about data that was not read. `origin` is the collection's id and how it
+    was read; None if it cannot be written back to.
+    """
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
-    """One error for each memory that could not be read."""
     notes: tuple[str, ...] = ()
-    """Messages, one line each, with advice or about data that was not read."""
     origin: tuple[str, Reading] | None = None
-    """The collection's id and how it was read; None if it cannot be written back to."""
 
 
 def read_source(source: Source, config: Config) -> Brought:
@@ -148,8 +150,10 @@ def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
     more = f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else ""
     if by_choice:
         return [f"namespaces left alone: {named}{more}"]
-    why, remedy = "since they do not look like memories", "--namespace NAME takes one"
-    return [f"namespaces left alone, {why}: {named}{more}; {remedy}"]
+    return [
+        f"namespaces left alone, since they do not look like memories: {named}{more}; "
+        "--namespace NAME takes one"
+    ]
 
 
 def _read(source: Source) -> Brought:

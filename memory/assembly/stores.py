@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from memory import ledger, models, offline, providers, search, store
+from memory import ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
 from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated
 from memory.protocols import Embedder, LanguageModel, VectorIndex
@@ -43,8 +43,8 @@ def open_store(
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
-    opener = index or (lambda ledger: _open_index(ledger, config))
-    store = _store(open_ledger(config), config, opener, embedder)
+    open_index = index or (lambda ledger: _open_index(ledger, config))
+    store = _store(open_ledger(config), config, open_index, embedder)
     try:
         with store.ledger.reading() as reader:
             store.embeddings.check(reader)
@@ -152,6 +152,8 @@ def _store(
 ) -> store.MemoryStore:
     try:
         embedder = providers.OwnEmbedder(own) if own is not None else build_embedder(config)
+        if config.memory.thresholds_without_scale:
+            logger.warning(PLAIN_THRESHOLDS)
         return store.MemoryStore(
             ledger,
             embedder,
@@ -160,7 +162,7 @@ def _store(
             vectors_mb=config.memory.search.vectors_mb,
             scope_fields=config.memory.dedup_scope,
             hybrid=config.memory.search.hybrid,
-            scale=build_scale(config, embedder),
+            scale=config.memory.scale_for(embedder.fingerprint),
         )
     except BaseException:  # Ctrl-C too must not leave the ledger open
         ledger.close()
@@ -287,17 +289,6 @@ def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> 
     return providers.OwnEmbedder(_call_factory(config, setting, factory))
 
 
-def build_scale(config: Config, embedder: Embedder) -> models.Scale:
-    """Return the curve that converts the embedder's cosine into a similarity from 0 to 1.
-
-    If a threshold was changed without configuring a scale, similarity equals cosine, and a warning
-    is logged.
-    """
-    if config.memory.thresholds_without_scale:
-        logger.warning(PLAIN_THRESHOLDS)
-    return config.memory.scale_for(embedder.fingerprint)
-
-
 # --- what a provider needs ------------------------------------------------------------------------
 
 
@@ -360,8 +351,9 @@ def installed(extra: str, setting: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as exc:
         library = (exc.name or extra).partition(".")[0]
-        problem, remedy = f"{library} is not installed", f"pip install '.[{extra}]'"
-        raise ConfigError(setting, "", problem, remedy) from exc
+        raise ConfigError(
+            setting, "", f"{library} is not installed", f"pip install '.[{extra}]'"
+        ) from exc
 
 
 def chroma_headers() -> dict[str, str]:

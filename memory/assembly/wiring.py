@@ -35,7 +35,6 @@ def build_deduplicator(
     Raises: ConfigError if your own object lacks a required attribute.
     """
     llm = config.llm
-    url = config.memory.effective_ledger_url
     return deduplicator.MemoryDeduplicator(
         store,
         guarded(model, config),
@@ -43,7 +42,9 @@ def build_deduplicator(
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,
-        executor=None if executor is None else deduplicator.DistributedExecutor(executor, url),
+        executor=None
+        if executor is None
+        else deduplicator.DistributedExecutor(executor, config.memory.effective_ledger_url),
     )
 
 

@@ -16,7 +16,6 @@ from typing import BinaryIO
 
 import filelock
 
-_PERMISSIONS = 0o777
 _WRITING = ".writing"
 _TEMPORARY = "memory-dedup-"
 _LOCK = ".lock"
@@ -121,7 +120,7 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises: OSError.
     """
     path = path.resolve()
-    mode = path.stat().st_mode & _PERMISSIONS if path.exists() else _OWN
+    mode = path.stat().st_mode & 0o777 if path.exists() else _OWN
     with replacing(path) as part:
         with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWN), "wb") as file:
             file.write(data)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memory.assembly import build_model, build_scale
+from memory.assembly import build_model, open_store
 from memory.config.loading import load_config
 from memory.config.settings import Config
 from memory.errors import ConfigError
@@ -48,7 +48,7 @@ def test_the_scale_is_the_embedders_own_plain_or_given_by_its_anchors(
     )
     environ = {"MEMORY_EMBEDDING_SCALE": set_to} if by == "variable" else {}
     config = load_config(file, environ)
-    assert build_scale(config, WordLlamaEmbedder()) == scale
+    assert config.memory.scale_for(WordLlamaEmbedder().fingerprint) == scale
 
 
 @pytest.mark.parametrize("key", ["dedup_upper_threshold: 0.97", "dedup_lower_threshold: 0.8"])
@@ -56,7 +56,8 @@ def test_thresholds_without_a_scale_stay_on_the_cosine_with_one_warning(
     tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = load_config(written(tmp_path, f"memory: {{{key}}}"), {})
-    assert build_scale(config, WordLlamaEmbedder()) == PLAIN
+    with open_store(config) as store:
+        assert store.scale == PLAIN
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "memory.embedding.scale" in caplog.text
 
@@ -67,7 +68,8 @@ def test_thresholds_with_a_scale_are_on_that_scale_and_nobody_is_warned(
 ) -> None:
     text = f"memory: {{dedup_lower_threshold: 0.85, embedding: {{scale: {scale}}}}}"
     config = load_config(written(tmp_path, text), {})
-    assert (build_scale(config, WordLlamaEmbedder()) == PLAIN) == (scale == "plain")
+    with open_store(config) as store:
+        assert (store.scale == PLAIN) == (scale == "plain")
     assert not caplog.records
 
 
