@@ -34,8 +34,9 @@ class Budget:
 
         Raises: ModelTooSlow if there is no answer in time, and whatever `ask` raises.
         """
+        too_slow = ModelTooSlow(f"no answer within {self._total_s:g} s", "see llm.budget_s")
         if self._left_s <= 0.0:
-            raise self._spent()
+            raise too_slow
         started_s = self._clock()
         try:
             async with asyncio.timeout(self._left_s) as timer:
@@ -44,14 +45,10 @@ class Budget:
             if not timer.expired():  # its own, not ours
                 raise
             self._left_s = 0.0
-            too_slow = self._spent()
             too_slow.calls = 1  # at least
             raise too_slow from exc
         finally:
             self._left_s -= self._clock() - started_s
-
-    def _spent(self) -> ModelTooSlow:
-        return ModelTooSlow(f"no answer within {self._total_s:g} s", "see llm.budget_s")
 
 
 class CallBudget:
@@ -137,17 +134,10 @@ class Asking:
 
         Raises: ModelError; CallsSpent if no call is left.
         """
-        tries = 0
-
-        def take() -> bool:
-            nonlocal tries
-            taken = self._calls.take()
-            tries += taken
-            return taken
-
-        if not take():
+        tries = CallBudget(0, self._calls)  # has none of its own, so its limit counts the tries
+        if not tries.take():
             raise CallsSpent("the budget of calls is spent")
-        token = _TAKE.set(take)
+        token = _TRIES.set(tries)
         cost: Usage | None = None
         try:
             answer = await self._budget.wait_for(ask, *args, **kwargs)
@@ -155,28 +145,26 @@ class Asking:
             self._calls.answered = True
         except ModelError as exc:
             if not isinstance(exc, ModelNotAsked):
-                exc.calls = max(exc.calls, tries)
+                exc.calls = max(exc.calls, tries.most)
             cost = Usage.of_failure(exc)
             raise
         finally:
-            _TAKE.reset(token)
-            cost = cost or Usage(calls=tries)  # cancelled
-            self._calls.settle(tries, cost.calls)
+            _TRIES.reset(token)
+            cost = cost or Usage(calls=tries.most)  # cancelled
+            self._calls.settle(tries.most, cost.calls)
             self.usage += cost
         return answer
 
 
-_TAKE: ContextVar[Callable[[], bool] | None] = ContextVar("take", default=None)
-"""A function that counts one more try of the current question; None if its calls are not limited.
-
-It is a context variable because the protocol `LanguageModel` has no parameter for limits.
-"""
+# The tries of the current question; None if its calls are not limited. It is a context variable
+# because the protocol `LanguageModel` has no parameter for limits.
+_TRIES: ContextVar[CallBudget | None] = ContextVar("tries", default=None)
 
 
 def another_try() -> bool:
     """Count one more try of the current question; return whether its budget had a call left."""
-    take = _TAKE.get()
-    return take is None or take()
+    tries = _TRIES.get()
+    return tries is None or tries.take()
 
 
 # --- what asking would cost -----------------------------------------------------------------------

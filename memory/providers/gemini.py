@@ -114,16 +114,14 @@ class GeminiEmbedder(RemoteEmbedder):
 
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
         prefix = "" if self._by_parameter else "task: sentence similarity | query: "
-        contents = [types.Content(parts=[types.Part(text=prefix + text)]) for text in texts]
-        config = types.EmbedContentConfig(
-            output_dimensionality=self._dim,
-            task_type="SEMANTIC_SIMILARITY" if self._by_parameter else None,
-        )
         try:
             response = self._client.models.embed_content(
                 model=self.called.model,
-                contents=contents,
-                config=config,
+                contents=[types.Content(parts=[types.Part(text=prefix + text)]) for text in texts],
+                config=types.EmbedContentConfig(
+                    output_dimensionality=self._dim,
+                    task_type="SEMANTIC_SIMILARITY" if self._by_parameter else None,
+                ),
             )
         except Exception as exc:  # the SDK, its HTTP library and json each raise their own
             raise _mapped(exc, self.called) from exc

@@ -45,9 +45,6 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 600.0
 _LONGEST_RETRY_AFTER_S = 3_600.0  # even if a server asks for a longer pause
-_OPERATIONS: dict[type, str] = {
-    Verdict: "judge", Rereading: "reread", Extraction: "extract", Reply: "reply",
-}  # fmt: skip
 
 Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 
@@ -107,10 +104,10 @@ class GuardedModel:
         return self._model.name
 
     async def judge(self, question: Question) -> Verdict:
-        return await self._ask(Verdict, lambda: self._model.judge(question))
+        return await self._ask("judge", Verdict, lambda: self._model.judge(question))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        return await self._ask(Rereading, lambda: self._model.reread(merges))
+        return await self._ask("reread", Rereading, lambda: self._model.reread(merges))
 
     async def extract(
         self,
@@ -120,21 +117,24 @@ class GuardedModel:
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
         return await self._ask(
+            "extract",
             Extraction,
             lambda: self._model.extract(turns, context=context, remembered=remembered),
         )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        return await self._ask(Reply, lambda: self._model.reply(turns, recalled))
+        return await self._ask("reply", Reply, lambda: self._model.reply(turns, recalled))
 
     async def aclose(self) -> None:
         await self._model.aclose()
 
-    async def _ask(self, kind: type[Answer], ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _ask(
+        self, operation: str, kind: type[Answer], ask: Callable[[], Awaitable[Answer]]
+    ) -> Answer:
         trial = self._admit()
         asked_at_s = self._clock()
         try:
-            answer = await telemetry.asking(self.name, _OPERATIONS[kind], self._checked(kind, ask))
+            answer = await telemetry.asking(self.name, operation, self._checked(kind, ask))
         except ModelUnavailable as exc:
             self._failed(exc.problem, exc.retry_after_s or 0.0, trial)
             raise

@@ -192,8 +192,9 @@ class OpenAIModel(RemoteModel):
         try:
             completion = _Completion.model_validate(response)
         except ValidationError as exc:
-            problem = f"{self.called.server}'s answer is no chat completion"
-            raise ModelAnswerError(problem, may_pass=True) from exc
+            raise ModelAnswerError(
+                f"{self.called.server}'s answer is no chat completion", may_pass=True
+            ) from exc
         usage = Usage(
             input_tokens=completion.input_tokens or 0, output_tokens=completion.output_tokens or 0
         )

@@ -188,10 +188,7 @@ def judge_question(question: Question) -> str:
         }
         for number, member in enumerate(question.members, start=1)
     ]
-    data: dict[str, object] = {"memories": members}
-    if question.objection:
-        data[_DISCARDED] = question.objection
-    return _json(data)
+    return _json({"memories": members, **_objection(question)})
 
 
 def page_question(question: Question) -> str:
@@ -201,13 +198,15 @@ def page_question(question: Question) -> str:
     """
     users = {member.user for member in question.members}
     data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
-    if question.objection:
-        data[_DISCARDED] = question.objection
     by_day = _by_day(
         (member, [number, *([] if "user" in data else [member.user]), member.content])
         for number, member in enumerate(question.members, start=1)
     )
-    return _json(data | {"memories": by_day})
+    return _json({**data, **_objection(question), "memories": by_day})
+
+
+def _objection(question: Question) -> dict[str, object]:
+    return {_DISCARDED: question.objection} if question.objection else {}
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
@@ -254,11 +253,15 @@ def extraction_question(
 
 
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
-    memories = [
-        {"recorded": memory.timestamp.isoformat(), "user": memory.user, "content": memory.content}
-        for memory in recalled
-    ]
-    return _json({"memories": memories, "turns": _numbered(turns)})
+    return _json(
+        {
+            "memories": [
+                {"recorded": one.timestamp.isoformat(), "user": one.user, "content": one.content}
+                for one in recalled
+            ],
+            "turns": _numbered(turns),
+        }
+    )
 
 
 def _numbered(turns: Sequence[Turn]) -> list[dict[str, object]]:
@@ -349,8 +352,8 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """
     bare = _without_thoughts(text)
     if not question.is_page and "{" not in bare and not bare.startswith(("[", "```")):
-        everyone = tuple(range(len(question.members)))
-        return Verdict(parts=(MergeGroup(members=everyone, text=bare),), usage=usage)
+        everyone = MergeGroup(members=tuple(range(len(question.members))), text=bare)
+        return Verdict(parts=(everyone,), usage=usage)
     judged = _parsed(bare, Judgement)
     parts = tuple(
         MergeGroup(members=tuple(number - 1 for number in group.members), text=group.text)
@@ -371,9 +374,10 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
     found: dict[int, MergeReading] = {}
     for read in _parsed(_without_thoughts(text), ReadMerges).merges:
         before = found.get(read.number, MergeReading())
-        lost = before.lost + tuple(filter(None, map(str.strip, read.lost)))
-        added = before.added + tuple(filter(None, map(str.strip, read.added)))
-        found[read.number] = MergeReading(lost=lost, added=added)
+        found[read.number] = MergeReading(
+            lost=before.lost + tuple(filter(None, map(str.strip, read.lost))),
+            added=before.added + tuple(filter(None, map(str.strip, read.added))),
+        )
     return Rereading(
         readings=tuple(found.get(number) for number in range(1, merges + 1)), usage=usage
     )

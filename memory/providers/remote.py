@@ -213,14 +213,17 @@ class RemoteModel(ABC):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
-        content = prompts.extraction_question(turns, context, remembered)
         return await self._answer(
-            prompts.EXTRACT, content, prompts.FoundAll, prompts.read_extraction
+            prompts.EXTRACT,
+            prompts.extraction_question(turns, context, remembered),
+            prompts.FoundAll,
+            prompts.read_extraction,
         )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        content = prompts.reply_question(turns, recalled)
-        return await self._answer(prompts.REPLY, content, None, prompts.read_reply)
+        return await self._answer(
+            prompts.REPLY, prompts.reply_question(turns, recalled), None, prompts.read_reply
+        )
 
     async def _answer(
         self,
@@ -256,8 +259,8 @@ class RemoteModel(ABC):
     ) -> str:
         """Send a question, with retries; return the answer. Append each try's cost to `costs`."""
         slots = self._slots.mine(lambda: asyncio.Semaphore(self._config.concurrency))
-        policy = retry_policy(self._config)
-        async for attempt in tenacity.AsyncRetrying(sleep=self.sleep, **policy):
+        retrying = tenacity.AsyncRetrying(sleep=self.sleep, **retry_policy(self._config))
+        async for attempt in retrying:
             with attempt:
                 costs.append(Usage(calls=1))
                 try:
