@@ -146,17 +146,18 @@ class DedupMemoryService(BaseMemoryService):
     ) -> SearchMemoryResponse:
         chat = await self._chat_of(app_name)
         memories = await chat.recall(query, user=user_id, k=self._most_found)
-        entries = [
-            MemoryEntry(
-                id=memory.id,
-                content=types.Content(role=_USER, parts=[types.Part(text=memory.content)]),
-                author=memory.user,
-                timestamp=memory.timestamp.isoformat(),
-                custom_metadata=dict(memory.metadata),
-            )
-            for memory in memories
-        ]
-        return SearchMemoryResponse(memories=entries)
+        return SearchMemoryResponse(
+            memories=[
+                MemoryEntry(
+                    id=memory.id,
+                    content=types.Content(role=_USER, parts=[types.Part(text=memory.content)]),
+                    author=memory.user,
+                    timestamp=memory.timestamp.isoformat(),
+                    custom_metadata=dict(memory.metadata),
+                )
+                for memory in memories
+            ]
+        )
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
@@ -215,8 +216,7 @@ def _user_of(chat: ChatMemory, memory_id: str) -> str | None:
 
 
 def _text(content: types.Content) -> str:
-    parts = content.parts or []
-    return " ".join(part.text for part in parts if part.text and not part.thought)
+    return " ".join(part.text for part in content.parts or [] if part.text and not part.thought)
 
 
 def _moment(entry: MemoryEntry) -> datetime | None:

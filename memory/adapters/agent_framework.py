@@ -65,8 +65,9 @@ class DedupContextProvider(ContextProvider):
             return
         memories = await (await self._memory.get()).recall(query, user=self._user, k=self._k)
         if memories:
-            text = as_context(memory.content for memory in memories)
-            context.extend_messages(self, [Message("user", [text])])
+            context.extend_messages(
+                self, [Message("user", [as_context(memory.content for memory in memories)])]
+            )
 
     async def after_run(
         self,

@@ -149,8 +149,7 @@ class DedupStore(BaseStore):
             return results
         async with AsyncExitStack() as stack:
             for namespace in sorted({namespace for namespace, _ in puts}):
-                lock = self._locks.setdefault(namespace, asyncio.Lock())
-                await stack.enter_async_context(lock)
+                await stack.enter_async_context(self._locks.setdefault(namespace, asyncio.Lock()))
             new, successors = await in_thread(self._put, list(puts.values()))
             if new:
                 await self._deduplicator.check_and_merge_all(new)
@@ -184,8 +183,9 @@ class DedupStore(BaseStore):
 
         If the memory of a text is retired, the text is replaced by that of its live successor.
         """
-        arrived = [item.memory_id for item in items.values() if item.memory_id is not None]
-        living = reader.memories.living_rows(arrived)
+        living = reader.memories.living_rows(
+            item.memory_id for item in items.values() if item.memory_id is not None
+        )
         answers = {}
         for name, item in items.items():
             value: dict[str, Any] = json.loads(item.value)
@@ -286,8 +286,9 @@ class DedupStore(BaseStore):
         old = _unreferenced(writer, former_id)
         if arrival is None or old is None or text_key(old.content) == text_key(arrival.content):
             return
-        scope = self._store.scope_of(arrival)
-        writer.distinct.mark(scope, old.content, arrival.content, "overwritten", "person")
+        writer.distinct.mark(
+            self._store.scope_of(arrival), old.content, arrival.content, "overwritten", "person"
+        )
 
     def _drop(self, former_id: str, new_id: str | None) -> bool:
         """Erase the former memory of a key if `new_id` is None; otherwise retire that memory.
@@ -309,8 +310,8 @@ class DedupStore(BaseStore):
         if heir is not None and heir.memory.id != old.id:
             survivor, members = Survivor(heir.memory, (old.id,)), (old, heir.memory)
             decision = Decision(Action.UPDATE, "its key was overwritten", members, (survivor,))
-            done = self._store.apply(decision, WhileUnchanged(revision))
-            if isinstance(done, Conflict):  # another process came first: look again
+            if isinstance(self._store.apply(decision, WhileUnchanged(revision)), Conflict):
+                # another process came first: look again
                 return self._drop(former_id, new_id)
         return False
 
@@ -369,8 +370,13 @@ def open_dedup_store(
         await language.aclose()
         await in_thread(store.close)
 
-    deduplicator = assembly.build_deduplicator(store, config, language)
-    opened = DedupStore(store, deduplicator, namespaces=namespaces, fields=fields, release=release)
+    opened = DedupStore(
+        store,
+        assembly.build_deduplicator(store, config, language),
+        namespaces=namespaces,
+        fields=fields,
+        release=release,
+    )
     try:
         opened.catch_up()
     except BaseException:  # also Ctrl-C: the ledger must not stay open; the error goes on
@@ -446,9 +452,10 @@ def _fulfils(value: Any, name: str, operand: Any) -> bool:
 
 
 def _listed(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Namespace]:
-    conditions = op.match_conditions or ()
     listed = [
-        name for name in namespaces if all(_meets(name, condition) for condition in conditions)
+        name
+        for name in namespaces
+        if all(_meets(name, condition) for condition in op.match_conditions or ())
     ]
     if op.max_depth is not None:
         listed = sorted({name[: op.max_depth] for name in listed})

@@ -29,8 +29,7 @@ from memory.search import (
 )
 
 _PAGE = 1_000
-_NEVER = 10**9
-"""A number of writes that is never reached; it keeps Chroma from rewriting its index files."""
+_NEVER = 10**9  # writes before Chroma rewrites its index files; this number is never reached
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,20 @@ class ChromaStore(ExternalStore):
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
         """Open the collection; a folder is opened in another process, which alone may crash."""
         place = self.place
-        client: ChromaClient
-        if isinstance(place, Path) and not (place / "chroma.sqlite3").is_file():
-            raise InputError(place, "is not a Chroma folder", "give the folder with chroma.sqlite3")
+        if isinstance(place, ChromaServer):
+            shown, remedy = f"{place.host}:{place.port}", "does a Chroma server listen there?"
+        else:
+            shown, remedy = str(place), "is it complete, and not in use?"
+            if not (place / "chroma.sqlite3").is_file():
+                raise InputError(
+                    place, "is not a Chroma folder", "give the folder with chroma.sqlite3"
+                )
         try:
-            if isinstance(place, Path):
-                shown, remedy = str(place), "is it complete, and not in use?"
-                client = ChromaProcess(copy or place, lock=None if copy else _lock_of(place))
-            else:
-                shown, remedy = f"{place.host}:{place.port}", "does a Chroma server listen there?"
-                client = http_client(place)
+            client: ChromaClient = (
+                http_client(place)
+                if isinstance(place, ChromaServer)
+                else ChromaProcess(copy or place, lock=None if copy else _lock_of(place))
+            )
             try:
                 yield ChromaRows(self, _named_collection(client, shown, self.name))
             finally:

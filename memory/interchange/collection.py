@@ -35,15 +35,12 @@ from memory.interchange.foreign import (
     text_of,
 )
 
-Embed = Callable[[list[str]], Any]
-"""A function that embeds n texts and returns an array of shape (n, dim)."""
+Embed = Callable[[list[str]], Any]  # embeds n texts and returns an array of shape (n, dim)
 T = TypeVar("T")
 Kind = Literal["chroma", "qdrant", "langgraph", "pgvector"]
+# The vectors of a row by name; the name is "" in a store whose vectors have no names. Dense vectors
+# are float32 arrays (dim,). Sparse and multiple vectors are JSON values.
 Vectors = dict[str, Any]
-"""The vectors of a row by name; the name is `""` in a store whose vectors have no names.
-
-Dense vectors are float32 arrays (dim,). Sparse and multiple vectors are JSON values.
-"""
 
 
 def _as_shortest_decimals(vectors: Vectors) -> dict[str, Any]:

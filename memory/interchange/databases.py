@@ -26,11 +26,9 @@ from memory.models import Vector
 _PATIENCE_S = 30  # how long to wait for another program's lock
 _SQLITE = b"SQLite format 3\0"
 _MODE_AT, _WAL = 18, b"\2"
+# Name endings of the files that SQLite puts next to a database file. The first two hold data, so
+# they must be copied with it. SQLite can rebuild the third.
 _BESIDE = ("-wal", "-journal", "-shm")
-"""Name endings of the files that SQLite puts next to a database file.
-
-The first two hold data, so they must be copied with it. SQLite can rebuild the third.
-"""
 _TRIES, _PAUSE_S = 40, 0.25
 _RIGHTS = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 _SECRETS = ("password", "sslpassword")
@@ -405,14 +403,14 @@ def _postgres_faults(address: str) -> Iterator[None]:
 
     try:
         yield
+    except psycopg.errors.UndefinedTable as exc:
+        names = re.findall(r'"(.+?)"', str(exc)) or ["of this name"]
+        raise InputError(
+            address,
+            f"has no table {names[0]!r}",
+            "is it another database, or a schema: ?options=-csearch_path%3DNAME",
+        ) from exc
     except psycopg.ProgrammingError as exc:
-        if isinstance(exc, psycopg.errors.UndefinedTable):
-            names = re.findall(r'"(.+?)"', str(exc)) or ["of this name"]
-            raise InputError(
-                address,
-                f"has no table {names[0]!r}",
-                "is it another database, or a schema: ?options=-csearch_path%3DNAME",
-            ) from exc
         raise InputError(
             address, f"failed: {first_line(exc)}", "check the address, and what this role may do"
         ) from exc

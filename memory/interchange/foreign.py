@@ -22,11 +22,9 @@ _OTHER_OWNER_KEYS = (("agent", "agent_id"), ("run", "run_id"))
 _TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
 _LISTS = ("linked_ids", "tags")
 _OPTIONAL_FIELDS = ("category", "emotion", "intensity", "importance", *_LISTS)
+# Numbers from this value on are milliseconds since 1970, smaller numbers are seconds. Read as
+# seconds, this value would be in the year 5138.
 MILLISECONDS_FROM = 1e11
-"""Numbers from this value on are milliseconds since 1970, smaller numbers are seconds.
-
-Read as seconds, this value would be in the year 5138.
-"""
 EXPIRY = ("expiration_date", "expires_at")
 UPDATED = ("updated_at", "updatedAt")
 
@@ -110,10 +108,9 @@ def _refuse_unknown_keys(rows: Sequence[ForeignRow], source: str, reading: Readi
                 f"no row has {wanted!r}; {listed}",
                 f"name another --{option.replace('_', '-')}",
             )
-    usual = (*_USER_KEYS, *(key for _, key in _OTHER_OWNER_KEYS))
-    owners = set(usual if reading.user_key is None else [reading.user_key])
-    nobodys = reading.no_user and reading.user_key is None
-    if rows and not nobodys and not owners & keys:
+    usual = {*_USER_KEYS, *(key for _, key in _OTHER_OWNER_KEYS)}
+    owners = usual if reading.user_key is None else {reading.user_key}
+    if rows and not owners & keys and not (reading.no_user and reading.user_key is None):
         raise InputError(
             source,
             f"whose memories are these? {listed}",

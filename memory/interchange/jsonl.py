@@ -74,15 +74,14 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
         with open_regular(path) as file:
             lines = iter(partial(file.readline, _LONGEST_LINE), b"")
             for number, raw in enumerate(lines, start=1):
+                line = raw.removeprefix(_MARK) if number == 1 else raw
                 if len(raw) == _LONGEST_LINE and not raw.endswith(b"\n"):
                     next((rest for rest in lines if rest.endswith(b"\n")), None)  # skip it
                     yield (
                         number,
                         ValueError(f"is longer than {_LONGEST_LINE // 2**20} MB: split it"),
                     )
-                    continue
-                line = raw.removeprefix(_MARK) if number == 1 else raw
-                if line.strip():
+                elif line.strip():
                     try:
                         yield number, _object(line.rstrip(b"\r\n"))
                     except ValueError as exc:
@@ -249,8 +248,14 @@ def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
             texts = observed.setdefault(entity, [])
             texts += [text for text in line["observations"] if text not in texts]
         else:
-            problem = "is neither an entity with observations nor a relation"
-            problems.append(InputError(file, problem, "this line is left out", number))
+            problems.append(
+                InputError(
+                    file,
+                    "is neither an entity with observations nor a relation",
+                    "this line is left out",
+                    number,
+                )
+            )
     links = _links(observed, relations)
     rows = [
         ForeignRow(

@@ -19,11 +19,9 @@ from memory.interchange.databases import Postgres, Sqlite, condition, is_postgre
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, expiry_of
 
 _ITEMS, _VECTORS = "store", "store_vectors"
+# The columns of an item that change only when a program writes the item. LangGraph changes the
+# other columns, such as the expiry, also when an item is read.
 _WRITTEN = ("prefix", "key", "value", "created_at", "updated_at")
-"""The columns of an item that change only when a program writes the item.
-
-LangGraph changes the other columns, such as the expiry, also when an item is read.
-"""
 _OWN_NAMES = ("prefix", "key", "field_name", "embedding")
 Spot = tuple[str, str]  # an item's namespace and its key, which identify it
 
@@ -83,12 +81,14 @@ class _Items(OpenTables):
         if _VECTORS in self.tables:
             for row in self._rows_at(_VECTORS, items):
                 vectors.setdefault(_spot(row), []).append(row)
-        rows = {}
-        for name, possible in spots.items():
-            known = [spot for spot in possible if spot in items]
-            if len(known) == 1:  # a name that fits two items is ambiguous
-                rows[name] = _stored(name, items[known[0]], vectors.get(known[0], []))
-        return rows
+        known = {
+            name: [spot for spot in possible if spot in items] for name, possible in spots.items()
+        }
+        return {
+            name: _stored(name, items[found[0]], vectors.get(found[0], []))
+            for name, found in known.items()
+            if len(found) == 1  # a name that fits two items is ambiguous
+        }
 
     def _rows_at(
         self, table: str, spots: Iterable[Spot], lock: str = ""
@@ -122,8 +122,9 @@ class _Items(OpenTables):
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
         """Return the text of each vector; its name is the path of the text in the item's value."""
         value = json.loads(_decoded(stored.metadata)["value"])
-        texts = ((field, _text_at(value, field)) for field in stored.vectors)
-        return {field: text for field, text in texts if text is not None}
+        return {
+            field: text for field in stored.vectors if (text := _text_at(value, field)) is not None
+        }
 
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
         for row in rows:
@@ -156,11 +157,12 @@ def _spot(columns: Mapping[str, Any]) -> Spot:
 
 def _stored(name: str, item: dict[str, Any], vectors: Sequence[dict[str, Any]]) -> Stored:
     written = {column: value for column, value in item.items() if column in _WRITTEN}
-    beside = {"": {column: value for column, value in item.items() if column not in _WRITTEN}}
-    for row in vectors:
-        beside[row["field_name"]] = {
+    beside = {"": {column: value for column, value in item.items() if column not in _WRITTEN}} | {
+        row["field_name"]: {
             column: value for column, value in row.items() if column not in _OWN_NAMES
         }
+        for row in vectors
+    }
     return Stored(
         name,
         None,

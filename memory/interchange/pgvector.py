@@ -18,8 +18,8 @@ from memory.interchange.collection import DatabaseStore, Kind, OpenTables, Store
 from memory.interchange.databases import Postgres, condition, numbers, quoted
 from memory.interchange.foreign import ForeignRow
 
+# SQL types whose values are kept as JSON values; values of other types are kept as text
 _JSON_TYPES = ("smallint", "integer", "bigint", "double precision", "real", "boolean")
-"""SQL types whose values are kept as JSON values; values of other types are kept as text."""
 _DENSE = ("vector", "halfvec")
 _ROW = "row of this name"  # a SELECT returns the key under it; no real column has it
 _DERIVED_TYPES = (*_DENSE, "sparsevec", "tsvector")
@@ -142,8 +142,7 @@ class _TableRows(OpenTables):
             yield self.external.as_read(self._stored(row))
 
     def stored(self, ids: Sequence[str]) -> dict[str, Stored]:
-        wanted = {**self.only, self.key: list(ids)}
-        select, values = self._select(self.types, wanted)
+        select, values = self._select(self.types, {**self.only, self.key: list(ids)})
         return {row[_ROW]: self._stored(row) for row in self.db.run(select + self.lock, values)}
 
     def _select(self, columns: Iterable[str], wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
@@ -214,15 +213,13 @@ class _TableRows(OpenTables):
                 self.db.insert(self.sql_name, named | values)
 
     def _values(self, row: Stored) -> dict[str, Any]:
-        plain = {
+        return {
             name: column["json"] if _is_json(column) else column
             for name, column in row.metadata.items()
-        }
-        vectors = {
+        } | {
             name: self.db.vector(vector) if isinstance(vector, np.ndarray) else vector
             for name, vector in row.vectors.items()
         }
-        return plain | vectors
 
     def delete(self, ids: Sequence[str]) -> None:
         self.db.delete(self.sql_name, {**self.only, self.key: list(ids)})

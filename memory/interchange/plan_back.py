@@ -21,11 +21,9 @@ from memory.models import Memory
 _OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
            "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
 _IDENTITY = (*_OWNERS, *EXPIRY)
+# The metadata keys that the option `--across` may name. A row replaces another row only if they
+# have the same owners and expiry, except in these keys.
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
-"""The metadata keys that the option `--across` may name.
-
-A row replaces another row only if they have the same owners and expiry, except in these keys.
-"""
 _UNCHANGED_FIELDS = ("content", "user", "timestamp", "is_private", "tags", "metadata", "category",
              "importance", "intensity", "emotion")  # fmt: skip
 
@@ -34,8 +32,8 @@ _BY_USER = Reading(user_key="user")
 _NOT_METADATA = {"id", "external_id", "content", "metadata", "linked_ids", "merged_from"}
 _KEYS_OF_A_TURN = ({"conversation", "turn"}, {"conversation", "turn", "turns"})
 
+# The rows that earlier write-backs updated, by row id: each row before and after each update
 OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
-"""The rows that earlier write-backs updated, by row id: each row before and after each update."""
 
 
 @dataclass(frozen=True)
@@ -193,9 +191,12 @@ def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
             stand_ins = ((row, kept) for row in part) if kept in part else _stand_ins(part)
             for row, stand_in in stand_ins:
                 if stand_in is None:
-                    keys = {**row.seen, **kept.seen}
-                    apart = (name for name in keys if row.seen.get(name) != kept.seen.get(name))
-                    staying.append(Staying(row.row, kept.row, tuple(apart)))
+                    apart = tuple(
+                        name
+                        for name in {**row.seen, **kept.seen}
+                        if row.seen.get(name) != kept.seen.get(name)
+                    )
+                    staying.append(Staying(row.row, kept.row, apart))
                 elif stand_in is not row:
                     deletions.append(Deletion(row.row, row.memory.content, stand_in.row))
     return WriteBackPlan(tuple(updates), tuple(deletions), (), 0, tuple(staying))
@@ -313,14 +314,18 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     An update has the row's id, its text and all its metadata. A deletion has the id and a reason.
     `now` is the time of the updates.
     """
-    lines = []
-    for update in plan.updates:
-        _, changes = changes_for(update.row, update.text, _BY_USER, now)
-        lines.append(_update_line(update, update.text, update.row.metadata | changes))
-    for deletion in plan.deletions:
-        line = {"delete": deletion.row.id, "because": f"{deletion.kept.id} stands for it"}
-        lines.append(json.dumps(line, ensure_ascii=False))
-    return lines
+    updates = [
+        (update, update.text, changes_for(update.row, update.text, _BY_USER, now)[1])
+        for update in plan.updates
+    ]
+    deletions = [
+        {"delete": deletion.row.id, "because": f"{deletion.kept.id} stands for it"}
+        for deletion in plan.deletions
+    ]
+    return [
+        *(_update_line(update, text, update.row.metadata | new) for update, text, new in updates),
+        *(json.dumps(deletion, ensure_ascii=False) for deletion in deletions),
+    ]
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:

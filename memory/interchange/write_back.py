@@ -95,14 +95,14 @@ def _after(
 
     Rows that are not in `present` are left out.
     """
-    after = {}
-    for update in updates:
-        if (stored := present.get(update.row.id)) is not None:
-            row = rows.external.as_read(stored)
-            after[stored.id] = rows.changed(
-                stored, *changes_for(row, update.text, reading, now), now
-            )
-    return after
+    found = (
+        (present[update.row.id], update.text) for update in updates if update.row.id in present
+    )
+    read = ((stored, rows.external.as_read(stored), text) for stored, text in found)
+    return {
+        stored.id: rows.changed(stored, *changes_for(row, text, reading, now), now)
+        for stored, row, text in read
+    }
 
 
 def _new_texts(
@@ -345,13 +345,15 @@ def _carry_out(
             moved = {
                 change.row.id for change in batch if not _is_unchanged(change.row, rows, present)
             }
-            for name, row in kept.items():
+            moved |= {
+                name
+                for name, row in kept.items()
                 if not (
                     changed[row.id].is_done(present.get(row.id))
                     if row.id in changed
                     else _is_unchanged(row, rows, present)
-                ):
-                    moved.add(name)
+                )
+            }
             plan = plan.without(moved, _MOVED)
             new = (changed[update.row.id].after for update in plan.updates if update.row.id in ids)
             rows.put([row for row in new if row is not None], present)
