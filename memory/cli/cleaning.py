@@ -157,7 +157,7 @@ def _planned(report: models.DeduplicationReport) -> list[tuple[str, str]]:
         ("would retire", f"{report.retired:,} without a model"),
         ("would ask", f"about {report.questions:,} questions ({report.model})"),
         ("would read", pages if report.pages else ""),
-        ("would cost", f"about {priced}" if report.estimated.calls else ""),
+        ("model calls", f"about {priced}" if report.estimated.calls else ""),
         ("nothing changed", f"a dry run, {report.seconds:.1f} s"),
     ]
 
@@ -173,7 +173,7 @@ def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
         ("decisions", decisions or "none"),
         *((f"  {n:,}", reason) for reason, n in _by_count(report.reasons)),
         ("retired", f"{report.retired:,}, none destroyed"),
-        ("synthesised", f"{report.merged:,}"),
+        ("merged texts", f"{report.merged:,}"),
         ("pending", f"{report.pending:,}"),
         ("pages read", f"{report.pages:,}" if report.pages else ""),
         ("left", left if report.left else ""),

@@ -265,16 +265,16 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:
         if fit.anchor is not None:
-            yield f"# from cosine {fit.anchor:.3g} on every second pair is worth asking about:"
+            yield f"# at cosine {fit.anchor:.3g}, half of the pairs are the same or worth merging:"
             yield f"# {_of(fit.near.worth, fit.near)} within 0.05 of it"
     if scale is None:
-        yield "# too few answers, or too much the same, to say from where on pairs are worth asking"
+        yield "# too few or too similar answers to say at which cosine half of the pairs match"
     if upper.threshold is None:
-        yield "# too few answers about what is replaced unasked: the upper threshold stays"
+        yield "# too few answers about replacements without a model: the upper threshold stays"
     elif upper.precision is None:
-        yield f"# what is replaced unasked is nowhere known to be the same {wanted:.0%} of the time"
+        yield f"# no threshold is known at which {wanted:.0%} of replacements are right"
     else:
-        yield f"# replaced unasked from {upper.threshold:.3g} on, {upper.precision:.1%} the same:"
+        yield f"# from {upper.threshold:.3g} on, {upper.precision:.1%} of replacements are right:"
         yield f"# {_of(upper.counted.same, upper.counted)}"
     if scale is None and upper.threshold is None:
         return
