@@ -20,7 +20,6 @@ from .records import Lease as Lease
 from .records import LiveRow as LiveRow
 from .records import PendingTurn as PendingTurn
 from .records import Row as Row
-from .records import ScopeValues as ScopeValues
 from .records import Step as Step
 from .records import StoredItem as StoredItem
 from .records import Waiting as Waiting

@@ -6,13 +6,14 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from memory.errors import IndexFault
-from memory.ledger import Change, Ledger, LiveRow, Reader, ScopeValues
+from memory.ledger import Change, Ledger, LiveRow, Reader
 from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
 from memory.protocols import Query
 from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multiplied, slack
@@ -41,7 +42,6 @@ class LiveVectors:
         fields: Sequence[str],
         dim: int,
         count: int,
-        bounded_from: int = BOUNDED_FROM,
     ) -> None:
         """Read the vectors of the owner's live memories, about `count`, from the ledger.
 
@@ -50,7 +50,6 @@ class LiveVectors:
         Raises: IndexFault if a vector does not have `dim` dimensions.
         """
         self.owner = owner
-        self._bounded_from = bounded_from
         self._lock = threading.Lock()
         self._ids: list[str] = []
         self.row_of: dict[str, int] = {}
@@ -64,8 +63,7 @@ class LiveVectors:
         """Orthonormal columns (dim, m), near the leading principal axes; empty until needed."""
         self._short: Vectors = np.empty((0, 0), np.float32)
         """The rows of `_matrix` as `_shortened` by `_axes`, shape (n, m + 1)."""
-        self._values: list[ScopeValues] = []
-        self._kind_of: dict[tuple[object, ...], int] = {}
+        self._kind_of: dict[tuple[tuple[str, object], ...], int] = {}
         self._held: dict[Scope, list[bool]] = {}
         keys: list[str] = []
         for rows in reader.followers.live(owner, fields):
@@ -125,7 +123,7 @@ class LiveVectors:
                     vectors = np.stack([queries[position].vector for position in batch])
                     if len(batch) > 1:
                         products = (vectors @ matrix.T)[:, rows]
-                    elif len(rows) >= self._bounded_from:
+                    elif len(rows) >= BOUNDED_FROM:
                         likely = self._likely(queries[batch[0]], rows)
                         products = multiplied(matrix[likely], vectors[0])[None]
                     else:
@@ -180,7 +178,7 @@ class LiveVectors:
         if len(self._held) > _SCOPES:
             self._held.clear()
         held = self._held.setdefault(scope, [])
-        held += [scope.holds(values) for values in self._values[len(held) :]]
+        held += [scope.holds(dict(kind)) for kind in islice(self._kind_of, len(held), None)]
         return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
@@ -191,11 +189,10 @@ class LiveVectors:
         self.row_of.update(zip(self._ids[start:], range(start, end), strict=True))
         self._numbers[start:end] = [row.number for row in rows]
         different = {id(row.values): row.values for row in rows}
-        kinds = {}
-        for key, values in different.items():
-            kinds[key] = self._kind_of.setdefault(tuple(values.items()), len(self._values))
-            if kinds[key] == len(self._values):
-                self._values.append(values)
+        kinds = {
+            key: self._kind_of.setdefault(tuple(values.items()), len(self._kind_of))
+            for key, values in different.items()
+        }
         self._kinds[start:end] = [kinds[id(row.values)] for row in rows]
 
     def _remove(self, memory_id: str) -> None:
@@ -228,9 +225,8 @@ class VectorsByUser:
     shared between threads.
     """
 
-    def __init__(self, ledger: Ledger, limit: int, bounded_from: int = BOUNDED_FROM) -> None:
+    def __init__(self, ledger: Ledger, limit: int) -> None:
         self._ledger = ledger
-        self._bounded_from = bounded_from
         self._limit = limit
         self._lock = threading.Lock()
         """Held while the fields below change, but never while vectors are loaded."""
@@ -300,7 +296,7 @@ class VectorsByUser:
                 self._too_large.add(owner)
                 return None
             self._make_room(expected)
-        vectors = LiveVectors(owner, reader, fields, dim, count, self._bounded_from)
+        vectors = LiveVectors(owner, reader, fields, dim, count)
         with self._lock:
             if fields != self._fields:
                 return None
@@ -394,8 +390,7 @@ def best_of(scores: npt.NDArray[np.floating[Any]], k: int) -> Ints:
         likely = np.flatnonzero(scores >= least)
     else:
         likely = np.arange(len(scores))
-    best: Ints = likely[np.argsort(-scores[likely], kind="stable")[: max(k, 0)]]
-    return best
+    return likely[np.argsort(-scores[likely], kind="stable")[: max(k, 0)]]
 
 
 def bytes_of(rows: int, dim: int) -> int:
@@ -411,8 +406,7 @@ def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
     leading = multiplied(vectors, axes)
     rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)
     lengths = np.sqrt(np.maximum(rest, 0) + slack(vectors.shape[1]))
-    short: Vectors = np.column_stack([leading, lengths])
-    return short
+    return np.column_stack([leading, lengths])
 
 
 def _mixed() -> IndexFault:

@@ -134,11 +134,14 @@ def _write(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_bounds_leave_out_none_of_the_nearest_after_any_writes(tmp_path: Path, seed: int) -> None:
+def test_bounds_leave_out_none_of_the_nearest_after_any_writes(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.search.by_user.BOUNDED_FROM", 20)
     rng = np.random.default_rng(seed)
     live: dict[str, tuple[Memory, Vector]] = {}
     with Ledger.create(f"sqlite:///{tmp_path / 'l.db'}") as ledger:
-        vectors = VectorsByUser(ledger, PLENTY, bounded_from=20)
+        vectors = VectorsByUser(ledger, PLENTY)
         for kind in "a" * 60 + "arufa" * 20 + "r" * 50:
             _write(ledger, live, rng, kind, int(rng.integers(99)))
             if len(live) % 3:
