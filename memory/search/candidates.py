@@ -241,8 +241,7 @@ class _Level:
         self._products = products
 
     def of(self, i: Ints, j: Ints) -> Floats:
-        stricter: Floats = np.maximum(self.values[i], self.values[j])
-        return stricter
+        return np.maximum(self.values[i], self.values[j])
 
     def in_tile(self, row: int, column: int) -> float | Vectors:
         rows = self._products.of_rows(self._padded, row)
@@ -250,8 +249,7 @@ class _Level:
         low = max(float(rows.min()), float(columns.min()))
         if low == max(float(rows.max()), float(columns.max())):
             return low
-        stricter: Vectors = np.maximum(rows, columns)
-        return stricter
+        return np.maximum(rows, columns)
 
 
 class _Best:

@@ -209,12 +209,11 @@ class Follower:
         `changes`: those that the index lacks. `known`: their vectors by text key.
         """
         newer = {change.id for change in changes}
-        inside = [
-            one
+        scored = [
+            (float(known[one.text_key] @ query.vector), one.id)
             for one in changes
             if one.live and one.text_key in known and query.scope.holds(one.values)
         ]
-        scored = [(float(known[one.text_key] @ query.vector), one.id) for one in inside]
         near = [name for _, name in sorted(scored, reverse=True)[: query.k]]
         wanted = _WIDER * query.k
         while True:
@@ -242,9 +241,11 @@ class Follower:
             logger.warning("the index is behind (%s)", exc)
 
     def _copy_page(self) -> tuple[int, int]:
-        alone: contextlib.AbstractContextManager[bool] = contextlib.nullcontext(True)
-        if self.index.shared:
-            alone = self._ledger.exclusive(f"index-{self.index.place}")
+        alone = (
+            self._ledger.exclusive(f"index-{self.index.place}")
+            if self.index.shared
+            else contextlib.nullcontext(True)
+        )
         with self._lock, alone as is_alone:
             if not is_alone:
                 return 0, 0

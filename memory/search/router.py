@@ -93,8 +93,7 @@ class SearchRouter:
         return vectors.best(query, words) if vectors else None
 
     def scrub(self) -> None:
-        follower = self._opened()
-        if follower is not None:
+        if follower := self._opened():
             follower.scrub()
 
     def disagreement(self) -> str:
@@ -117,8 +116,7 @@ class SearchRouter:
         Raises: IndexFault, LedgerError.
         """
         self._by_user.forget_all()
-        follower = self._opened()
-        if follower is not None:
+        if follower := self._opened():
             follower.rebuild(on_progress)
 
     def close(self) -> None:
@@ -138,8 +136,7 @@ class SearchRouter:
 
     def _approximately(self, queries: Sequence[Query]) -> list[list[str] | None]:
         try:
-            follower = self._opened()
-            if follower is not None:
+            if follower := self._opened():
                 # One query, as a command makes it, is not worth filling an index.
                 return follower.nearest(queries, fill=self._searches_beyond > 1) if queries else []
         except IndexFault as exc:

@@ -204,15 +204,12 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, cosines: npt.NDArray[np.floating[Any]]) -> Spread:
-        if not len(cosines):
-            return cls(0.0, 0.0)
         return cls(float(cosines.mean(dtype=np.float64)), float(cosines.std(dtype=np.float64)))
 
     def standard(self, cosines: npt.NDArray[np.floating[Any]]) -> Floats:
         if self.deviation < 1e-6:
             return np.zeros(len(cosines))
-        scores = (cosines - self.mean) / self.deviation
-        return scores.astype(np.float64)
+        return ((cosines - self.mean) / self.deviation).astype(np.float64)
 
 
 class Best(NamedTuple):
