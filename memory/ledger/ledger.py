@@ -241,7 +241,7 @@ class Reader:
         self.terms = Terms(self.transaction)
 
     def revision(self) -> int:
-        return self.transaction.latest
+        return self.transaction.revision - 1
 
     def meta(self, key: str) -> str | None:
         """Return a value that was stored about the store itself, such as its schema version."""

@@ -203,42 +203,33 @@ _RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
 
 
 class Transaction:
-    """An open transaction, and the ids of the memories that it has changed."""
+    """An open transaction, and the ids of the memories that it has changed.
+
+    `touched`: ids of the memories that must get this transaction's revision. `reworded`: ids of the
+    memories whose search terms may have changed. `numbered`: whether rows were already written with
+    this transaction's revision.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.dialect = connection.dialect.name
         self.touched: set[str] = set()
-        """Ids of the memories that must get this transaction's revision."""
         self.reworded: set[str] = set()
-        """Ids of the memories whose search terms may have changed."""
         self.numbered = False
-        """Whether rows were already written with this transaction's revision."""
-
-    @property
-    def dialect(self) -> str:
-        return self.connection.dialect.name
 
     @cached_property
-    def latest(self) -> int:
-        found = _LATEST.rows(self.connection)
-        return int(found[0].value) if found else 0
-
-    @property
     def revision(self) -> int:
-        return self.latest + 1
-
-    @property
-    def has_written(self) -> bool:
-        return self.numbered or bool(self.touched)
+        """The number that this transaction gets if it writes: the latest revision plus 1."""
+        found = _LATEST.rows(self.connection)
+        return int(found[0].value) + 1 if found else 1
 
     def take_revision(self) -> None:
         """Record this transaction's revision as the latest, and give it to the `touched` memories.
 
         Do nothing if no row was written. Call this method as the last step before the commit.
         """
-        if not self.has_written:
-            return
-        _RAISE.run(self.connection, [{"latest": self.revision}])
+        if self.numbered or self.touched:
+            _RAISE.run(self.connection, [{"latest": self.revision}])
         if self.touched:
             touched = t.memories.update().where(among(t.memories.c.id, sorted(self.touched)))
             self.connection.execute(touched.values(revision=self.revision))

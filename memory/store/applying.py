@@ -165,6 +165,8 @@ class Applier:
     ) -> list[Applied | Conflict]:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
+        The transaction must not have written anything yet.
+
         Return an Applied or a Conflict for each decision that was tried. A decision about a new
         memory may be out of date unless its condition is a WhileNearest of the latest revision.
         Trying ends:
@@ -175,10 +177,9 @@ class Applier:
         `made`: what `vectors_of_made` returned for these decisions.
         """
         answers: list[Conflict | None] = []
-        revision, written = writer.revision(), writer.transaction.has_written
+        revision = writer.revision()
         for one in decided:
-            as_of = one.condition.revision if isinstance(one.condition, WhileNearest) else None
-            latest = as_of == revision and not written
+            latest = isinstance(one.condition, WhileNearest) and one.condition.revision == revision
             if answers and one.arrival is not None and not latest:
                 break
             free = latest and not one.decision.survivors
