@@ -31,10 +31,6 @@ _ABOUT = Prepared(
 
 
 class DistinctPairs(TableGroup):
-    def of(self, scope: Scope, key: str, by: Sequence[Judge] = JUDGES) -> set[str]:
-        """Return the keys of the texts distinct from the text with the key `key`; see `of_all`."""
-        return self.of_all([(scope, key)], by)[0]
-
     def of_all(
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
     ) -> list[set[str]]:

@@ -242,7 +242,7 @@ class Applier:
         content = {member.id: member.content for member in one.members}
         for survivor in one.survivors:
             key = text_key(survivor.memory.content)
-            distinct = writer.distinct.of(self._scope_of(survivor.memory), key, bound_by)
+            [distinct] = writer.distinct.of_all([(self._scope_of(survivor.memory), key)], bound_by)
             for name in survivor.stands_for:
                 if name in content and text_key(content[name]) in distinct - {key}:
                     return f"{name} is distinct from {survivor.memory.id}"
@@ -287,7 +287,7 @@ class Applier:
             return f"{repeated.memory.id} says the same"
         if not rows or one.arrival.vector is None or isinstance(condition, UnlessRepeated):
             return ""
-        distinct = writer.distinct.of(scope, key, condition.bound_by)
+        [distinct] = writer.distinct.of_all([(scope, key)], condition.bound_by)
         newcomers = [row for row in rows if row.text_key not in distinct]
         probe = Probe(one.arrival.memory.content, one.arrival.vector)
         nearest = next(iter(ranked(writer, probe, newcomers, self._scale())), None)

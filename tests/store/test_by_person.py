@@ -189,5 +189,6 @@ def test_an_undo_tells_nobody_from_who_only_stood_beside(
     replaced = Decision(Action.REPLACE, "told", three, (Survivor(stays, (gone.id,)),))
     store.undo(number_of(store.apply(replaced, Unconditional())))
     with store.ledger.reading() as reader:
-        names = [reader.distinct.of(store.scope_of(one), text_key(one.content)) for one in three]
+        keys = [(store.scope_of(one), text_key(one.content)) for one in three]
+        names = reader.distinct.of_all(keys)
     assert [len(others) for others in names] == [1, 1, 0]
