@@ -22,7 +22,7 @@ from memory.decide import (
 )
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
-from memory.ledger import DecisionRecord, Lineage, Reader, ScopedText, Snapshot, TextPair
+from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
     Decision,
@@ -241,8 +241,10 @@ class Batch:
     async def _plan(
         self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
     ) -> RoundPlan:
-        lineage = Lineage.SYNTHESISED if self._settings.plan.rules.guard else Lineage.WHOLE
-        self._snapshot = await in_thread(self._store.snapshot, self._asker, lineage, self._snapshot)
+        whole = not self._settings.plan.rules.guard
+        self._snapshot = await in_thread(
+            self._store.snapshot, self._asker, self._snapshot, whole_lineage=whole
+        )
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
         return await in_thread(self._planner.plan, snapshot, again)
 

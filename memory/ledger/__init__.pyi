@@ -24,7 +24,6 @@ from .records import Step as Step
 from .records import StoredItem as StoredItem
 from .records import Waiting as Waiting
 from .records import with_verdicts as with_verdicts
-from .snapshot import Lineage as Lineage
 from .snapshot import Snapshot as Snapshot
 from .snapshot import snapshot_of as snapshot_of
 from .snapshot import take_snapshot as take_snapshot

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from memory.ledger.judgements import ScopedText, TextPair
 from memory.ledger.ledger import Reader
@@ -12,61 +11,52 @@ from memory.ledger.records import Row
 from memory.ledger.vectors import VectorTable
 
 
-class Lineage(Enum):
-    """Which texts a snapshot lists as the ancestors of a memory.
-
-    SYNTHESISED: the texts from which it was merged. WHOLE: also all texts that it has replaced.
-    """
-
-    SYNTHESISED = "those that it was synthesised from"
-    WHOLE = "and all that it has replaced, whether or not it states them"
-
-
 @dataclass(frozen=True)
 class Snapshot:
-    """All live memories at one revision, oldest first, with the verdicts on their texts."""
+    """All live memories at one revision, oldest first, with the verdicts on their texts.
+
+    - `ancestors`: by memory id, the keys of the texts from which the memory was merged. With
+      `whole_lineage`, also the keys of all texts that it has replaced.
+    - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
+    - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
+      pairs that the model failed to judge recently or too often. `waiting` is the number of the
+      latter.
+    - `kept_apart`: pairs that a person keeps as two memories.
+    - `stands_for`: by memory id, the keys of all texts that the memory has replaced or was merged
+      from. It is filled only if `kept_apart` has pairs.
+    - `read`: texts that the model has already read on a page, a question about many memories.
+    """
 
     rows: tuple[Row, ...]
     vectors: VectorTable
     ancestors: Mapping[str, tuple[str, ...]]
-    """By memory id, the keys of the texts that count as ancestors under the chosen `Lineage`."""
     distinct: frozenset[TextPair]
-    """Pairs that the model is not asked about.
-
-    These are the pairs in `judged`, and the pairs that the model failed to judge recently or too
-    often. `waiting` is the number of the latter.
-    """
     revision: int
     waiting: int = 0
     judged: frozenset[TextPair] = frozenset()
-    """Pairs that a judge called distinct before the snapshot was taken."""
     kept_apart: frozenset[TextPair] = frozenset()
     stands_for: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By memory id, the keys of all texts that it has replaced or was merged from.
-
-    Filled only if there are pairs that a person keeps as two memories (`kept_apart`).
-    """
     read: frozenset[ScopedText] = frozenset()
-    """Texts that the model has read already on a page, a question about many memories."""
 
 
 def take_snapshot(
     reader: Reader,
     distinct: Collection[TextPair],
     waiting: Collection[TextPair] = (),
-    lineage: Lineage = Lineage.SYNTHESISED,
     before: Snapshot | None = None,
     kept_apart: Collection[TextPair] = (),
     read: Collection[ScopedText] = (),
+    *,
+    whole_lineage: bool = False,
 ) -> Snapshot:
     """Take a snapshot of all live memories.
 
-    `distinct` becomes `Snapshot.judged`; `kept_apart` and `read` are as in `Snapshot`. `waiting`:
-    pairs that the model failed to judge recently or too often. `before`: an earlier snapshot; only
-    rows written after it are then read.
+    `distinct` becomes `Snapshot.judged`; `kept_apart`, `read` and `whole_lineage` are as in
+    `Snapshot`. `waiting`: pairs that the model failed to judge recently or too often. `before`: an
+    earlier snapshot; only rows written after it are then read.
     """
     rows, ancestors = _live_rows(reader, before)
-    if lineage is Lineage.WHOLE:
+    if whole_lineage:
         ancestors |= _keys_stood_for(reader, rows)
     keys = [row.text_key for row in rows]
     keys += [key for of_one in ancestors.values() for key in of_one]

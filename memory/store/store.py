@@ -16,7 +16,6 @@ from memory.ledger import (
     DecisionRecord,
     Lease,
     Ledger,
-    Lineage,
     Reader,
     Row,
     Snapshot,
@@ -215,21 +214,25 @@ class MemoryStore:
     def snapshot(
         self,
         asker: Asker = NOBODY,
-        lineage: Lineage = Lineage.SYNTHESISED,
         before: Snapshot | None = None,
+        *,
+        whole_lineage: bool = False,
     ) -> Snapshot:
         """Return all live memories, with vectors and verdicts, at one revision of the ledger.
 
         The snapshot names the pairs of texts that `asker`, the model of the batch, need not be
-        asked about. `lineage` says which earlier texts of a memory are listed. With `before`, an
-        earlier snapshot, only what was written after it is read.
+        asked about. `whole_lineage`: whether a memory's ancestors are all texts that it has
+        replaced, or only those from which it was merged. With `before`, an earlier snapshot, only
+        what was written after it is read.
         """
         with self.ledger.reading() as reader:
             waiting = asker.waiting(reader, self.clock())
             apart = kept_apart(reader, self.scope_fields)
             distinct = reader.distinct.all(asker.bound_by) | apart
             read = reader.readings.all(asker.model, thorough=asker.thorough)
-            return take_snapshot(reader, distinct, waiting, lineage, before, apart, read)
+            return take_snapshot(
+                reader, distinct, waiting, before, apart, read, whole_lineage=whole_lineage
+            )
 
     # --- finding ---
 

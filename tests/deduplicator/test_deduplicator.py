@@ -19,7 +19,7 @@ from memory.coverage import compare
 from memory.decide import GroupFilter
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, ModelError, ModelUnavailable
-from memory.ledger import Ledger, Lineage, Snapshot
+from memory.ledger import Ledger, Snapshot
 from memory.models import (
     Action,
     Decision,
@@ -823,10 +823,10 @@ def test_the_time_of_a_run_begins_before_its_first_plan(
     now = 0.0
     take = store.snapshot
 
-    def slow(asker: Asker, lineage: Lineage, before: Snapshot | None) -> Snapshot:
+    def slow(asker: Asker, before: Snapshot | None, *, whole_lineage: bool) -> Snapshot:
         nonlocal now
         now += 0.0 if before else 9.0
-        return take(asker, lineage, before)
+        return take(asker, before, whole_lineage=whole_lineage)
 
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(store, "snapshot", slow)
