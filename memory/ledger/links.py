@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -85,13 +84,6 @@ def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
 # --- who stands for a retired memory and inherits its links ---------------------------------------
 
 
-@dataclass(frozen=True)
-class State:
-    live: bool
-    successor_id: str | None
-    forgotten: bool
-
-
 class Successors(TableGroup):
     def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
         """Return, by id, the id of each memory's live successor; a live memory maps to itself.
@@ -130,16 +122,13 @@ class Successors(TableGroup):
         )
         return {row.id: row.successor_id for row in self._connection.execute(query)}
 
-    def _states(self, ids: Iterable[str]) -> dict[str, State]:
-        found: dict[str, State] = {}
+    def _states(self, ids: Iterable[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         seen: set[str] = set()
         todo = list(ids)
         while todo:
             seen.update(todo)
-            fresh = {
-                row.id: State(row.live, row.successor_id, row.text_key == t.FORGOTTEN_KEY)
-                for row in _STATES.rows(self._connection, ids=todo)
-            }
+            fresh = {row.id: row for row in _STATES.rows(self._connection, ids=todo)}
             found |= fresh
             ends = {state.successor_id for state in fresh.values() if not state.live}
             todo = [name for name in ends if name is not None and name not in seen]
@@ -149,14 +138,14 @@ class Successors(TableGroup):
 def inherited(
     links: Iterable[sa.Row[Any]],
     successions: Sequence[tuple[str, str]],
-    states: dict[str, State],
+    states: dict[str, Any],
 ) -> list[tuple[str, MemoryLink]]:
     """Return the links that successors inherit when memories are retired.
 
     `links`: all links of the retired memories and of their successors. `successions`: pairs of a
     retired memory's id and its successor's id, in the order of retiring. `states`: by id, the
-    states of all memories at the ends of `links`; this function updates them. Two memories that are
-    already linked get no new link.
+    rows of `_STATES` for all memories at the ends of `links`; this function updates them. Two
+    memories that are already linked get no new link.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:
@@ -173,7 +162,7 @@ def inherited(
                     _join(ends, source, new)
                     fresh[frozenset((source, new.target_id))] = source, new
         if retired in states:
-            states[retired] = replace(states[retired], live=False, successor_id=successor)
+            states[retired] = states[retired]._replace(live=False, successor_id=successor)
     return list(fresh.values())
 
 
@@ -183,15 +172,15 @@ def _join(ends: dict[str, dict[str, MemoryLink]], source: str, end: MemoryLink) 
     ends.setdefault(end.target_id, {})[source] = end.model_copy(update=back)
 
 
-def resolved_ids(ids: Iterable[str], states: Mapping[str, State]) -> dict[str, str]:
+def resolved_ids(ids: Iterable[str], states: Mapping[str, Any]) -> dict[str, str]:
     return {
         name: live_end(name, states) or name
         for name in ids
-        if name not in states or not states[name].forgotten
+        if name not in states or states[name].text_key != t.FORGOTTEN_KEY
     }
 
 
-def live_end(memory_id: str, states: Mapping[str, State]) -> str | None:
+def live_end(memory_id: str, states: Mapping[str, Any]) -> str | None:
     seen: set[str] = set()
     name: str | None = memory_id
     while name is not None and name in states and name not in seen:
