@@ -380,7 +380,7 @@ def _compare(store: MemoryStore, told: MemoryView, report: KillReport) -> None:
             row = rows.get(name)
             if name in told.maybe_forgotten:
                 continue
-            if row is None or reader.memories.living(row) is None:
+            if row is None or reader.memories.living(name) is None:
                 _lose(report, f"{name} is gone")
             elif row.memory.content not in texts:
                 _lose(report, f"{name} says {row.memory.content!r}, told was {texts}")

@@ -153,8 +153,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
     def standing_for(self, name: str) -> str | None:
         with self.store.ledger.reading() as reader:
-            row = reader.memories.row(name)
-            alive = reader.memories.living(row) if row is not None else None
+            alive = reader.memories.living(name)
         return alive.memory.id if alive is not None else None
 
     @invariant()

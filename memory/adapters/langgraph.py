@@ -297,8 +297,7 @@ class DedupStore(BaseStore):
         """
         with self._store.ledger.reading() as reader:
             old, revision = _unreferenced(reader, former_id), reader.revision()
-            row = reader.memories.row(new_id) if new_id else None
-            heir = reader.memories.living(row) if row is not None else None
+            heir = reader.memories.living(new_id) if new_id else None
         if old is None:
             return False
         if new_id is None:
@@ -394,8 +393,7 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
     A memory must stay if a key refers to a memory of its lineage, or if this adapter did not store
     the whole lineage.
     """
-    row = reader.memories.row(memory_id)
-    living = reader.memories.living(row) if row is not None else None
+    living = reader.memories.living(memory_id)
     if living is None:
         return None
     ids = [living.memory.id, *reader.memories.ancestors(living.memory.id)]

@@ -147,9 +147,9 @@ class Memories(Successors):
 
     # --- successors ---
 
-    def living(self, row: Row) -> Row | None:
+    def living(self, memory_id: str) -> Row | None:
         """Return the row of a memory's live successor; a live memory is its own successor."""
-        return row if row.live else self.living_rows([row.memory.id]).get(row.memory.id)
+        return self.living_rows([memory_id]).get(memory_id)
 
     def living_rows(self, ids: Iterable[str]) -> dict[str, Row]:
         ends = self.living_ids(ids)

@@ -269,7 +269,7 @@ def memory_history(reader: Reader, memory_id: str) -> MemoryHistory | None:
     names = [memory_id, *reader.memories.ancestors(memory_id)]
     rows = sorted(reader.memories.rows(names).values(), key=lambda row: (row.live, row.seq))
     records = {record.number: record for name in names for record in reader.decisions.about(name)}
-    alive = reader.memories.living(row)
+    alive = reader.memories.living(memory_id)
     return MemoryHistory(
         wordings=tuple(row for row in rows if not row.forgotten),
         decisions=tuple(recorded_cards(reader, [records[n] for n in sorted(records)])),

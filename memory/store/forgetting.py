@@ -78,8 +78,7 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
 
 
 def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    row = reader.memories.row(memory_id)
-    alive = reader.memories.living(row) if row is not None else None
+    alive = reader.memories.living(memory_id)
     if alive is None:
         raise MemoryNotFound(memory_id)
     if alive.memory.id != memory_id:

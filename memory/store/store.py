@@ -485,7 +485,7 @@ class MemoryStore:
         found = reader.memories.earlier_arrivals(memories)
         for memory, (earlier, id_is_taken) in zip(memories, found, strict=True):
             if earlier is not None:
-                alive = reader.memories.living(earlier)
+                alive = earlier if earlier.live else reader.memories.living(earlier.memory.id)
                 received.append(AlreadyStored(memory if alive is None else alive.memory))
             elif id_is_taken:
                 own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}

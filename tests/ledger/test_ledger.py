@@ -180,7 +180,7 @@ def test_a_retired_memory_keeps_its_text_and_names_who_lives_for_it(
         row = reader.memories.row(first.id)
         assert row is not None
         assert (row.memory.content, row.live) == ("one", False)
-        alive = reader.memories.living(row)
+        alive = reader.memories.living(first.id)
         assert alive is not None
         assert alive.memory.id == third.id
 
