@@ -34,6 +34,10 @@ _OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
 _ARRIVED = Prepared(
     sa.select(t.memories).where(sa.or_(_AMONG_IDS, among(t.memories.c.identity_hash, "hashes")))
 )
+_WITH_TEXTS = sa.select(t.memories).where(among(t.memories.c.text_key, "keys"), t.memories.c.live)
+_WRITTEN_AFTER = sa.select(t.memories).where(
+    t.memories.c.revision > sa.bindparam("after"), t.memories.c.live
+)
 _INSERT = Prepared(t.memories.insert())
 _LOW, _HIGH = t.memories.alias("low"), t.memories.alias("high")
 _LIVE_LINKS = Prepared(
@@ -79,16 +83,12 @@ class Memories(Successors):
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
         """Return the live memories of the scope that have one of these text keys, newest first."""
-        values = _column_values(scope)
-        found = self._found(_with_texts(tuple(values)), keys=keys, **values)
-        return sorted(_held(scope, found), key=lambda row: row.memory.timestamp, reverse=True)
+        found = self._live_in(scope, _WITH_TEXTS, keys=keys)
+        return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
         """Return the scope's live memories with a higher revision, in order of arrival."""
-        values = _column_values(scope)
-        newer = _written_after(tuple(values))
-        names = [row.id for row in newer.rows(self._connection, after=revision, **values)]
-        return _held(scope, list(self.rows(names).values()))
+        return self._live_in(scope, _WRITTEN_AFTER, after=revision)
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
         """Return the newest live memories of the scope, newest first; all if `limit` is None.
@@ -103,7 +103,9 @@ class Memories(Successors):
         query = query.order_by(written.desc(), t.memories.c.seq.desc())
         names = list(self._connection.scalars(query.limit(None if scope.of_metadata else limit)))
         rows = self.rows(names)
-        return _held(scope, [rows[name] for name in names])[:limit]
+        if scope.of_metadata:
+            names = [name for name in names if scope.has(rows[name].memory)]
+        return [rows[name] for name in names[:limit]]
 
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
@@ -266,6 +268,15 @@ class Memories(Successors):
                 return
             last = page[-1].seq
 
+    def _live_in(self, scope: Scope, query: sa.Select[Any], **values: Any) -> list[Row]:
+        """Return the rows of a query on live memories that are in the scope.
+
+        SQL conditions check the columns; the fields of the metadata are checked afterwards.
+        """
+        own = {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
+        rows = self._found(_with_columns(query, tuple(own)), **own, **values)
+        return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows
+
     def _found(self, query: Prepared, **values: Any) -> list[Row]:
         """Return the rows of a query on memories, sorted in order of arrival.
 
@@ -370,28 +381,9 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
     )
 
 
-# --- scopes: conditions on columns; `_held` checks the metadata -----------------------------------
-
-
 @cache
-def _with_texts(parameters: tuple[str, ...]) -> Prepared:
-    texts = among(t.memories.c.text_key, "keys")
-    return Prepared(sa.select(t.memories).where(texts, t.memories.c.live, *_in_columns(parameters)))
-
-
-@cache
-def _written_after(parameters: tuple[str, ...]) -> Prepared:
-    newer = t.memories.c.revision > sa.bindparam("after")
-    query = sa.select(t.memories.c.id).where(newer, t.memories.c.live, *_in_columns(parameters))
-    return Prepared(query)
-
-
-def _column_values(scope: Scope) -> dict[str, Any]:
-    return {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
-
-
-def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
-    """Yield SQL conditions that columns equal their parameters: `user` equals `scope_user`.
+def _with_columns(query: sa.Select[Any], parameters: tuple[str, ...]) -> Prepared:
+    """Add conditions to a query that columns equal their parameters: `user` equals `scope_user`.
 
     The conditions keep SQLite from using these columns' indexes. It would prefer them to better
     ones, because it assumes that each user has few rows.
@@ -400,8 +392,6 @@ def _in_columns(parameters: Iterable[str]) -> Iterator[sa.ColumnElement[bool]]:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]
         value = sa.bindparam(name, type_=column.type)
         is_text = isinstance(column.type, sa.Text)
-        yield (column.concat("") if is_text else column).is_not_distinct_from(value)
-
-
-def _held(scope: Scope, rows: list[Row]) -> list[Row]:
-    return [row for row in rows if scope.has(row.memory)] if scope.of_metadata else rows
+        equal = (column.concat("") if is_text else column).is_not_distinct_from(value)
+        query = query.where(equal)
+    return Prepared(query)
