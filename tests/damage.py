@@ -53,7 +53,7 @@ def whole_ledger(file: Path) -> bytes:
                 )
             )
             writer.items.put(("memories", "Mia"), "a", '{"text": "boats"}', kept[12].id, START)
-        store.ledger.checkpoint()
+        store.ledger.database.checkpoint()
     return file.read_bytes()
 
 

@@ -55,10 +55,21 @@ class Database(ABC):
         self.engine.dispose()
 
     def checkpoint(self) -> bool:
+        """Empty the write-ahead log, which may hold erased rows; return whether that succeeded.
+
+        It fails if another process is reading the log.
+        """
         return True
 
     @abstractmethod
-    def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]: ...
+    def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
+        """Try once to lock a task for the `with` block; yield whether that succeeded.
+
+        The block also runs without the lock. `task`: a name such as `index-1`. If the process ends,
+        its lock ends too.
+
+        Raises: LedgerError.
+        """
 
     def set_aside_files(self) -> list[str]:
         return []

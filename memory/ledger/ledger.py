@@ -7,7 +7,7 @@ An index that follows the ledger asks for the rows above the last revision it ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -36,7 +36,8 @@ class Ledger:
     """An open ledger. It is safe to share between threads; a `with` statement closes it."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
+        self.name = database.name
 
     @classmethod
     def open(cls, url: str, *, untouched: bool = False) -> Ledger:
@@ -49,7 +50,7 @@ class Ledger:
         """
         with (
             cls(open_database(url, create=False, untouched=untouched))._closed_on_fault() as ledger,
-            ledger._database.reading() as connection,
+            ledger.database.reading() as connection,
         ):
             ledger._check_version(migrations.version_of(connection))
         return ledger
@@ -62,7 +63,7 @@ class Ledger:
         """
         with (
             cls(open_database(url, create=True))._closed_on_fault() as ledger,
-            ledger._database.writing() as connection,
+            ledger.database.writing() as connection,
         ):
             migrations.make_schema(connection)
             ledger._check_version(migrations.stored_version(connection))
@@ -108,10 +109,6 @@ class Ledger:
             self.close()
             raise
 
-    @property
-    def name(self) -> str:
-        return self._database.name
-
     def _check_version(self, stored: str | None) -> None:
         """Check that `stored`, the version of the ledger's schema, is the current one.
 
@@ -130,7 +127,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             yield Reader(connection)
 
     @contextmanager
@@ -139,7 +136,7 @@ class Ledger:
 
         Raises: LedgerError, also if a newer version of the program has upgraded the open ledger.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             writer = Writer(connection)
             if (stored := writer.meta("schema_version")) != t.SCHEMA_VERSION:
                 self._check_version(stored)
@@ -155,38 +152,18 @@ class Ledger:
                 writer.set_meta("store_id", known)
         return known
 
-    def exclusive(self, task: str) -> AbstractContextManager[bool]:
-        """Try once to lock a task for the `with` block; yield whether that succeeded.
-
-        The block also runs without the lock. `task`: a name such as `index-1`. If the process ends,
-        its lock ends too.
-
-        Raises: LedgerError.
-        """
-        return self._database.exclusive(task)
-
-    def checkpoint(self) -> bool:
-        """Empty the write-ahead log, which may hold erased rows; return whether that succeeded.
-
-        It fails if another process is reading the log.
-        """
-        return self._database.checkpoint()
-
     def set_aside_files(self) -> list[str]:
         """Return the paths of older copies of this ledger that still exist.
 
         These are damaged ledgers that a restore renamed, and copies made before an upgrade.
         """
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             noted = migrations.noted_copies(connection)
         existing = {name for name in noted if Path(name).exists()}
-        return sorted(existing.union(self._database.set_aside_files()))
-
-    def problems(self) -> list[str]:
-        return self._database.problems()
+        return sorted(existing.union(self.database.set_aside_files()))
 
     def close(self) -> None:
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Ledger:
         return self

@@ -242,7 +242,7 @@ class Follower:
 
     def _copy_page(self) -> tuple[int, int]:
         alone = (
-            self._ledger.exclusive(f"index-{self.index.place}")
+            self._ledger.database.exclusive(f"index-{self.index.place}")
             if self.index.shared
             else contextlib.nullcontext(True)
         )

@@ -199,7 +199,7 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
             index.scrub()
         except IndexFault as exc:
             logger.debug("the index is not scrubbed yet: %s", exc)  # the result says so too
-    emptied = ledger.checkpoint()
+    emptied = ledger.database.checkpoint()
     with ledger.writing() as writer:
         clean = emptied and not writer.followers.stale()
         if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile

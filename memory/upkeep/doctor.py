@@ -51,7 +51,7 @@ def examine(store: MemoryStore) -> list[Finding]:
     """
     findings = [
         Finding(f"the database says: {problem}", "restore a backup")
-        for problem in store.ledger.problems()
+        for problem in store.ledger.database.problems()
     ]
     try:
         with store.ledger.reading() as reader:
@@ -316,7 +316,7 @@ def _make_room(url: str, folder: Path) -> None:
         with contextlib.suppress(LedgerMissing):
             Ledger.upgrade(url, folder)  # so that a damaged older one can be replaced
         with Ledger.create(url) as ledger, ledger.reading() as reader:
-            if problems := ledger.problems():
+            if problems := ledger.database.problems():
                 raise LedgerDamaged(f"{ledger.name} is damaged: {problems[0]}")
             counts = reader.counts()
     except LedgerDamaged:
