@@ -42,15 +42,15 @@ class Forgotten:
     """The result of erasing a memory; `memory` is the memory as it was before.
 
     `erased` is False if a search index, the database's log or a copy of the ledger may still hold
-    it.
+    it. `origins`: the retired memories that the memory had replaced; they were erased too.
+    `set_aside`: paths of ledger copies that a restore or an upgrade left; a person must delete
+    them.
     """
 
     memory: Memory
     erased: bool
     origins: tuple[Memory, ...] = ()
-    """The retired memories that the memory had replaced. They were erased too."""
     set_aside: tuple[str, ...] = ()
-    """Paths of ledger copies that a restore or an upgrade left. A person must delete them."""
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
@@ -92,11 +92,11 @@ def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memor
 class ForgottenUser:
     """The result of erasing everything about a user.
 
-    `erased` and `set_aside` mean the same as in `Forgotten`.
+    `memories`: how many of the erased memories were live. `erased` and `set_aside` mean the same as
+    in `Forgotten`.
     """
 
     memories: int
-    """How many of the user's erased memories were live."""
     erased: bool
     set_aside: tuple[str, ...] = ()
 
@@ -141,12 +141,6 @@ def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int |
         origins = writer.memories.rows(writer.memories.ancestors(*names))
         _erase_rows(writer, [*rows, *origins.values()], at)
     return sum(row.live for row in rows)
-
-
-def _forget_said_by(writer: Writer, user: str) -> None:
-    forget_turns_of(writer, user)
-    writer.episodes.forget_user(user)
-    writer.set_meta(_UNSCRUBBED, uuid4().hex)
 
 
 def _erase_rows(writer: Writer, rows: Sequence[Row], at: datetime) -> None:
@@ -235,8 +229,8 @@ class _Change:
     candidates: Sequence[KeptCandidate | None] | None = None
 
 
-def forget_turns_of(writer: Writer, user: str) -> None:
-    """Erase the turns of a user that wait for extraction, and the bot's answers to this user.
+def _forget_said_by(writer: Writer, user: str) -> None:
+    """Erase a user's waiting turns and episodes, and the bot's answers to this user.
 
     Other people's waiting turns lose facts that are about this user or that this user stated. All
     extracted turns lose their texts, and all extractions under way start again.
@@ -262,6 +256,8 @@ def forget_turns_of(writer: Writer, user: str) -> None:
             writer.turns.keep_candidates(waiting.seq, others)
     writer.turns.clear_extracted()
     writer.leases.free_all()
+    writer.episodes.forget_user(user)
+    writer.set_meta(_UNSCRUBBED, uuid4().hex)
 
 
 class TurnsToForget:
@@ -302,7 +298,6 @@ class TurnsToForget:
         if SHARED in self._sources:
             self._sources.update(self._contents)  # the upgrade gave its turns to their speakers
         self._conversations = heard | self._sources
-        """Conversations whose extracted turns lose their texts; their extraction starts again."""
         self._changes: list[_Change] = []
 
     def compare(self, comparisons: ComparisonCache) -> None:
