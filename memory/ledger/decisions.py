@@ -346,7 +346,6 @@ def _mentioning(
 
 
 def _involving(ids: str | Collection[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a decision is about one of these memories or created it."""
     return _mentioning(ids, t.mentions.c.involved)
 
 

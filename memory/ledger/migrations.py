@@ -279,14 +279,16 @@ def _to_6(connection: Connection) -> None:
 
 
 class _Rekeyed:
-    """The memories whose text keys change. Creating the object stores their new keys."""
+    """The memories whose text keys change. Creating the object stores their new keys.
+
+    `changed`: by old key that changes, its new keys, each with the number of its memories.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._was: dict[str, str] = {}
         self._is: dict[str, str] = {}
         self.changed: dict[str, dict[str, int]] = {}
-        """By old key that changes: its new keys, each with the number of its memories."""
         for row in self._pages(_MEMORIES, _MEMORIES.c.text_key != ""):
             new = text_key(row.content)
             if new != row.text_key:

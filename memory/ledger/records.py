@@ -96,8 +96,10 @@ class DecisionRecord:
     """A decision as stored. Its `number` increases with each new decision.
 
     `run`: the batch or import that made it, if any. `members`: the ids of the memories that it is
-    about. `before`: JSON with the rows and links that undo restores. `model`: the model's name, or
-    "person"; None if rules decided alone.
+    about. `survivors`: pairs of the id of a memory that the decision leaves live, and the ids that
+    this memory replaces. `before`: JSON with the rows and links that undo restores. `model`: the
+    model's name, or "person"; None if rules decided alone. `cosine`: the cosine from which
+    `similarity` was computed; None if it equals `similarity`.
     """
 
     number: int
@@ -108,13 +110,11 @@ class DecisionRecord:
     similarity: float | None
     members: tuple[str, ...]
     survivors: tuple[tuple[str, tuple[str, ...]], ...]
-    """Pairs: the id of a memory that the decision leaves live, and the ids that it replaces."""
     before: str
     pending: bool
     undone: bool
     model: str | None
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if it equals `similarity`."""
     verified: str | None = None
 
     @property

@@ -72,16 +72,15 @@ class Postings(NamedTuple):
     """Which live memories contain the terms of a query, and how often.
 
     The arrays have shape (n,). Entry i says that memory `numbers[i]`, which has `lengths[i]` terms,
-    contains term `terms[i]` `counts[i]` times. `memories`: the number of memories searched.
+    contains term `terms[i]` `counts[i]` times. A memory's number is its position in order of
+    arrival. Terms are numbered from 0 in any order. `memories`: the number of memories searched.
     `mean_length`: the mean number of their terms.
     """
 
     memories: int
     mean_length: float
     terms: Ints
-    """Terms, numbered from 0 in any order."""
     numbers: Ints
-    """Memories, by their position in order of arrival."""
     counts: Ints
     lengths: Ints
 

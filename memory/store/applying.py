@@ -108,12 +108,14 @@ Whatever the condition, a new memory that is stored already is not stored a seco
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision, and the condition under which it is applied."""
+    """A decision, and the condition under which it is applied.
+
+    `arrival`: the member that is not stored yet, with its vector; None if all members are stored.
+    """
 
     decision: Decision
     condition: Condition
     arrival: Embedded | None = None
-    """The member that is not stored yet, with its vector; None if all members are stored."""
 
     @property
     def newest(self) -> Memory:

@@ -27,12 +27,15 @@ class RetryPolicy(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """The model that is asked about pairs of texts, by name, and the rule for asking it again."""
+    """The model that is asked about pairs of texts, by name, and the rule for asking it again.
+
+    `thorough`: whether a text counts as read only if the model saw it with all its nearest
+    neighbours.
+    """
 
     model: str
     retry: RetryPolicy = RetryPolicy.WHEN_DUE
     thorough: bool = False
-    """Whether a text counts as read only if the model saw it with all its nearest neighbours."""
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:

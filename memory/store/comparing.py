@@ -19,17 +19,15 @@ from memory.text import clean, text_key
 class Named:
     """A new memory, and the stored memories that it repeats or updates according to a model.
 
-    `members` holds the new memory and the stored ones, oldest first.
+    `members` holds the new memory and the stored ones, oldest first. `similarity`: the lowest
+    similarity of the new memory to a stored member; None if no vectors are known. `keeper`: the
+    kind of judge who called two members distinct; None if nobody did. A verdict about texts that
+    were merged into the members counts too.
     """
 
     members: tuple[Memory, ...]
     similarity: float | None
-    """The lowest similarity of the new memory to a stored member; None if no vectors are known."""
     keeper: Judge | None
-    """The kind of judge who called two members distinct; None if nobody did.
-
-    A verdict about texts that were merged into the members counts too.
-    """
 
 
 def find_named(

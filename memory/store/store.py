@@ -75,13 +75,13 @@ utc_now: Clock = partial(datetime.now, UTC)
 class Neighbours:
     """The stored memories that are most similar to a new memory, most similar first.
 
-    `revision` is the ledger's revision before the search.
+    `revision` is the ledger's revision before the search. `distinct`: keys of texts that were
+    judged distinct from the new one; `matches` has none of them.
     """
 
     matches: tuple[SearchResult, ...]
     revision: int
     distinct: frozenset[str] = frozenset()
-    """Keys of texts that were judged distinct from the new one; `matches` has none of them."""
 
 
 @dataclass(frozen=True)
