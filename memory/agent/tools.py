@@ -67,12 +67,12 @@ class AgentTools:
             answer: ToolAnswer = await getattr(self, tool.name)(checked)
             return answer
         except MemoryNotFound as exc:
-            problem = f"there is no memory {exc.memory_id}"
-            raise InputError(name, problem, "use recall to find its id") from exc
+            raise InputError(
+                name, f"there is no memory {exc.memory_id}", "use recall to find its id"
+            ) from exc
 
     def _answer(self, text: str, scaffold: str, data: BaseModel) -> ToolAnswer:
-        text = text if self._quiet else scaffolds.compose_response(text, scaffold)
-        return ToolAnswer(text, data)
+        return ToolAnswer(text if self._quiet else scaffolds.compose_response(text, scaffold), data)
 
     # --- surface ---
 
@@ -91,18 +91,16 @@ class AgentTools:
         )
         if saved.memory is not None:
             return await self._saved(saved.memory, saved)
-        assert saved.duplicate_of is not None
-        texts = (saved.duplicate_of.memory.content, request.content)
+        existing = saved.duplicate_of
+        assert existing is not None
+        texts = (existing.memory.content, request.content)
         differs = await in_thread_if_long(texts, scaffolds.difference, *texts)
-        text = scaffolds.not_saved(saved.duplicate_of, differs, self._store.now())
-        data = schemas.Remembered(
-            saved=False,
-            duplicate_of=schemas.MemoryView.of(
-                saved.duplicate_of.memory, saved.duplicate_of.similarity
-            ),
-            differs=differs,
+        view = schemas.MemoryView.of(existing.memory, existing.similarity)
+        return self._answer(
+            scaffolds.not_saved(existing, differs, self._store.now()),
+            scaffolds.SCAFFOLD_DUPLICATE,
+            schemas.Remembered(saved=False, duplicate_of=view, differs=differs),
         )
-        return self._answer(text, scaffolds.SCAFFOLD_DUPLICATE, data)
 
     async def _saved(self, memory: Memory, saved: Saved) -> ToolAnswer:
         warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
@@ -112,9 +110,9 @@ class AgentTools:
             lines.append(scaffolds.replaced(old, saved.decision))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         if conflict is not None:
-            values = conflict.old, conflict.new
-            lines.append(scaffolds.differs_from(conflict.memory.id, *values, memory.id))
-        text = "\n".join([*lines, *warnings])
+            lines.append(
+                scaffolds.differs_from(conflict.memory.id, conflict.old, conflict.new, memory.id)
+            )
         data = schemas.Remembered(
             saved=True,
             id=memory.id,
@@ -126,7 +124,7 @@ class AgentTools:
             undo=saved.decision,
             warnings=warnings,
         )
-        return self._answer(text, scaffolds.SCAFFOLD_SAVED, data)
+        return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_SAVED, data)
 
     async def recall(self, request: schemas.Recall) -> ToolAnswer:
         found = await self._store.search(
@@ -139,17 +137,19 @@ class AgentTools:
             date_to=_moment("date_to", request.date_to, time.max),
         )
         memories = [schemas.MemoryView.of(hit.memory, hit.similarity) for hit in found]
-        text = scaffolds.recalled(found, self._store.now())
-        return ToolAnswer(text, schemas.Memories(memories=memories))
+        return ToolAnswer(
+            scaffolds.recalled(found, self._store.now()), schemas.Memories(memories=memories)
+        )
 
     async def introspect(self, _request: schemas.Arguments) -> ToolAnswer:
         recent = await self._store.list_recent(_RECENT)
         still_open = (await self._store.still_open())[:_OPEN]
-        text = scaffolds.introspected(recent, still_open, self._store.now())
-        data = schemas.Introspected(
-            recent=[schemas.MemoryView.of(memory) for memory in recent], still_open=still_open
+        views = [schemas.MemoryView.of(memory) for memory in recent]
+        return self._answer(
+            scaffolds.introspected(recent, still_open, self._store.now()),
+            scaffolds.SCAFFOLD_INTROSPECT,
+            schemas.Introspected(recent=views, still_open=still_open),
         )
-        return self._answer(text, scaffolds.SCAFFOLD_INTROSPECT, data)
 
     # --- backend ---
 
@@ -176,35 +176,39 @@ class AgentTools:
             erased=forgotten.erased,
             warnings=warnings,
         )
-        text = "\n".join([*lines, *warnings])
-        return self._answer(text, scaffolds.SCAFFOLD_FORGOT, data)
+        return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_FORGOT, data)
 
     async def link_memories(self, request: schemas.LinkMemories) -> ToolAnswer:
         fresh = await self._store.link_memories(
             request.source_id, request.target_id, request.link_type, request.note
         )
-        data = schemas.Linked(
-            source_id=request.source_id,
-            target_id=request.target_id,
-            link_type=request.link_type,
-            created=fresh,
-        )
         done = "Linked" if fresh else "Already linked, now"
-        text = f"{done} {request.source_id} -> {request.target_id} ({request.link_type})."
-        return ToolAnswer(text, data)
+        return ToolAnswer(
+            f"{done} {request.source_id} -> {request.target_id} ({request.link_type}).",
+            schemas.Linked(
+                source_id=request.source_id,
+                target_id=request.target_id,
+                link_type=request.link_type,
+                created=fresh,
+            ),
+        )
 
     async def create_episode(self, request: schemas.CreateEpisode) -> ToolAnswer:
         episode = await self._store.create_episode(
             request.memory_ids, request.summary, request.importance
         )
-        text = f"Created episode {episode.id} with {len(episode.memory_ids)} memories."
-        return ToolAnswer(text, _episode_answer(episode))
+        return ToolAnswer(
+            f"Created episode {episode.id} with {len(episode.memory_ids)} memories.",
+            _episode_answer(episode),
+        )
 
     async def get_episode(self, request: schemas.GetEpisode) -> ToolAnswer:
         found = await self._store.get_episode(request.episode_id)
         if found is None:
-            data = schemas.EpisodeAnswer(found=False, id=request.episode_id)
-            return ToolAnswer(f"Episode not found: {request.episode_id}", data)
+            return ToolAnswer(
+                f"Episode not found: {request.episode_id}",
+                schemas.EpisodeAnswer(found=False, id=request.episode_id),
+            )
         return ToolAnswer(scaffolds.episode_shown(*found), _episode_answer(*found))
 
     async def merge_memories(self, request: schemas.MergeMemories) -> ToolAnswer:
@@ -217,14 +221,15 @@ class AgentTools:
             workspace.refresh(kept)
 
         warnings = await self._write(kept, follow)
-        data = schemas.Merged(
-            kept=schemas.MemoryView.of(kept),
-            removed_id=request.remove_id,
-            undo=undo,
-            warnings=warnings,
+        return ToolAnswer(
+            "\n".join([scaffolds.merged(kept, request.remove_id, undo), *warnings]),
+            schemas.Merged(
+                kept=schemas.MemoryView.of(kept),
+                removed_id=request.remove_id,
+                undo=undo,
+                warnings=warnings,
+            ),
         )
-        text = scaffolds.merged(kept, request.remove_id, undo)
-        return ToolAnswer("\n".join([text, *warnings]), data)
 
     # --- the workspace ---
 
