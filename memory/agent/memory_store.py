@@ -96,8 +96,7 @@ class MemoryStore:
         """
         distances = Distances(dedup_threshold, link_threshold, max_links)
         saved = await self.save(content, distances, replaces=replaces, **fields)
-        related = list(saved.related)
-        return saved.memory, len(related), related, saved.duplicate_of
+        return saved.memory, len(saved.related), list(saved.related), saved.duplicate_of
 
     async def save(
         self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
@@ -188,8 +187,7 @@ class MemoryStore:
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
         with self._store.ledger.reading() as reader:
-            rows = reader.memories.newest(limit, self._scope, None)
-        return [row.memory for row in rows]
+            return [row.memory for row in reader.memories.newest(limit, self._scope, None)]
 
     @_threaded
     def still_open(self) -> list[str]:
@@ -203,8 +201,11 @@ class MemoryStore:
             turns = reader.turns.count_waiting() if self.user is None else 0
             rows = reader.memories.rows([name for question in pending for name in question.members])
         mine = {name for name, row in rows.items() if row.live and self._is_own(row.memory)}
-        known = (question for question in pending if mine >= set(question.members))
-        questions = [f"Are {' and '.join(question.members)} the same?" for question in known]
+        questions = [
+            f"Are {' and '.join(question.members)} the same?"
+            for question in pending
+            if mine >= set(question.members)
+        ]
         return questions + ([f"{turns} turns of talk wait to be read."] if turns else [])
 
     @_threaded
@@ -217,13 +218,16 @@ class MemoryStore:
         `threshold`. Pairs that were judged distinct are left out. All is read from one snapshot.
         """
         with self._store.ledger.reading() as reader:
-            recent = reader.memories.newest(limit, self._scope, since)
+            recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
             distinct = NOBODY.distinct(reader, self._store.scope_fields)
             snapshot = take_snapshot(reader, distinct)
-        memories = [row.memory for row in recent]
-        names = {memory.id for memory in memories}
-        scope_of, scale = self._store.scope_of, self._store.scale
-        return memories, near_copies(snapshot, names, scope_of, 1.0 - threshold, scale)
+        return recent, near_copies(
+            snapshot,
+            {memory.id for memory in recent},
+            self._store.scope_of,
+            1.0 - threshold,
+            self._store.scale,
+        )
 
     # --- changing ---
 
@@ -298,13 +302,12 @@ class MemoryStore:
     def bump_link_confidence(self, source_id: str, target_id: str, delta: float = 0.1) -> bool:
         """Add `delta` to a link's confidence, up to 1. Return False if there is no such link."""
         with self._store.ledger.writing() as writer:
-            rows = writer.memories.rows([source_id, target_id]).values()
-            if not all(self._is_own(row.memory) for row in rows):
-                return False
             known = writer.links.between(source_id, target_id)
-            if known is not None:
-                writer.links.put([(source_id, _trusted(known, delta))])
-            return known is not None
+            rows = writer.memories.rows([source_id, target_id]).values()
+            if known is None or not all(self._is_own(row.memory) for row in rows):
+                return False
+            writer.links.put([(source_id, _trusted(known, delta))])
+        return True
 
     @_threaded
     def replay(
@@ -417,5 +420,4 @@ class MemoryStore:
 
 
 def _trusted(link: MemoryLink, delta: float) -> MemoryLink:
-    confidence = min(1.0, round(link.confidence + delta, 6))
-    return link.model_copy(update={"confidence": confidence})
+    return link.model_copy(update={"confidence": min(1.0, round(link.confidence + delta, 6))})
