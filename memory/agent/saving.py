@@ -43,13 +43,15 @@ _MAX_ATTEMPTS = 5
 
 
 class Distances(NamedTuple):
-    guard: float = 0.05
-    """A stored memory blocks a save if its distance (`1 - similarity`) is below this.
+    """Limits for a save.
 
-    At 0, none does.
+    `guard`: a stored memory blocks the save if its distance (`1 - similarity`) is below this. At 0,
+    none does. `link`: the new memory is linked with stored memories whose distance (`1 - cosine`)
+    is below this, and with at most `max_links` of them.
     """
+
+    guard: float = 0.05
     link: float = 0.3
-    """A new memory is linked with stored memories whose distance (`1 - cosine`) is below this."""
     max_links: int = 5
 
 
@@ -138,8 +140,9 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
         similarity=next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None),
         candidates=_candidates(found),
     )
-    arrival = Embedded(linked, new.vector)
-    done = store.apply(decision, WhileUnchanged(found.revision), arrival=arrival)
+    done = store.apply(
+        decision, WhileUnchanged(found.revision), arrival=Embedded(linked, new.vector)
+    )
     if not isinstance(done, Applied):
         raise InputError(old.id, done.why, "look at it again with recall")
     return Saved(done.memory, near, replaced=old, decision=done.number)

@@ -25,7 +25,6 @@ SCAFFOLD_FORGOT = (
     "If this was part of a merge, save the consolidated version with remember."
 )
 SCAFFOLD_NOT_FOUND = "Double-check the ID. Use recall to search for the memory you're looking for."
-NO_MEMORIES = "No memories found."
 INDEX_PENDING = (
     "Index pending: it is gone from the record; what is left of it in an index or a log is "
     "cleared by the process that has them open."
@@ -107,8 +106,7 @@ def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
         "If this is a meaningful update, use recall to review the existing memory "
         "and consider whether the new perspective adds value.",
     ]
-    if differs:
-        lines.append(f"Differs: {differs}")
+    lines += [f"Differs: {differs}"] if differs else []
     lines.append(f'To correct the existing memory, use remember(..., replaces="{existing.id}").')
     return "\n".join(lines)
 
@@ -128,15 +126,14 @@ def difference(old: str, new: str) -> str:
 
 
 def recalled(results: Sequence[SearchResult], now: datetime) -> str:
-    if not results:
-        return NO_MEMORIES
-    return "\n".join(
+    lines = (
         f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.memory.content, _WHOLE)}\n"
         f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
         + (" | private" if hit.memory.is_private else "")
         for hit in results
     )
+    return "\n".join(lines) or "No memories found."
 
 
 def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datetime) -> str:
@@ -163,9 +160,9 @@ def consolidated(stats: Consolidated) -> str:
         return lines[0]
     lines.append(f"\nFound {len(stats.merge_candidates)} near-duplicate pair(s):")
     for pair in stats.merge_candidates:
-        similarity = shown_similarity(pair.distance)
         lines += [
-            f"- {pair.memory_a_id} <-> {pair.memory_b_id} (similarity: {similarity:.2f})",
+            f"- {pair.memory_a_id} <-> {pair.memory_b_id} "
+            f"(similarity: {shown_similarity(pair.distance):.2f})",
             f"  A: {one_line(pair.snippet_a)}",
             f"  B: {one_line(pair.snippet_b)}",
         ]
@@ -173,9 +170,9 @@ def consolidated(stats: Consolidated) -> str:
 
 
 def forgotten(memory: Memory, now: datetime) -> str:
-    age = relative_time(memory.timestamp, now)
     return (
-        f"Forgot (id: {memory.id}, {age}): {shortened(memory.content, QUOTE)}\n"
+        f"Forgot (id: {memory.id}, {relative_time(memory.timestamp, now)}): "
+        f"{shortened(memory.content, QUOTE)}\n"
         f"Emotion: {memory.emotion} | Importance: {memory.importance}"
     )
 
@@ -196,6 +193,5 @@ def episode_shown(episode: Episode, gone: int) -> str:
         f"Period: {episode.start_time:%Y-%m-%d %H:%M} to {episode.end_time:%Y-%m-%d %H:%M} UTC",
         f"Importance: {episode.importance}",
     ]
-    if gone:
-        lines.append(f"Note: {gone} memory(ies) no longer exist.")
+    lines += [f"Note: {gone} memory(ies) no longer exist."] if gone else []
     return "\n".join(lines)

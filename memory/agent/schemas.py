@@ -97,8 +97,7 @@ def shown_schema(model: type[BaseModel]) -> dict[str, Any]:
 
     An optional argument is shown with the type of its value, without null.
     """
-    optional = issubclass(model, Arguments)
-    shown: dict[str, Any] = _short(model.model_json_schema(), optional=optional)
+    shown: dict[str, Any] = _short(model.model_json_schema(), optional=issubclass(model, Arguments))
     return shown
 
 

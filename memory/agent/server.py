@@ -103,8 +103,9 @@ class AgentServer:
 
     async def _talk(self) -> None:
         async with stdio_server() as (incoming, outgoing):
-            options = self.protocol.create_initialization_options()
-            await self.protocol.run(incoming, outgoing, options)
+            await self.protocol.run(
+                incoming, outgoing, self.protocol.create_initialization_options()
+            )
 
     async def _list_tools(
         self, _context: Any, _params: wire.PaginatedRequestParams | None
@@ -224,8 +225,12 @@ class Tokens:
                 raise InputError(source, "has a token without a user", _FORM, number)
             digest = _digest(token)
             if len(token) < _SHORTEST or not token.isascii():
-                short = f"has a token of fewer than {_SHORTEST} plain characters"
-                raise InputError(source, short, "make one with `openssl rand -hex 24`", number)
+                raise InputError(
+                    source,
+                    f"has a token of fewer than {_SHORTEST} plain characters",
+                    "make one with `openssl rand -hex 24`",
+                    number,
+                )
             if digest in users:
                 raise InputError(source, "has a token twice", "give each user another", number)
             users[digest] = clean(user)
@@ -287,8 +292,9 @@ def token_gate(
             return None
         user = tokens.user_of(request.headers.get("authorization", ""))
         if user is None:
-            needed = {"www-authenticate": "Bearer"}
-            return PlainTextResponse("a bearer token is needed\n", 401, needed)
+            return PlainTextResponse(
+                "a bearer token is needed\n", 401, {"www-authenticate": "Bearer"}
+            )
         request.scope[_USER] = user
         return None
 

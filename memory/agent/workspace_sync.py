@@ -75,8 +75,9 @@ class WorkspaceMemorySync:
                 with tempfile.TemporaryFile(dir=folder):
                     pass
         except OSError as exc:
-            problem = f"the workspace cannot be written: {exc.strerror}"
-            raise InputError(self.folder, problem, _REMEDY) from exc
+            raise InputError(
+                self.folder, f"the workspace cannot be written: {exc.strerror}", _REMEDY
+            ) from exc
 
     # --- writing ---
 
@@ -87,8 +88,7 @@ class WorkspaceMemorySync:
             text = _inert(visible(memory.content)) + "\n"
             with self._locked():
                 _write(self._latest_monologue, "")  # the note of a killed process names no text
-                note = _MonologueNote(memory.id, len(text), _digest(text))
-                _write(self._monologue_note, json.dumps([note]))
+                _write(self._monologue_note, json.dumps([(memory.id, len(text), _digest(text))]))
                 _write(self._latest_monologue, text)
 
     def refresh(self, memory: Memory) -> None:
@@ -131,8 +131,7 @@ class WorkspaceMemorySync:
 
     def forgotten(self, ledger: Ledger) -> set[str]:
         """Return the ids that the files mention and that belong to forgotten memories."""
-        texts = (_read(path) for path in self._files())
-        named = {name for text in texts for name in _MARKER.findall(text)}
+        named = {name for path in self._files() for name in _MARKER.findall(_read(path))}
         if note := self._read_note():
             named.add(note.id)
         with ledger.reading() as reader:
@@ -266,10 +265,9 @@ def follow_undo(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, undone: Sequence[DecisionRecord]
 ) -> str:
     """Update the workspace after decisions were undone; return why this failed, or ""."""
-    if workspace is None:
-        return ""
     try:
-        workspace.follow_undo(undone, store.get)
+        if workspace is not None:
+            workspace.follow_undo(undone, store.get)
     except OSError as exc:  # the store has committed
         return f"the workspace is not up to date: {exc.strerror or type(exc).__name__}"
     return ""
