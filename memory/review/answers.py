@@ -99,8 +99,14 @@ class Answered(Frozen):
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if not joins or not self.left_out or len(rest) > 1:
             return self
-        update = {"answer": ReviewAnswer.KEEP_ALL, "left_out": (), "text": None, "stays": None}
-        return self.model_copy(update=update)
+        return self.model_copy(
+            update={
+                "answer": ReviewAnswer.KEEP_ALL,
+                "left_out": (),
+                "text": None,
+                "stays": None,
+            }
+        )
 
     @property
     def takes_plan(self) -> bool:
@@ -119,8 +125,12 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
     lines = read_objects(path)
     number, first = next(lines, (1, {}))
     if first != _FIRST:
-        problem = f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}"
-        raise InputError(path, problem, "save one from a report", number)
+        raise InputError(
+            path,
+            f"is not a decisions file: line 1 is not {json.dumps(_FIRST)}",
+            "save one from a report",
+            number,
+        )
     for number, fields in lines:
         if isinstance(fields, ValueError):
             answers[number] = number, InputError(path, str(fields), line=number)
@@ -146,9 +156,13 @@ class Given(NamedTuple):
 
 
 class Refused(NamedTuple):
+    """The answer was not applied.
+
+    `may_insist`: the person's text failed the check, and the person may apply it all the same.
+    """
+
     why: str
     may_insist: bool = False
-    """True if the person's text failed the check, and the person may apply it all the same."""
 
 
 AnswerResult = Given | Refused
@@ -188,8 +202,9 @@ class Answers:
         decision = self._decided(answered, self._group(answered, snapshot), proposal)
         if isinstance(decision, Refused):
             return decision
-        condition = WhileUnanswered(snapshot.revision, (PERSON,))
-        done = self._store.apply(decision, condition, run=self.run)
+        done = self._store.apply(
+            decision, WhileUnanswered(snapshot.revision, (PERSON,)), run=self.run
+        )
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
@@ -218,12 +233,16 @@ class Answers:
         self, answered: Answered, group: _Group, proposal: Decision | None
     ) -> Decision | Refused:
         if answered.answer is ReviewAnswer.KEEP_ALL:
-            pairs = tuple((a.id, b.id) for a, b in combinations(group.members, 2))
-            kept = _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}")
-            return replace(kept, distinct=pairs)
+            return replace(
+                _decision(group, Action.KEEP_BOTH, f"kept apart {_BY_PERSON}"),
+                distinct=tuple((a.id, b.id) for a, b in combinations(group.members, 2)),
+            )
         if answered.answer is ReviewAnswer.LATER:
-            postponed = _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}")
-            return replace(postponed, distinct=(), pending=True)
+            return replace(
+                _decision(group, Action.KEEP_BOTH, f"left for later {_BY_PERSON}"),
+                distinct=(),
+                pending=True,
+            )
         if answered.answer is ReviewAnswer.SAME:
             return _as_same(answered, group)
         if answered.text is not None:
@@ -239,8 +258,10 @@ class Answers:
             return Refused(found.reason, may_insist=True)
         survivor = merged(text, group.plan.members, self._store.new_id)
         why = f"told {_BY_PERSON}" + ("" if believed else f", who insists: {found.reason}")
-        decision = _decision(group, Action.MERGE, why, (survivor,))
-        return replace(decision, verified="by words" if believed else "by a person")
+        return replace(
+            _decision(group, Action.MERGE, why, (survivor,)),
+            verified="by words" if believed else "by a person",
+        )
 
 
 def only(snapshot: Snapshot, ids: Collection[str]) -> Snapshot:

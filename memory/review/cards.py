@@ -18,7 +18,14 @@ _REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
 
 class CardMember(Frozen):
-    """A member of a group: its text before the decision, and what the decision does with it."""
+    """A member of a group: its text before the decision, and what the decision does with it.
+
+    `fate`: one of five words. `keep`: it stays. `retire`: another memory replaces it. `judge`: a
+    model or a person must decide. `beside`: the decision was only about other members. `forgotten`:
+    it was erased later.
+
+    `alike`: the similarity to the group's newest member; None for that member, or if not recorded.
+    """
 
     id: str
     content: str
@@ -26,31 +33,30 @@ class CardMember(Frozen):
     user: str | None
     timestamp: datetime
     fate: str
-    """One of five words.
-
-    `keep`: it stays. `retire`: another memory replaces it. `judge`: a model or a person must
-    decide. `beside`: the decision was only about other members. `forgotten`: it was erased later.
-    """
     alike: float | None = None
-    """The similarity to the group's newest member; None for that member, or if not recorded."""
 
 
 class KeptText(Frozen):
+    """A memory that stands for members of a card; `members` are their indexes."""
+
     id: str
     text: str
     members: tuple[int, ...]
-    """The indexes of the members of the card for which the memory stands."""
     is_new: bool
 
 
 class Recorded(Frozen):
+    """A decision that was made.
+
+    `cosine`: the card's similarity was computed from it; None if the two are equal.
+    """
+
     number: int
     run: str | None
     at: datetime
     by: str
     verified: str | None
     cosine: float | None
-    """The cosine from which the card's similarity was computed; None if the two are equal."""
     pending: bool
     undone: bool
     reversible: bool
@@ -59,7 +65,10 @@ class Recorded(Frozen):
 class Card(Frozen):
     """A group of memories for display: its members, oldest first, and what happens to them and why.
 
-    `recorded` is None if the decision is only planned.
+    `similarity` and `highest`: the similarity of the two least similar members, and of the two most
+    similar ones; None if it was not recorded. `kept`: the memories that stand for members; empty
+    while the question is open. `certainty`: from 0 to 1; below 0.5 if a model or a person must
+    decide. `recorded`: None if the decision is only planned.
     """
 
     key: str
@@ -67,14 +76,11 @@ class Card(Frozen):
     is_private: bool
     members: tuple[CardMember, ...]
     similarity: float | None
-    """The similarity of the two least similar members; None if it was not recorded."""
     highest: float | None
     action: str
     reason: str
     kept: tuple[KeptText, ...]
-    """The memories that stand for members; empty while the question is open."""
     certainty: float
-    """From 0 to 1; below 0.5 if a model or a person must decide."""
     recorded: Recorded | None = None
 
 
@@ -147,12 +153,11 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
         name for record in records for name in set(record.members) - _rows_before(record).keys()
     }
     now = {
-        name: None
-        if row.forgotten
-        else row.memory.model_dump(
+        name: row.memory.model_dump(
             mode="json", include={"content", "user", "is_private", "timestamp"}
         )
         for name, row in reader.memories.rows(sorted(unseen)).items()
+        if not row.forgotten
     }
     survivors = [name for record in records for name, _ in record.survivors]
     texts = {name: row.memory.content for name, row in reader.memories.rows(survivors).items()}
@@ -164,12 +169,12 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
 
 
 def _recorded_card(
-    record: DecisionRecord, texts: dict[str, str], now: dict[str, _Columns | None]
+    record: DecisionRecord, texts: dict[str, str], now: dict[str, _Columns]
 ) -> Card:
-    before = {name: now[name] for name in record.members if name in now} | _rows_before(record)
-    then = (_member_then(name, before.get(name), record) for name in record.members)
+    before = {name: now.get(name) for name in record.members} | _rows_before(record)
+    then = (_member_then(name, before[name], record) for name in record.members)
     members = tuple(sorted(then, key=lambda member: member.timestamp))
-    known = [row for name in record.members if (row := before.get(name))]
+    known = [row for name in record.members if (row := before[name])]
     alike = record.similarity or 0.0
     judged = record.pending or record.model is not None
     on_request = record.action in _REQUESTED
