@@ -168,9 +168,7 @@ def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Ca
     return cards[::-1]
 
 
-def _recorded_card(
-    record: DecisionRecord, texts: dict[str, str], now: dict[str, _Columns]
-) -> Card:
+def _recorded_card(record: DecisionRecord, texts: dict[str, str], now: dict[str, _Columns]) -> Card:
     before = {name: now.get(name) for name in record.members} | _rows_before(record)
     then = (_member_then(name, before[name], record) for name in record.members)
     members = tuple(sorted(then, key=lambda member: member.timestamp))

@@ -38,7 +38,10 @@ class Figure(Frozen):
 
 
 class Report(Frozen):
-    """The content of a report, whatever its format."""
+    """The content of a report, whatever its format.
+
+    `pairs`: how many pairs of memories have at least the similarity that is the key.
+    """
 
     kind: Literal["audit", "batch", "history"]
     at: datetime
@@ -46,7 +49,6 @@ class Report(Frozen):
     summary: str
     figures: tuple[Figure, ...]
     pairs: dict[str, int]
-    """How many pairs of memories have at least the similarity that is the key."""
     lower: float
     upper: float
     spread: SimilarityHistogram | None
@@ -69,7 +71,6 @@ def audit_report(
     at: datetime,
 ) -> Report:
     """Return the report of what a clean-up would do. `spread`: the similarities in the store."""
-    questions = _count(planned.questions, "question")
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     open_ones = sum(member.fate == "judge" for card in cards for member in card.members)
     figures = [
@@ -86,7 +87,7 @@ def audit_report(
         at=at,
         headline=f"{_count(planned.found, 'group')} of near-copies"
         f" among {_count(planned.memories, 'memory', 'memories')}",
-        summary=f"{certain:,} groups need no model; {questions}"
+        summary=f"{certain:,} groups need no model; {_count(planned.questions, 'question')}"
         f" would go to {planned.model}. Nothing was changed.",
         figures=tuple(figures),
         pairs=planned.pairs,
@@ -172,8 +173,9 @@ def check_report_name(path: Path) -> None:
     Raises: InputError.
     """
     if path.suffix.lower() not in _FORMATS:
-        problem = f"ends in none of {', '.join(_FORMATS)}"
-        raise WrongArgument(path, problem, "end the name with a format")
+        raise WrongArgument(
+            path, f"ends in none of {', '.join(_FORMATS)}", "end the name with a format"
+        )
     if not path.resolve().parent.is_dir():
         raise InputError(path, "its folder does not exist", "make the folder first")
 
@@ -250,13 +252,9 @@ def _cell(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _markdown(report: Report) -> str:
-    return environment().get_template("report.md").render(report=report)
-
-
 _FORMATS: dict[str, Callable[[Report], str]] = {
     ".html": _html,
     ".json": lambda report: report.model_dump_json(indent=1) + "\n",
     ".csv": _csv,
-    ".md": _markdown,
+    ".md": lambda report: environment().get_template("report.md").render(report=report),
 }

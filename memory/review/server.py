@@ -244,8 +244,7 @@ class ReviewServer:
         if answer == "look" or shows_first:  # Enter sends "look"
             return _redirect(f"/group/{key}", without=sorted(left_out))
         try:
-            answered = _answered(form, answer)
-            outcome = await self._review.answer(answered, form.get("proposal", ""))
+            outcome = await self._review.answer(_answered(form, answer), form.get("proposal", ""))
         except ValidationError as exc:
             outcome = Refused(str(first_problem(exc)))
         if isinstance(outcome, Given):
@@ -315,8 +314,11 @@ class ReviewServer:
         found = await in_thread(
             self._review.read, lambda reader: list(replay(reader.decisions.steps()))
         )
-        span = (found[0][0], found[-1][0]) if found else None
-        return await self._page("figures.html", lines=lines(found) if found else (), span=span)
+        return await self._page(
+            "figures.html",
+            lines=lines(found) if found else (),
+            span=(found[0][0], found[-1][0]) if found else None,
+        )
 
     async def _undo(self, request: Request) -> Response:
         await self._review.undo(request.path_params["number"])
@@ -335,9 +337,8 @@ class ReviewServer:
 
     async def _page(self, name: str, status: int = 200, **values: Any) -> Response:
         template = self._pages.get_template(f"review/{name}")
-        progress = await self._review.progress()
-        values = {"why": "", "progress": progress, "blind": self._review.blind, **values}
-        return HTMLResponse(await in_thread(template.render, values), status)
+        always = {"why": "", "progress": self._review.progress(), "blind": self._review.blind}
+        return HTMLResponse(await in_thread(template.render, always | values), status)
 
 
 def _is_between(group: PlannedGroup, low: str, high: str) -> bool:

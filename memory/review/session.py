@@ -42,8 +42,7 @@ T = TypeVar("T")
 State = Literal["rules", "judge", "later"]
 
 
-Selection = tuple[str, frozenset[str]]
-"""A group without some of its members: the key of its card, and the ids left out."""
+Selection = tuple[str, frozenset[str]]  # the key of a group's card, and the ids left out of it
 _CALLS = 8
 
 
@@ -76,19 +75,26 @@ class PlannedGroup:
 
     @property
     def similarity(self) -> float:
-        parts = (self.group.question, self.group.replacement)
-        known = (part.similarity for part in parts if part and part.similarity is not None)
+        known = (
+            part.similarity
+            for part in (self.group.question, self.group.replacement)
+            if part and part.similarity is not None
+        )
         return min(known, default=1.0)
 
 
 @dataclass(frozen=True)
 class ShownGroup:
+    """A group as a page shows it.
+
+    `needs_reader`: whether a model or a person must decide. Otherwise there is no proposal.
+    """
+
     card: Card
     left_out: frozenset[str]
     retired: tuple[str, ...]
     proposal: Proposal | None
     needs_reader: bool
-    """Whether a model or a person must decide. Otherwise there is no proposal."""
     later: bool
     note: str
 
@@ -161,7 +167,7 @@ class Review:
         self._left = {planned.key: planned for planned in left}
         self._revision = plan.snapshot.revision
 
-    async def progress(self) -> ReviewProgress:
+    def progress(self) -> ReviewProgress:
         later = sum(planned.ids in self._later for planned in self._left.values())
         return ReviewProgress(self._answered, len(self._left) - later, later, self._given > 0)
 
@@ -206,8 +212,9 @@ class Review:
             self._left.pop(key, None)
             return None
         if current is not planned:
-            order = ((current.key, current) if k == key else (k, v) for k, v in self._left.items())
-            self._left = dict(order)
+            self._left = dict(
+                (current.key, current) if k == key else (k, v) for k, v in self._left.items()
+            )
         rest = await in_thread(self._rest, current, left_out)
         [card] = await in_thread(cards_of, replace(current.plan, groups=(current.group,)))
         replacement = rest.groups[0].replacement
@@ -215,8 +222,9 @@ class Review:
         proposal = None
         if needs_reader:
             selection, first_judge = (current.key, left_out), next(iter(self.judges))
-            proposal = self._proposals.get(selection)
-            proposal = proposal or await self._ask(first_judge, selection, rest)
+            proposal = self._proposals.get(selection) or await self._ask(
+                first_judge, selection, rest
+            )
         return ShownGroup(
             card=card,
             left_out=left_out,
@@ -240,8 +248,7 @@ class Review:
         [group] = plan.groups
         question = group.question
         if question is None or group.replacement is not None:
-            similarity = plan.likeness.lowest(group.members)
-            question = Question(group.members, "a person asks", similarity)
+            question = Question(group.members, "a person asks", plan.likeness.lowest(group.members))
         asking = Asking(CallBudget(_CALLS), Budget(self._budget_s))
         decision = await self.judges[by].decide(question, asking, most_answers=1)
         self._proposals[selection] = Proposal(by, decision)
@@ -255,8 +262,7 @@ class Review:
         async with self._one_at_a_time:
             decision = None
             if token and answered.takes_plan:
-                selection = answered.key, frozenset(answered.left_out)
-                proposal = self._proposals.get(selection)
+                proposal = self._proposals.get((answered.key, frozenset(answered.left_out)))
                 if proposal is None or proposal.token != token or proposal.decision.pending:
                     return Refused("the proposal has changed since: look at it again")
                 decision = proposal.decision
@@ -316,16 +322,16 @@ class Review:
         """
         snapshot = self._live_snapshot(ids)
         if apart := self._kept_apart(snapshot.rows):
-            known = replace(snapshot, distinct=apart, ancestors=dict.fromkeys(ids, ()))
             planner = Planner(self.store.scope_of, PlanSettings(self._rules, self.store.scale))
-            plan = planner.plan(known)
+            plan = planner.plan(replace(snapshot, distinct=apart, ancestors=dict.fromkeys(ids, ())))
             return PlannedGroup(plan.groups[0], plan) if plan.groups else None
         plan = plan_again(snapshot, self._rules, self.store.scale)
         return PlannedGroup(plan.groups[0], plan) if len(plan.snapshot.rows) > 1 else None
 
     def _rest(self, planned: PlannedGroup, left_out: frozenset[str]) -> RoundPlan:
-        rest = self._live_snapshot(planned.ids - left_out)
-        return plan_again(rest, self._rules, self.store.scale)
+        return plan_again(
+            self._live_snapshot(planned.ids - left_out), self._rules, self.store.scale
+        )
 
     def _live_snapshot(self, ids: frozenset[str]) -> Snapshot:
         snapshot = self.read(lambda reader: snapshot_of(reader, sorted(ids)))
