@@ -269,9 +269,15 @@ class PlannedWriteBack:
         if undo_file.exists():
             raise InputError(undo_file, "exists already", "name a new undo file")
         self._note_run(undo_file, finished=False)
-        tell = on_progress or (lambda _done, _whole: None)
         done = interchange.write_back(
-            self.theirs, self.plan, self._reading, undo_file, self._now, self._made, tell, begun
+            self.theirs,
+            self.plan,
+            self._reading,
+            undo_file,
+            self._now,
+            self._made,
+            on_progress or (lambda _done, _whole: None),
+            begun,
         )
         named = (undo_file, begun.path if begun else undo_file)
         files = tuple(dict.fromkeys(file for file in named if file.exists()))

@@ -222,8 +222,7 @@ def open_executor(workers: int | None, dask: str | None) -> Iterator[Executor | 
         try:
             from distributed import Client
 
-            connect: Any = Client
-            client = connect(dask, timeout=_DASK_S)
+            client: Any = Client(dask, timeout=_DASK_S)
         except ImportError as exc:
             raise InputError("--dask", "needs Dask", "pip install '.[dask]'") from exc
         except (OSError, ValueError) as exc:

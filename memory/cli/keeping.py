@@ -7,20 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from memory import assembly, models, runtime, upkeep
+from memory import assembly, config, models, runtime, upkeep
 from memory.cli.shell import EXIT_PROBLEM, AsJson, err, grid, progress, show, show_json
 from memory.errors import InputError
 
-if TYPE_CHECKING:
-    from memory.config import Config
 _HEADINGS = (
     "cosine", "pairs", "asked", "same", "merge", "apart", "asks", "finds",
 )  # fmt: skip
-_LEGEND = "asks, finds: questions for 1,000 memories, and pairs found, if all above were asked"
 
 
 def reembed(context: typer.Context) -> None:
@@ -141,27 +138,27 @@ def calibrate(
 
     It asks whether pairs of memories say the same, and changes nothing.
     """
-    config: Config = context.obj
-    with assembly.read_store(config) as store:
-        pairs, memories = upkeep.pairs_of(store, config.memory.dedup_candidates)
+    settings: config.Config = context.obj
+    with assembly.read_store(settings) as store:
+        pairs, memories = upkeep.pairs_of(store, settings.memory.dedup_candidates)
         of_reviews, answers = upkeep.reviewed(store) if from_reviews else ([], {})
     pairs = [*(pair for pair in pairs if pair.key not in answers), *of_reviews]
     if not from_reviews:
-        answers = _collect_answers(pairs, config, questions, person=person)
+        answers = _collect_answers(pairs, settings, questions, person=person)
     cjk = [pair for pair in pairs if pair.has_cjk]
     others = [pair for pair in pairs if not pair.has_cjk]
     if others or not cjk:
         _show_bands("other scripts" if cjk else "", others, answers, memories)
     if cjk:
         _show_bands("kana or Han in either text", cjk, answers, memories)
-    show(_LEGEND)
-    now = config.memory.scale_for(assembly.build_embedder(config).fingerprint)
-    suggested = upkeep.suggest(pairs, answers, now, wanted, guard=config.memory.dedup_guard)
+    show("asks, finds: questions for 1,000 memories, and pairs found, if all above were asked")
+    now = settings.memory.scale_for(assembly.build_embedder(settings).fingerprint)
+    suggested = upkeep.suggest(pairs, answers, now, wanted, guard=settings.memory.dedup_guard)
     sys.stdout.writelines(f"{line}\n" for line in upkeep.lines(suggested, wanted))
 
 
 def _collect_answers(
-    pairs: Sequence[upkeep.AlikePair], config: Config, questions: int, *, person: bool
+    pairs: Sequence[upkeep.AlikePair], config: config.Config, questions: int, *, person: bool
 ) -> dict[str, upkeep.Answer]:
     model = assembly.build_model(config)
     if model.name == models.OFFLINE and not person:

@@ -110,9 +110,15 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
                 for model in reader.readings.models()
             }
     if as_json:
-        users_of = [{"user": user, "memories": n} for user, n in counts.users.items()]
-        held = {"embedder": embedder, "unread": unread, "ledger": store.ledger.name}
-        show_json({**asdict(counts), "users": users_of, **held})
+        show_json(
+            {
+                **asdict(counts),
+                "users": [{"user": user, "memories": n} for user, n in counts.users.items()],
+                "embedder": embedder,
+                "unread": unread,
+                "ledger": store.ledger.name,
+            }
+        )
         return
     users = [f"{user or 'no user'} {n:,}" for user, n in counts.users.items()]
     shown = ", ".join(users[:20]) + (", ..." if len(users) > 20 else "")
@@ -279,8 +285,10 @@ def undo(
         if problem := agent.follow_undo(store, workspace, undone):
             err().print(problem)
     for record in undone:
-        what = f"undone {record.number}: {record.action.value} of {len(record.joined)} memories"
-        show(f"{what}, {record.reason}")
+        show(
+            f"undone {record.number}: {record.action.value} of {len(record.joined)} memories, "
+            f"{record.reason}"
+        )
 
 
 def _undo_target(reader: ledger.Reader, given: str) -> int | str:
@@ -347,9 +355,9 @@ def forget(
     if gone.erased:
         err().print("erased")
     elif gone.set_aside:
-        names = ", ".join(gone.set_aside)
         err().print(
-            f"gone from the ledger, but damaged files may still hold it; delete them: {names}"
+            "gone from the ledger, but damaged files may still hold it; delete them: "
+            + ", ".join(gone.set_aside)
         )
     else:
         err().print(
@@ -363,7 +371,10 @@ def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
         turns = sum(waiting.turn.speaker == user for waiting in reader.turns.waiting())
         more = reader.memories.first_of(user, 1) or reader.episodes.owned_by(user)
     if not memories and not turns and not more:
-        problem = f"there is nothing about {user!r}{users_hint(store, user)}"
-        raise InputError("forget", problem, "see `memory-dedup stats`")
+        raise InputError(
+            "forget",
+            f"there is nothing about {user!r}{users_hint(store, user)}",
+            "see `memory-dedup stats`",
+        )
     err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
     confirm(yes, "erase them for good?", "nothing was erased")

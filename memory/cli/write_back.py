@@ -210,9 +210,10 @@ def write_back(
             )
         _take_back(undo, *stores.values())
     elif len(stores) != 1:
-        known = [f"--to-{kind}" for kind in options]
         raise WrongArgument(
-            "write-back", "needs one store", f"give {', '.join(known)} or --to-jsonl"
+            "write-back",
+            "needs one store",
+            f"give {', '.join(f'--to-{kind}' for kind in options)} or --to-jsonl",
         )
     else:
         target = assembly.Source(collection=collection, **stores)  # type: ignore[arg-type] # one

@@ -81,8 +81,8 @@ def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Con
     """
     if not isinstance(config, Config):
         return load_config(config, settings=settings)
-    values, sources = config.model_dump(exclude_unset=True), Sources()
-    changed = _with_overrides(values, sources, _from_settings(settings), None)
+    values = config.model_dump(exclude_unset=True)
+    changed = _with_overrides(values, {}, _from_settings(settings), None)
     return changed.model_copy(update={name: getattr(config, name) for name in ACCESS})
 
 

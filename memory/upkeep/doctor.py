@@ -107,8 +107,9 @@ def reembed(
     Raises: EmbeddingError, LedgerError. After an error, the ledger still has the old vectors.
     """
     with ledger.reading() as reader:
-        rows = reader.memories.all()
-        texts = {row.text_key: row.memory.content for row in rows if not row.forgotten}
+        texts = {
+            row.text_key: row.memory.content for row in reader.memories.all() if not row.forgotten
+        }
     names = list(texts)
     vectors: dict[str, Vector] = {}
     for start in range(0, len(names), _AT_ONCE):
