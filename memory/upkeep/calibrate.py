@@ -72,8 +72,9 @@ class CalibrationLog:
                 values = json.loads(line)
                 by, key, answer = values["by"], values["pair"], Answer(values["answer"])
             except (ValueError, TypeError, KeyError) as exc:
-                remedy = "fix or remove this line"
-                raise InputError(self._path, "this line is not an answer", remedy, number) from exc
+                raise InputError(
+                    self._path, "this line is not an answer", "fix or remove this line", number
+                ) from exc
             if by == self._by:
                 answers[key] = answer
         return answers
@@ -123,15 +124,18 @@ def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
 
     SAME: an existing memory stands for both. MERGE: a new memory does. None: not joined.
     """
-    for survivor, retired in record.survivors:
-        if {a, b} <= {survivor, *retired}:
-            return Answer.SAME if survivor in record.members else Answer.MERGE
-    return None
+    joined = (
+        Answer.SAME if survivor in record.members else Answer.MERGE
+        for survivor, retired in record.survivors
+        if {a, b} <= {survivor, *retired}
+    )
+    return next(joined, None)
 
 
 def _memory(row: Mapping[str, Any]) -> Memory:
-    fields = {name: row[name] for name in ("id", "content", "user", "timestamp")}
-    return Memory.model_validate_json(json.dumps(fields))
+    return Memory.model_validate_json(
+        json.dumps({name: row[name] for name in ("id", "content", "user", "timestamp")})
+    )
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -218,10 +222,9 @@ def ask_model(
 
 
 def _answer(pair: AlikePair, merged: str) -> Answer:
-    for text in (pair.older.content, pair.newer.content):
-        if identity(text) == identity(merged) or covers(text, merged):
-            return Answer.SAME
-    return Answer.MERGE
+    texts = (pair.older.content, pair.newer.content)
+    same = any(identity(text) == identity(merged) or covers(text, merged) for text in texts)
+    return Answer.SAME if same else Answer.MERGE
 
 
 def ask_person(
@@ -284,8 +287,7 @@ def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     yield f"  dedup_lower_threshold: {LOWER:.3g}"
     if scale is not None:
         yield "  embedding:"
-        kana_han = f", anchor_kana_han: {scale.cjk_anchor:.3g}"
-        yield f"    scale: {{anchor: {scale.anchor:.3g}{kana_han}}}"
+        yield f"    scale: {{anchor: {scale.anchor:.3g}, anchor_kana_han: {scale.cjk_anchor:.3g}}}"
 
 
 def _of(hits: int, counted: Counted) -> str:
