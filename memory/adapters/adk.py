@@ -182,31 +182,27 @@ class DedupMemoryService(BaseMemoryService):
 
     async def _chat_of(self, app_name: str) -> ChatMemory:
         if app_name not in self._apps:
-            folder = quote(app_name, safe="").replace(".", "%2E")
-            data_dir = str(Path(self._config.memory.data_dir) / folder)
-            memory = self._config.memory.model_copy(update={"data_dir": data_dir})
-            config = self._config.model_copy(update={"memory": memory})
-            open_it = partial(_open_app, app_name, config, self._model, self._embedder)
-            self._apps.setdefault(app_name, LazyMemory(open_it))  # of two threads, the first one's
+            memory = LazyMemory(partial(self._open_app, app_name))
+            self._apps.setdefault(app_name, memory)  # of two threads, the first one's
         return await self._apps[app_name].get()
 
-
-def _open_app(
-    app_name: str, config: Config, model: LanguageModel | None, embedder: Embedder | None
-) -> ChatMemory:
-    config.memory.check_users_apart("open the store without an adapter")
-    if config.memory.ledger_url is not None:
-        with assembly.open_ledger(config) as ledger, ledger.writing() as writer:
-            holder = writer.meta(_APP_KEY)
-            if holder is None:
-                writer.set_meta(_APP_KEY, app_name)
-        if holder not in (None, app_name):
-            raise InputError(
-                "memory.ledger_url",
-                f"holds the memories of app {holder!r}, not of {app_name!r}",
-                "give each app a ledger of its own",
-            )
-    return assembly.open_chat_memory(config, model=model, embedder=embedder)
+    def _open_app(self, app_name: str) -> ChatMemory:
+        folder = Path(self._config.memory.data_dir) / quote(app_name, safe="").replace(".", "%2E")
+        memory = self._config.memory.model_copy(update={"data_dir": str(folder)})
+        memory.check_users_apart("open the store without an adapter")
+        config = self._config.model_copy(update={"memory": memory})
+        if memory.ledger_url is not None:
+            with assembly.open_ledger(config) as ledger, ledger.writing() as writer:
+                holder = writer.meta(_APP_KEY)
+                if holder is None:
+                    writer.set_meta(_APP_KEY, app_name)
+            if holder not in (None, app_name):
+                raise InputError(
+                    "memory.ledger_url",
+                    f"holds the memories of app {holder!r}, not of {app_name!r}",
+                    "give each app a ledger of its own",
+                )
+        return assembly.open_chat_memory(config, model=self._model, embedder=self._embedder)
 
 
 def _user_of(chat: ChatMemory, memory_id: str) -> str | None:

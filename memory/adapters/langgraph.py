@@ -36,6 +36,7 @@ from memory import assembly
 from memory.config import Config, configured
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
+from memory.interchange import starts_with
 from memory.ledger import ItemPlace, Reader, StoredItem, Writer
 from memory.models import MAX_CONTENT, MAX_NAME, Action, Decision, Memory, Survivor
 from memory.protocols import Embedder, LanguageModel
@@ -47,7 +48,6 @@ logger = logging.getLogger(__name__)
 
 Namespace = tuple[str, ...]
 Field = tuple[str, ...]
-ANY = "*"  # stands for any label at its position in a configured namespace
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$eq": operator.eq,
     "$ne": operator.ne,
@@ -317,7 +317,7 @@ class DedupStore(BaseStore):
     # --- which text of which value ---
 
     def _is_inside(self, namespace: Namespace) -> bool:
-        return any(_starts_with(namespace, prefix) for prefix in self._namespaces)
+        return any(starts_with(namespace, prefix) for prefix in self._namespaces)
 
     def _is_deduplicated(self, op: PutOp, path: Field, text: str) -> bool:
         indexed = op.index is None or (op.index is not False and ".".join(path) in op.index)
@@ -462,15 +462,10 @@ def _listed(namespaces: Iterable[Namespace], op: ListNamespacesOp) -> list[Names
 
 def _meets(namespace: Namespace, condition: MatchCondition) -> bool:
     if condition.match_type == "prefix":
-        return _starts_with(namespace, condition.path)
+        return starts_with(namespace, condition.path)
     if condition.match_type == "suffix":
-        return _starts_with(namespace[::-1], condition.path[::-1])
+        return starts_with(namespace[::-1], condition.path[::-1])
     raise ValueError(f"unsupported match type {condition.match_type!r}: use prefix or suffix")
-
-
-def _starts_with(namespace: Sequence[str], path: Sequence[str]) -> bool:
-    pairs = zip(namespace, path, strict=False)
-    return len(namespace) >= len(path) and all(want in (ANY, label) for label, want in pairs)
 
 
 def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
@@ -480,8 +475,12 @@ def _with_text(value: dict[str, Any], path: Field, text: str) -> dict[str, Any]:
 
 
 def _paths(value: Mapping[str, Any]) -> list[str]:
-    inner = ((name, held) for name, held in value.items() if isinstance(held, Mapping))
-    deeper = [f"{name}.{path}" for name, held in inner for path in _paths(held)]
+    deeper = [
+        f"{name}.{path}"
+        for name, held in value.items()
+        if isinstance(held, Mapping)
+        for path in _paths(held)
+    ]
     return [name for name, held in value.items() if isinstance(held, str)] + deeper
 
 

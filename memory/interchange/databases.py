@@ -87,10 +87,11 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """
     if in_wal_mode and not _beside(source, "-wal").is_file():
         return False
-    address = f"{source.absolute().as_uri()}?mode=ro"
     try:
         with (
-            closing(sqlite3.connect(address, uri=True, timeout=0)) as theirs,
+            closing(
+                sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+            ) as theirs,
             closing(sqlite3.connect(target)) as ours,
         ):
             theirs.backup(ours, progress=busy_limit(source), sleep=_PAUSE_S)
@@ -200,8 +201,7 @@ class Sqlite(ForeignDatabase):
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with _sqlite_faults(self.name):
-            rows = self.connection.execute(statement.replace("%s", "?"), values)
-            return [dict(row) for row in rows]
+            return [*map(dict, self.connection.execute(statement.replace("%s", "?"), values))]
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
         return _transaction(self, "BEGIN IMMEDIATE" if writing else "BEGIN")

@@ -286,9 +286,12 @@ def plan_changes(
         for row in reader.memories.all():
             memory = first.get(row.memory.id, row.memory)
             name = memory.external_id
-            if row.forgotten or name is None or memory.metadata.keys() in _KEYS_OF_A_TURN:
-                continue
-            if rows is None or rows.get(name) == memory.content:
+            if (
+                name is not None
+                and not row.forgotten
+                and memory.metadata.keys() not in _KEYS_OF_A_TURN
+                and (rows is None or rows.get(name) == memory.content)
+            ):
                 arrived[name] = memory
         living = reader.memories.living_rows(memory.id for memory in arrived.values())
     known: list[_Known] = []

@@ -167,9 +167,13 @@ def namespace_of(row: ForeignRow) -> str:
 
 
 def _is_inside(namespace: str, prefix: str) -> bool:
-    labels, wanted = namespace.split("."), prefix.split(".")
-    pairs = zip(wanted, labels, strict=False)
-    return len(wanted) <= len(labels) and all(want in ("*", label) for want, label in pairs)
+    return starts_with(namespace.split("."), prefix.split("."))
+
+
+def starts_with(labels: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Return whether a namespace begins with the labels `wanted`; `*` stands for any label."""
+    pairs = zip(labels, wanted, strict=False)
+    return len(labels) >= len(wanted) and all(want in ("*", label) for label, want in pairs)
 
 
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:

@@ -42,17 +42,15 @@ class WordLlamaEmbedder:
         with _LOADING:
             model = _wordllama()
         try:
-            means: npt.NDArray[np.float32] = model.embed(texts, norm=False)
+            return np.asarray(model.embed(texts, norm=False), dtype=np.float32)
         except (TypeError, ValueError) as exc:
             raise EmbeddingError(f"WordLlama failed: {exc}") from exc
-        return means
 
     def _long_mean(self, text: str) -> npt.NDArray[np.float32]:
         pieces = [text[start : start + _LONG] for start in range(0, len(text), _LONG)]
         weights = np.array([len(piece) for piece in pieces], dtype=np.float32)
         means = np.concatenate([self._means([piece]) for piece in pieces])
-        mean: npt.NDArray[np.float32] = np.average(means, axis=0, weights=weights)
-        return mean
+        return np.asarray(np.average(means, axis=0, weights=weights), dtype=np.float32)
 
 
 @cache
@@ -101,5 +99,4 @@ def _unit(raw: npt.NDArray[np.float32], texts: Sequence[str]) -> Vectors:
         seed = int.from_bytes(hashlib.sha256(texts[n].encode()).digest()[:8], "big")
         raw[n] = np.random.default_rng(seed).standard_normal(raw.shape[1])
         lengths[n] = np.linalg.norm(raw[n])
-    unit: Vectors = (raw / lengths[:, None]).astype(np.float32)
-    return unit
+    return np.asarray(raw / lengths[:, None], dtype=np.float32)

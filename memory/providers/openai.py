@@ -161,14 +161,15 @@ class OpenAIModel(RemoteModel):
                 "json": {"type": "json_object"},
             }
             form = forms.get(self._structure)
-        body: dict[str, Any] = {
+        return {
             "model": self.called.model,
             "messages": [
                 {"role": "system", "content": system},
                 {"role": "user", "content": content},
             ],
+            **self._temperature,
+            **({"response_format": form} if form else {}),
         }
-        return body | self._temperature | ({"response_format": form} if form else {})
 
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
         """Leave the refused option out of later requests; return whether the server named one.
@@ -230,12 +231,16 @@ class OpenAIEmbedder(RemoteEmbedder):
         self._shortened = {"dimensions": dim} if model.startswith("text-embedding-3") else {}
 
     def embed_once(self, texts: Sequence[str]) -> list[list[float]]:
-        body = {"model": self.called.model, "input": list(texts), "encoding_format": "float"}
         try:
             response = self._client.post(
                 "/embeddings",
                 cast_to=object,
-                body=body | self._shortened,
+                body={
+                    "model": self.called.model,
+                    "input": list(texts),
+                    "encoding_format": "float",
+                    **self._shortened,
+                },
                 options=self._server.request,
             )
             rows = _Embeddings.model_validate(response).data
