@@ -319,9 +319,9 @@ def compare(
             )
         notes: list[str] = []
         if theirs.kind == "langgraph" and reading.namespaces is None:  # the import recorded none
-            choice = interchange.choose_namespaces(found.rows, theirs.name, reading, ())
-            reading = reading.model_copy(update={"namespaces": choice.chosen})
-            notes = left_namespaces(choice.left, by_choice=False)
+            chosen, left = interchange.choose_namespaces(found.rows, theirs.name, reading, ())
+            reading = reading.model_copy(update={"namespaces": chosen})
+            notes = left_namespaces(left, by_choice=False)
         runs = interchange.noted_runs(store.ledger, found.collection_id)
         files = [interchange.read_undo_file(file) for file in runs]
         begun = files[-1] if runs and not runs[files[-1].path] else None

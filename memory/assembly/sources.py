@@ -24,6 +24,7 @@ from memory.interchange import (
     Reading,
     as_memories,
     choose_namespaces,
+    in_namespaces,
     is_address,
     is_postgres,
     is_qdrant,
@@ -169,10 +170,10 @@ def _read(source: Source) -> Brought:
     if source.langgraph is not None:
         reading = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
         found, notes = _without_expired(found, unexpired_items(found.rows, datetime.now(UTC)))
-        choice = choose_namespaces(found.rows, said, reading, source.namespaces)
-        notes += left_namespaces(choice.left, bool(source.namespaces))
-        reading = reading.model_copy(update={"namespaces": choice.chosen})
-        found = replace(found, rows=choice.rows)
+        chosen, left = choose_namespaces(found.rows, said, reading, source.namespaces)
+        notes += left_namespaces(left, bool(source.namespaces))
+        reading = reading.model_copy(update={"namespaces": chosen})
+        found = replace(found, rows=in_namespaces(found.rows, chosen))
     elif source.mem0 is not None:
         if Path(source.mem0).is_dir():
             found = replace(found, rows=with_history(found.rows, Path(source.mem0)))

@@ -29,6 +29,7 @@ from .qdrant import is_address as is_address
 from .qdrant import is_qdrant as is_qdrant
 from .selection import MEM0_COLLECTION as MEM0_COLLECTION
 from .selection import choose_namespaces as choose_namespaces
+from .selection import in_namespaces as in_namespaces
 from .selection import starts_with as starts_with
 from .selection import unexpired as unexpired
 from .selection import unexpired_items as unexpired_items

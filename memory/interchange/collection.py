@@ -270,9 +270,8 @@ class DatabaseStore(ExternalStore):
             yield replace(self.rows_in(db), lock=db.lock)
 
     def _database(self, copy: Path | None = None) -> AbstractContextManager[Sqlite | Postgres]:
-        if isinstance(self.place, Path):
-            return sqlite_file(self.place, copy)
-        return connected(self.place)
+        place = self.place
+        return sqlite_file(place, copy) if isinstance(place, Path) else connected(place)
 
 
 @dataclass(frozen=True)

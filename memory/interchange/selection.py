@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -110,22 +110,12 @@ def unexpired_items(rows: Sequence[ForeignRow], now: datetime) -> Iterator[Forei
     return (row for row in rows if row.expires is None or row.expires > now)
 
 
-@dataclass(frozen=True)
-class NamespaceChoice:
-    """The LangGraph namespaces to import, sorted by their full names, and the rows in them.
-
-    `left` has the number of items in each other namespace.
-    """
-
-    rows: list[ForeignRow]
-    chosen: tuple[str, ...]
-    left: dict[str, int]
-
-
 def choose_namespaces(
     rows: Sequence[ForeignRow], source: str, reading: Reading, wanted: Sequence[str]
-) -> NamespaceChoice:
+) -> tuple[tuple[str, ...], dict[str, int]]:
     """Choose which LangGraph namespaces to import.
+
+    Return their full names, sorted, and the number of items in each other namespace.
 
     `wanted` has names such as `users.mia`, in which `*` stands for any one label. Namespaces inside
     a wanted one are chosen too. If `wanted` is empty, the namespaces that seem to hold memories are
@@ -144,16 +134,13 @@ def choose_namespaces(
                 f"there are: {', '.join(sorted(by_namespace)[:20]) or 'none'}",
             )
     if wanted:
-        chosen = [
+        chosen = {
             name for name in by_namespace if any(_is_inside(name, prefix) for prefix in wanted)
-        ]
+        }
     else:
-        chosen = [name for name, items in by_namespace.items() if _holds_memories(items, reading)]
-    return NamespaceChoice(
-        rows=in_namespaces(rows, chosen),
-        chosen=tuple(sorted(chosen)),
-        left={name: len(items) for name, items in by_namespace.items() if name not in set(chosen)},
-    )
+        chosen = {name for name, items in by_namespace.items() if _holds_memories(items, reading)}
+    left = {name: len(items) for name, items in by_namespace.items() if name not in chosen}
+    return tuple(sorted(chosen)), left
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:

@@ -196,12 +196,15 @@ class OpenAIModel(RemoteModel):
             raise ModelAnswerError(
                 f"{self.called.server}'s answer is no chat completion", may_pass=True
             ) from exc
-        usage = Usage(
-            input_tokens=completion.input_tokens or 0, output_tokens=completion.output_tokens or 0
-        )
         reason = "refused" if completion.refusal else completion.finish_reason or ""
-        problem = self.called.stopped(reason) if reason in _STOPPED_EARLY else ""
-        return RawAnswer(completion.content or "", usage, problem)
+        return RawAnswer(
+            completion.content or "",
+            Usage(
+                input_tokens=completion.input_tokens or 0,
+                output_tokens=completion.output_tokens or 0,
+            ),
+            problem=self.called.stopped(reason) if reason in _STOPPED_EARLY else "",
+        )
 
     async def aclose(self) -> None:
         mine = self._clients.pop(asyncio.get_running_loop(), None)
