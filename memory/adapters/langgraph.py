@@ -225,8 +225,8 @@ class DedupStore(BaseStore):
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], dict[str, str | None]]:
         """Store the values in one transaction; return the new memories, and a dict of ids.
 
-        The new memories are not yet deduplicated. For each key that was overwritten or deleted, the
-        dict maps its former memory to its new memory, or to None.
+        The new memories are not yet deduplicated. The dict has, for each overwritten or deleted
+        key, the id of its former memory, and as the value the id of its new memory, or None.
         """
         new: list[Memory] = []
         successors: dict[str, str | None] = {}
@@ -406,10 +406,10 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 def _live_memories(
     reader: Reader, places: Sequence[ItemPlace]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dicts by memory id: live memories of the items, and hashes of their texts.
+    """Return the live memory of each item, and the text key of each live memory; both by id.
 
-    The first maps the memory of each item to the live memory that stands for it, which may be the
-    same. The second maps each live memory to its text key, a hash of the text.
+    The first dict maps the id of an item's memory to the id of the live memory that stands for it,
+    which may be the same. A text key is a hash of a memory's text.
     """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key

@@ -1,4 +1,4 @@
-"""What the adapters share: a chat memory that is opened when it is first used."""
+"""Parts of several adapters, above all a chat memory that is opened when it is first used."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
-        """Open the collection; a folder is opened in another process, which alone may crash."""
+        """Open the collection; open a folder in another process, so that only that may crash."""
         place = self.place
         if isinstance(place, ChromaServer):
             shown, remedy = f"{place.host}:{place.port}", "does a Chroma server listen there?"
@@ -87,9 +87,9 @@ class ChromaStore(ExternalStore):
     def writing(self, collection_id: str, sync_threshold: int | None) -> Iterator[OpenCollection]:
         """Open the collection for writing; until it is closed, Chroma rewrites no index files.
 
-        If Chroma is killed while it rewrites these files, the collection cannot be opened any more.
-        Changes are kept in Chroma's SQLite file, and later writes update the index. A server needs
-        no such care, because it keeps running if this process is killed.
+        If Chroma is killed while it rewrites these files, the collection can never be opened again.
+        Until they are rewritten, the changes are in Chroma's SQLite file. A server needs no such
+        care, because it keeps running if this process is killed.
 
         `sync_threshold` is the setting to restore; None stands for Chroma's default.
 

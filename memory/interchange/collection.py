@@ -63,11 +63,11 @@ def _as_vectors(given: dict[str, Any]) -> Vectors:
 
 @dataclass(frozen=True, eq=False)
 class Stored(Row):
-    """A row as another program's store keeps it; it can be restored from this.
+    """A row of another program's store, with everything that is needed to restore it.
 
-    Each kind of store decides what `document` and `metadata` hold. `beside` has values that the
-    store may change by itself, such as the row's expiry. They are written only if a deleted row is
-    added again.
+    Each kind of store decides what `document` and `metadata` hold. `vectors` has the row's vectors
+    by name. `beside` has values that the store may change by itself, such as the row's expiry. They
+    are written only if a deleted row is added again.
     """
 
     vectors: Annotated[
@@ -166,14 +166,12 @@ class OpenCollection(ABC):
 
     @property
     def sync_threshold(self) -> int | None:
-        """The number of writes after which Chroma rewrites its index files; None if it is not
-        known.
-        """
+        """The number of writes after which Chroma rewrites its index files; None if unknown."""
         return None
 
     @abstractmethod
     def all(self) -> Iterable[ForeignRow]:
-        """Return every row, in the form in which an import reads it, without vectors."""
+        """Return every row without its vectors, in the form that an import reads."""
 
     def check_rights(self) -> None:  # noqa: B027 - most stores tell it only at a write
         """Check that the collection may be written, if the store can say so before a write.
@@ -198,8 +196,8 @@ class OpenCollection(ABC):
     ) -> Stored:
         """Return a copy of the row `stored` with a new text, but with its old vectors.
 
-        `document` is None if the row has no document. `changes` has new values of metadata keys
-        that the row has. `now` is the time of the change.
+        `document` is the new document; None if the row has none. `changes` has the new values of
+        metadata keys. `now` is the time of the change.
         """
         return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
@@ -216,9 +214,9 @@ class OpenCollection(ABC):
 
     @abstractmethod
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
-        """Update the rows that are in `present`, and add all others.
+        """Write `rows`: update the rows that the store has, and add all others.
 
-        `present` has rows by id, as the store holds them now. `Stored.beside` is written only for
+        `present` has, by id, the rows that the store holds now. `Stored.beside` is written only for
         rows that are added.
         """
 
@@ -310,10 +308,10 @@ def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
 def changes_for(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return the new document and metadata values by which `row` gets the text `text`.
+    """Return the document and the metadata values to write, so that `row` gets the text `text`.
 
-    The document is None if the row has no document. The values also have what mem0 derives from the
-    text, and the time of the last update, which becomes `now`.
+    The document is None if the row has none. Values that mem0 derives from the text are included,
+    and so is the time of the last update, which becomes `now`.
 
     Raises: ValueError if the row has no text.
     """

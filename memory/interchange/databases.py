@@ -81,7 +81,7 @@ def _beside(file: Path, end: str) -> Path:
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """Copy a SQLite file with SQLite's backup function; return False if this fails.
 
-    In WAL mode without a `-wal` file, it always fails, because SQLite would create that file.
+    It always fails for a file in WAL mode without a `-wal` file, since SQLite would create that.
 
     Raises: InputError if another program keeps writing to `source`.
     """
@@ -121,7 +121,7 @@ def busy_limit(source: Path) -> Callable[[int, int, int], None]:
 class ForeignDatabase(ABC):
     """An open database of another program.
 
-    `name` is its path, or its URL without a password, for messages and files.
+    `name` is the path of its file, or its URL without the password.
     """
 
     name: Path | str
@@ -317,14 +317,14 @@ class Postgres(ForeignDatabase):
             return cursor.fetchall() if cursor.description else []
 
     def paged(self, statement: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a query, 1,000 of which are in memory at a time; in a transaction."""
+        """Yield the rows of a query, but hold only 1,000 in memory; call this in a transaction."""
         with _postgres_faults(self.name), self.connection.cursor(name="rows") as cursor:
             cursor.itersize = 1_000
             cursor.execute(statement, values)
             yield from cursor
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
-        """Return a context manager for a transaction, in which the database prints times in UTC.
+        """Return a context manager for a transaction; inside it, times are printed in UTC.
 
         Without `writing`, the transaction reads one consistent snapshot.
         """

@@ -46,10 +46,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ForeignRow(Row):
-    """A row of another program's store, as an import reads it.
+    """A row of another program's store, in the form that an import reads.
 
-    Each of the `links` has `target_id`, the id of another row, `link_type` and `note`. `expires` is
-    None if the row never expires, or if its metadata has the time.
+    Each of the `links` is a dict with `link_type`, `note` and `target_id`, the id of another row.
+    `expires` is None if the row never expires, or if the time is in its metadata.
     """
 
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -60,7 +60,8 @@ class Reading(Frozen):
     """How the rows of a collection are read as memories.
 
     `text_key`, `user_key`, `time_key` and `id_key` are the metadata keys that hold a row's text,
-    user, time and id. None stands for the usual keys or, for `id_key`, for the row's own id.
+    user, time and id. If a key is None, the usual names are tried; without an `id_key`, the row's
+    own id is used.
 
     A row without a user is left out, unless `no_user` is set. So is a row without a time, unless
     there is a `default_time`, and a row whose time has no zone, unless `assume_utc` is set.
@@ -273,8 +274,7 @@ def _listed(text: str) -> list[Any]:
 
 
 def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Memory:
-    """Return a memory. An invalid value of a field in `_OPTIONAL_FIELDS` goes into the metadata
-    instead.
+    """Return a memory; an invalid value of an optional field goes into the metadata instead.
 
     Raises: ValueError if any other field is invalid.
     """

@@ -93,7 +93,8 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
     """Yield the same as `read_objects`, but refuse a file of another format.
 
-    Raises: InputError if no line of several is a JSON object, or if the file cannot be read at all.
+    Raises: InputError if the file has several lines and none is a JSON object, or if it cannot be
+    read at all.
     """
     lines = read_objects(path)
     first = []  # up to the first JSON object

@@ -55,9 +55,9 @@ class PgvectorStore(DatabaseStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        The metadata has the values of the columns. Instead of a JSON column, it has the keys of the
-        object in this column; a column of the same name wins. LangChain's column `document` becomes
-        the row's document.
+        The metadata has the columns by name. A JSON column is replaced by the keys of its object;
+        if another column has the name of such a key, that column is used. LangChain's column
+        `document` becomes the row's document.
         """
         keys: dict[str, Any] = {}
         columns: dict[str, Any] = {}
@@ -113,8 +113,9 @@ def _langchain_collections(db: Postgres) -> dict[str, str]:
 class _TableRows(OpenTables):
     """An open table, or an open LangChain collection in LangChain's table of rows.
 
-    `types` has the full SQL type of each column except the key, such as `vector(384)`; `kinds` the
-    short ones, such as `vector`. `only` selects the collection's rows, as in `condition`.
+    `types` has the full SQL type of each column except the key, such as `vector(384)`. `kinds` has
+    the short type of each column, such as `vector`. `only` selects the collection's rows in the
+    table; it has the form that `condition` takes.
     """
 
     db: Postgres

@@ -1,6 +1,6 @@
 """Plan a write-back: merge rows of another program's collection as their memories were merged.
 
-The row that stays of several rows is called `kept`.
+If one row is to replace several rows, it is called `kept`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OwnWork = Mapping[str, Sequence[tuple[ForeignRow, ForeignRow]]]
 
 @dataclass(frozen=True)
 class RowChange:
-    """A planned change of a row, whose text is `said` until then."""
+    """A planned change of a row; `said` is the row's text before the change."""
 
     row: ForeignRow
     said: str
@@ -56,7 +56,7 @@ class Deletion(RowChange):
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A row that a write-back skips, although its memory was merged; people read `why`."""
+    """A row that a write-back skips although its memory was merged; `why` tells a user."""
 
     id: str
     why: str
@@ -94,7 +94,7 @@ class WriteBackPlan:
         return (*self.updates, *self.deletions)
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
-        """Return a copy of this plan that leaves alone these rows and those they replace."""
+        """Return a copy of this plan that skips these rows and all rows that they replace."""
         skipped = set(ids)
         named = [
             LeftAlone(change.row.id, why) for change in self.changes if change.row.id in skipped
@@ -253,7 +253,7 @@ def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
 
 
 def _worth(row: _Known) -> tuple[bool, bool, datetime]:
-    """Return a sort key: how well a row already stands for its live memory."""
+    """Return a sort key; the row that is most like its live memory sorts last."""
     return (
         row.memory.content == row.alive.content,
         row.arrived_as == row.alive.id,
@@ -275,10 +275,11 @@ def plan_changes(
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
     The rows were imported from a file. The plan names each row by its id in that file, which the
-    ledger keeps as `external_id`. `across`: metadata keys in which a row may differ from the row
-    that replaces it. `rows`: the texts that the store holds now, by row id; None if they are not
-    known. The plan does not change a row that is not in `rows`, or has another text there than at
-    the import.
+    ledger keeps as `external_id`.
+
+    `across`: metadata keys in which a row may differ from the row that replaces it. `rows`: the
+    texts that the store holds now, by row id; None if they are not known. If they are known, the
+    plan changes a row only if its text is the same as at the import.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()

@@ -71,8 +71,8 @@ def vector_folder(path: Path) -> Path:
 def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     """Return mem0's rows; a row without a time gets its time from mem0's file `history.db`.
 
-    `path` is mem0's folder. A row that the file does not have stays as it is; without the file, all
-    rows do.
+    `path` is mem0's folder. A row that is not in the file stays as it is. If there is no such file,
+    all rows do.
 
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """

@@ -121,11 +121,11 @@ def vectors_as_theirs(
     texts: Sequence[str],
     others: Sequence[Embed],
 ) -> dict[str, Vector]:
-    """Return the vectors of `texts`, made as the vectors of the collection were made.
+    """Return a vector for each text, made by the embedding function of the collection.
 
-    The embedding function is found by trial: it must reproduce the stored vectors of some rows. The
-    collection's own function is tried first, then those in `others`. If none fits, the result is
-    empty.
+    That function is found by trial: it must reproduce the stored vectors of some rows. The
+    collection's configured function is tried first, then those in `others`. If none fits, the
+    result is empty.
     """
     if not texts:
         return {}
@@ -196,9 +196,8 @@ class UndoHeader(Frozen):
     """The first line of an undo file: which collection was changed, and when.
 
     `rows` is the number of lines that follow. `sync_threshold` is a setting of Chroma to restore;
-    None stands for Chroma's default. `at` is when the write-back began, which becomes the time of
-    the last update in changed rows. If the write-back is killed, the run that finishes it uses this
-    time too.
+    None stands for Chroma's default. `at` is the time when the write-back began. It becomes the
+    time of the last update of each changed row, even if a later run finishes the write-back.
     """
 
     format: Literal["memory-dedup write-back 1", "memory-dedup write-back 2"] = (
@@ -290,7 +289,7 @@ def write_back(
 
     `made`: a vector for each new text, by text. `on_progress`: called with the number of rows done,
     and the number of all rows to change. `begun`: the undo file of an earlier run that was killed,
-    or None. If it has all rows to change, no new undo file is written.
+    or None. If this file has all rows to change, no new undo file is written.
 
     If the process is killed, the undo file is complete, and each row is either in its old or in its
     new state.
@@ -401,7 +400,7 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
-    """Return whether each write-back to a collection finished, by its undo file, oldest first.
+    """Return a dict from the undo file of each write-back to whether it finished, oldest first.
 
     A write-back whose undo file no longer exists is left out.
     """
@@ -427,8 +426,9 @@ def note_run(ledger: Ledger, collection_id: str, undo_file: Path, *, finished: b
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored` and `already` are numbers of rows; the latter were already as before the write-back.
-    Rows in `left_alone` were changed after it, and are skipped.
+    `restored` is the number of rows that were restored. `already` is the number of rows that were
+    as before the write-back already. The rows in `left_alone` were changed after the write-back, so
+    they were skipped.
     """
 
     restored: int

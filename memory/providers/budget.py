@@ -56,7 +56,7 @@ class CallBudget:
 
     `whole`: the larger budget from which these calls were reserved. `answered` says whether the
     model has answered at least one question. While it is False, a failed question retires no
-    memory; after that, rules may decide it instead.
+    memory. Once it is True, rules may decide a failed question.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CallBudget:
     def settle(self, taken: int, calls: int) -> None:
         """Correct the count: a question made `calls` calls, but `taken` calls were counted.
 
-        An offline judge, for example, makes none.
+        For example, one call is counted for an offline judge, which makes none.
         """
         self._made_at_s.extend([self._clock()] * (calls - taken))
         for _ in range(min(taken - calls, len(self._made_at_s))):

@@ -5,8 +5,8 @@ in a row, and then refuses questions for a pause. After the pause, one question 
 model answers, even with an unusable answer, the breaker closes. If it fails, the next pause is
 twice as long.
 
-A question fails if the model cannot be reached, raises an exception that is not a ModelError, or is
-so slow that the caller cancels the question.
+A question fails if the model cannot be reached, if it raises an exception that is not a ModelError,
+or if it is so slow that the caller cancels the question.
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ class OpenAIServer:
 
     @property
     def host(self) -> str:
-        """Return the host of the server, for the fingerprints of embedders.
+        """The server's host, as fingerprints of embedders name it.
 
-        The port is left out, because it may change. Addresses of this machine become `localhost`.
+        It has no port, because the port may change. Addresses of this machine become `localhost`.
         """
         host = urlsplit(self.base_url).hostname or self.base_url
         return "localhost" if host in _LOOPBACK else host
@@ -83,7 +83,7 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """Return the SDK's options for each request to this server. They forbid redirects.
+        """The SDK's options for each request to this server, which forbid redirects.
 
         Without a key, no authorization header is sent.
         """
@@ -174,7 +174,7 @@ class OpenAIModel(RemoteModel):
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
         """Leave the refused option out of later requests; return whether the server named one.
 
-        A refused JSON schema is replaced by JSON mode, and that by instructions in the prompt.
+        JSON mode replaces a refused JSON schema; instructions in the prompt replace JSON mode.
         """
         if not isinstance(exc, openai.APIStatusError) or exc.status_code not in _REFUSED_AS_ASKED:
             return False

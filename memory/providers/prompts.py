@@ -162,7 +162,7 @@ anything else.
 
 
 def in_json(system: str, schema: dict[str, object]) -> str:
-    """Return instructions followed by the answer's JSON schema, for servers that enforce none."""
+    """Return the instructions `system`, followed by the JSON schema that the answer must match."""
     return f"""\
 {system}
 
@@ -172,7 +172,7 @@ JSON schema:
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Add to a question, which is JSON, the reason why the last answer to it could not be used."""
+    """Return a question in JSON, with the reason why the last answer to it could not be used."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
@@ -343,9 +343,9 @@ class FoundAll(_Strict):
 
 
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
-    """Parse a judge's answer to `question`: groups of members that state the same fact.
+    """Parse a model's answer to `question`: groups of memories that state the same fact.
 
-    An answer in plain text is taken as the merged text of all members, unless the question is a
+    An answer in plain text is taken as the merged text of all memories, unless the question is a
     page.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
@@ -384,7 +384,9 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 
 
 def read_extraction(text: str, usage: Usage) -> Extraction:
-    """Parse the facts that a model found; their positions of turns and memories may not exist.
+    """Parse the facts that a model found in turns.
+
+    The model may have named turns and memories that do not exist; their positions are not checked.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
