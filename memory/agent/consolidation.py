@@ -73,8 +73,9 @@ class ConsolidationEngine:
         most = _DEFAULT_WINDOW if window is None else window
         nearer = self._merge_distance if merge_threshold is None else merge_threshold
         recent, alike = await store.recent_near_copies(most, since, nearer)
-        neighbours = _neighbours_in_time(recent)[:max_replay_events]
-        replayed = await store.replay([(earlier.id, later.id) for earlier, later in neighbours])
+        replayed = await store.replay(
+            [(old.id, new.id) for old, new in _neighbours_in_time(recent)[:max_replay_events]]
+        )
         candidates = [
             MergeCandidate(
                 memory_a_id=pair.older.id,

@@ -327,8 +327,7 @@ class MemoryStore:
                     continue
                 known = writer.links.between(a, b)
                 fresh[a, b] = known is None
-                link = known or MemoryLink(target_id=b, link_type="related")
-                writer.links.put([(a, _trusted(link, delta))])
+                writer.links.put([(a, _trusted(known or MemoryLink(target_id=b), delta))])
             for episode in writer.episodes.all():
                 alive = writer.memories.living_ids(episode.memory_ids)
                 if gone := set(episode.memory_ids) - alive.keys():

@@ -196,11 +196,10 @@ def _prepared(
 def _linked(
     memory: Memory, matches: Sequence[SearchResult], distances: Distances
 ) -> tuple[Memory, tuple[SearchResult, ...]]:
-    cosines = [hit.similarity if hit.cosine is None else hit.cosine for hit in matches]
     near = tuple(
         hit
-        for hit, cosine in zip(matches, cosines, strict=True)
-        if round(1.0 - cosine, 6) < distances.link
+        for hit in matches
+        if round(1.0 - (hit.similarity if hit.cosine is None else hit.cosine), 6) < distances.link
     )[: distances.max_links]
     links = tuple(MemoryLink(target_id=hit.memory.id, link_type="similar") for hit in near)
     return memory.model_copy(update={"linked_ids": links}), near

@@ -96,9 +96,12 @@ class AgentServer:
         named = dict.fromkeys((*runtime.THIS_MACHINE, *hosts, *own))
         names = [name for host in named for name in (host, f"{host}:*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
-        security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)
         return self.protocol.streamable_http_app(
-            json_response=True, stateless_http=True, transport_security=security
+            json_response=True,
+            stateless_http=True,
+            transport_security=TransportSecuritySettings(
+                allowed_hosts=names, allowed_origins=origins
+            ),
         )
 
     async def _talk(self) -> None:

@@ -107,8 +107,11 @@ class WorkspaceMemorySync:
             daily = self._memory_dir / f"{when:%Y-%m-%d}.md"
             _append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {entry}")
             if memory.importance >= _CURATED_IMPORTANCE or memory.category in CURATION_CATEGORIES:
-                dated = f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {entry}"
-                _append(self._curated_memory, "# Memory", dated)
+                _append(
+                    self._curated_memory,
+                    "# Memory",
+                    f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {entry}",
+                )
 
     def remove_memory(self, memory_id: str) -> bool:
         """Remove a memory's entries; return whether any file was changed."""
@@ -222,9 +225,8 @@ class WorkspaceMemorySync:
         First delete the unfinished files of killed processes, which may contain a forgotten memory.
         """
         self._memory_dir.mkdir(exist_ok=True)
-        lock = filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S)
         try:
-            with lock:
+            with filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S):
                 curated = self._curated_memory.resolve()
                 clear_parts(curated.with_name(glob.escape(curated.name)))
                 for name in (_DAILY, self._latest_monologue.name, self._monologue_note.name):

@@ -73,15 +73,18 @@ def audit_report(
     """Return the report of what a clean-up would do. `spread`: the similarities in the store."""
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     open_ones = sum(member.fate == "judge" for card in cards for member in card.members)
-    figures = [
+    figures = (
         _figure(planned.memories - planned.retired - open_ones, "kept as they are"),
         _figure(planned.retired, "replaced by one that says as much"),
         _figure(open_ones, "need a decision"),
         _figure(planned.questions, "questions to the model"),
         *_cost(planned.estimated, planned.money, "about "),
-    ]
-    if planned.undecided:
-        figures.append(_figure(planned.undecided, "pairs that a model failed at before"))
+        *(
+            [_figure(planned.undecided, "pairs that a model failed at before")]
+            if planned.undecided
+            else ()
+        ),
+    )
     return Report(
         kind="audit",
         at=at,
@@ -89,7 +92,7 @@ def audit_report(
         f" among {_count(planned.memories, 'memory', 'memories')}",
         summary=f"{certain:,} groups need no model; {_count(planned.questions, 'question')}"
         f" would go to {planned.model}. Nothing was changed.",
-        figures=tuple(figures),
+        figures=figures,
         pairs=planned.pairs,
         lower=rules.lower,
         upper=rules.upper,

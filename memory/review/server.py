@@ -159,8 +159,9 @@ class ReviewServer:
             Route("/{asset}", _asset, methods=get),
         ]
         handlers: Any = {MemoryPipelineError: self._failed, 404: self._not_there}
-        pages = Starlette(routes=routes, exception_handlers=handlers)
-        return Gate(pages, self._session.check, _HEADERS)
+        return Gate(
+            Starlette(routes=routes, exception_handlers=handlers), self._session.check, _HEADERS
+        )
 
     # --- groups ---
 

@@ -159,10 +159,10 @@ class Review:
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
         self._answered = sum(not record.left_for_later for record in records)
-        left = [PlannedGroup(group, plan) for group in plan.groups]
         # The least certain first; in a blind review the order must not show how certain they are.
-        left.sort(
-            key=lambda planned: (0.0 if self.blind else certainty(planned.group), planned.key)
+        left = sorted(
+            (PlannedGroup(group, plan) for group in plan.groups),
+            key=lambda planned: (0.0 if self.blind else certainty(planned.group), planned.key),
         )
         self._left = {planned.key: planned for planned in left}
         self._revision = plan.snapshot.revision
