@@ -169,8 +169,6 @@ class Account:
         plan = self.first
         shown = wanted.of(plan.groups)
         alike = plan.likeness.groups([group.members for group in shown])
-        texts = [one.content for question in plan.questions for one in question.members]
-        replaced = [group.replacement for group in plan.groups if group.replacement]
         return self.report(len(plan.snapshot.rows), model).model_copy(
             update={
                 "dry_run": True,
@@ -180,13 +178,16 @@ class Account:
                     for group, its in zip(shown, alike, strict=True)
                 ),
                 "pages": len(plan.pages),
-                "characters": sum(map(len, texts)),
-                "retired": sum(len(one.retired) for one in replaced),
+                "characters": sum(
+                    len(one.content) for question in plan.questions for one in question.members
+                ),
+                "retired": sum(
+                    len(group.replacement.retired) for group in plan.groups if group.replacement
+                ),
             }
         )
 
     def report(self, after: int, model: str) -> DeduplicationReport:
-        reasons = (one.reason.partition(": ")[0] for one in self.decided)  # without details
         fates = Counter(member.fate for one in self.decided for member in one.members)
         return DeduplicationReport(
             dry_run=False,
@@ -199,7 +200,7 @@ class Account:
             found=len(self.decided),
             groups=tuple(self.decided),
             decisions=Counter(one.action for one in self.decided),
-            reasons=Counter(reasons),
+            reasons=Counter(one.reason.partition(": ")[0] for one in self.decided),  # no details
             retired=fates["retire"],
             merged=self.merged,
             pending=self.pending,
@@ -256,9 +257,9 @@ def planned_steps(group: GroupPlan) -> Steps:
     asked = {member.id for member in group.question.members} if group.question else set()
     fates = {member.id: "judge" if member.id in asked else "keep" for member in group.members}
     fates |= dict.fromkeys(retired, "retire")
-    steps = [step for step in (group.replacement, group.question) if step is not None]
-    names = ["replace"] * (group.replacement is not None) + ["judge"] * (group.question is not None)
-    return Steps(" + ".join(names), "; then ".join(step.reason for step in steps), fates)
+    steps = {"replace": group.replacement, "judge": group.question}
+    reasons = {name: step.reason for name, step in steps.items() if step is not None}
+    return Steps(" + ".join(reasons), "; then ".join(reasons.values()), fates)
 
 
 def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupReport:

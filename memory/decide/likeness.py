@@ -52,8 +52,7 @@ class Likeness:
         return min((alike.of(a, b) for a, b in combinations(members, 2)), default=1.0)
 
     def group(self, members: Sequence[Memory]) -> AlikeGroup:
-        [group] = self.groups([members])
-        return group
+        return self.groups([members])[0]
 
     def groups(self, groups: Sequence[Sequence[Memory]]) -> list[AlikeGroup]:
         keys_of = [
@@ -146,23 +145,14 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
 def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Return the connected components of a graph with the nodes 0 to n - 1, each sorted.
 
-    Nodes without an edge are components of one node. Computed by union-find.
+    Nodes without an edge are components of one node.
     """
-    parent = list(range(n))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
+    component = {node: [node] for node in range(n)}
     for a, b in edges:
-        low, high = sorted((root(a), root(b)))
-        parent[high] = low
-    members: dict[int, list[int]] = {}
-    for node in range(n):
-        members.setdefault(root(node), []).append(node)
-    return list(members.values())
+        if component[a] is not component[b]:
+            whole = sorted(component[a] + component[b])
+            component.update(dict.fromkeys(whole, whole))
+    return [members for node, members in component.items() if node == members[0]]
 
 
 def cohesive(
