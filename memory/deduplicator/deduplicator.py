@@ -77,8 +77,7 @@ _EMBED_AT_ONCE = 256
 @dataclass
 class _Effort:
     calls: CallBudget
-    budget: Budget
-    lost: Usage
+    budget: Budget | None = None
     attempts: int = 0
 
 
@@ -235,50 +234,45 @@ class MemoryDeduplicator:
         size = self._store.pace.size if at_once else 1
         batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
         named = batch[0].named
-        budget = Budget(self._settings.budget_s)
-        effort = _Effort(calls, budget, lost=named.usage if named else Usage())
+        lost = named.usage if named else Usage()
+        effort = _Effort(calls)
         with telemetry.span("write") as span:
             while True:
                 effort.attempts += 1
                 settled = await self._decide(batch, effort)
                 decided = [one for one in settled if isinstance(one, Decided)]
-                apply = self._store.apply_all
-                done = await in_thread(apply, decided, run=run, lease=lease) if decided else []
+                done = (
+                    await in_thread(self._store.apply_all, decided, run=run, lease=lease)
+                    if decided
+                    else []
+                )
                 conflict = done[0] if decided and settled[0] is decided[0] else None
                 if not isinstance(conflict, Conflict):
                     break
                 logger.info("decided again: %s", conflict.why)
-                effort.lost += decided[0].decision.usage
+                lost += decided[0].decision.usage
                 named = named and NamedMerge(conflict=conflict.why, usage=named.usage)
                 batch = [replace(batch[0], named=named)]
             outcomes: list[Outcome] = []
             answers = iter(done)
             for one in settled:
-                if isinstance(one, AlreadyStored):
-                    outcomes.append(Outcome(one.memory, Action.KNOWN, "it arrived before"))
-                    continue
-                if not isinstance(answer := next(answers, None), Applied):
-                    break
-                decision = one.decision
-                outcomes.append(
-                    Outcome(
-                        answer.memory,
-                        decision.action,
-                        decision.reason,
-                        decision.usage,
-                        decision.pending,
+                if isinstance(one, Outcome):
+                    outcomes.append(one)
+                elif isinstance(answer := next(answers, None), Applied):
+                    by = one.decision
+                    outcomes.append(
+                        Outcome(answer.memory, by.action, by.reason, by.usage, by.pending)
                     )
-                )
-            if effort.lost.calls:
-                outcomes[0] = replace(outcomes[0], usage=effort.lost + outcomes[0].usage)
+                else:
+                    break
+            if lost.calls:
+                outcomes[0] = replace(outcomes[0], usage=lost + outcomes[0].usage)
             if named and named.decision:
                 log_merges(named.decision)
             span.set_attribute("kind", outcomes[0].action.value)
         return outcomes
 
-    async def _decide(
-        self, batch: Sequence[_Incoming], effort: _Effort
-    ) -> list[AlreadyStored | Decided]:
+    async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
         named = batch[0].named
         if named is not None and named.decision is not None and named.decision.survivors:
             condition = WhileMergeable(named.revision, self._asker.bound_by)
@@ -287,11 +281,11 @@ class MemoryDeduplicator:
         lower = self._rules.lower
         memories = [one.embedded or one.extracted.memory for one in batch]
         prepared = await in_thread(self._store.prepare, memories, k, lower, self._asker)
-        settled: list[AlreadyStored | Decided] = []
+        settled: list[Outcome | Decided] = []
         before: PendingWrites | None = None
         for incoming, found in zip(batch, prepared, strict=True):
             if isinstance(found, AlreadyStored):
-                settled.append(found)
+                settled.append(Outcome(found.memory, Action.KNOWN, "it arrived before"))
                 continue
             new = found if before is None else self._with_pending(found, before)
             if new is None:
@@ -377,6 +371,7 @@ class MemoryDeduplicator:
             return _add_pending(new, _OTHERS_FIRST)
         if not effort.calls.left:
             return _add_pending(new, "the budget of calls is spent")
+        effort.budget = effort.budget or Budget(self._settings.budget_s)
         asking = Asking(effort.calls, effort.budget)
         decision = await self._judging.decide(question, asking, most_answers=1)
         is_fallback = decision.pending and not effort.calls.answered
@@ -430,8 +425,8 @@ class MemoryDeduplicator:
         `on_compared` is called, in another thread, with the number of texts compared and the number
         of all texts.
         """
-        asker = Asker(self._model.name)
-        return await self._batch(asker, None, on_compared).audit(chosen or GroupFilter())
+        batch = self._batch(Asker(self._model.name), None, on_compared)
+        return await batch.audit(chosen or GroupFilter())
 
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
         """Return the plan of the first round of `deduplicate_all`; change nothing.
