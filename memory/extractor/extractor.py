@@ -15,7 +15,6 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TypeVar
 
 from memory.deduplicator import MemoryDeduplicator
@@ -28,7 +27,7 @@ from memory.errors import (
     ModelTooSlow,
     ModelUnavailable,
 )
-from memory.extractor.turn_reader import TurnReader, TurnsRead, summed
+from memory.extractor.turn_reader import TurnReader, TurnsRead, after_silences, summed
 from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
 from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
@@ -210,10 +209,8 @@ class MemoryExtractor:
                 }
                 if waited_s.get(conversation, 0.0) < wait_s:
                     return []
-        for n, (before, one) in enumerate(pairwise(kept), start=1):
-            if abs((one.turn.at - before.turn.at).total_seconds()) > self._gap_s:
-                return kept[:n]
-        return kept
+        ends = after_silences([one.turn for one in kept], self._gap_s)
+        return kept[: min(ends, default=len(kept))]
 
 
 class BackgroundExtraction:
@@ -239,8 +236,8 @@ class BackgroundExtraction:
         self._wait_s = wait_s
         self._on_extracted = on_extracted
         self._working: dict[str, asyncio.Task[None]] = {}
+        # when each conversation's last finished extraction began, in the loop's seconds
         self._last_start: dict[str, float] = {}
-        """When each conversation's last finished extraction began, in the loop's seconds."""
         self._not_before: dict[str, float] = {}
         self._paused_until = 0.0
         self._failures = 0

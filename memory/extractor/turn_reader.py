@@ -11,7 +11,7 @@ from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 
 from pydantic import JsonValue
 
@@ -247,13 +247,8 @@ class TurnReader:
             before = reader.turns.extracted_before(
                 first.turn.conversation, first.seq, _CONTEXT_TURNS
             )
-        at, near = first.turn.at, list[Turn]()
-        for turn in reversed(before):
-            if abs((at - turn.at).total_seconds()) > self._gap_s:
-                break
-            near.insert(0, turn)
-            at = turn.at
-        return near
+        starts = after_silences([*before, first.turn], self._gap_s)
+        return before[max(starts, default=0) :]
 
     def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
         said: dict[str, list[str]] = {}
@@ -478,6 +473,15 @@ def _uncopied(
         else:
             kept.append((source, candidate))
     return kept
+
+
+def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:
+    """Return the positions of the turns that come more than `gap_s` seconds after the last turn."""
+    return [
+        n
+        for n, (before, turn) in enumerate(pairwise(turns), start=1)
+        if abs((turn.at - before.at).total_seconds()) > gap_s
+    ]
 
 
 def summed(first: ExtractionResult, other: ExtractionResult) -> ExtractionResult:
