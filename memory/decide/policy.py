@@ -253,8 +253,9 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     may_replace = rules.on_merge_failure == "replace"
     fallback = None
     if may_replace and question.are_copies:  # whatever their similarity
-        any_similarity = replace(rules, upper=0.0)
-        fallback = replace_covered(question.members, _always(question.similarity), any_similarity)
+        fallback = replace_covered(
+            question.members, _always(question.similarity), replace(rules, upper=0.0)
+        )
     fallback = fallback or Decision(
         Action.KEEP_BOTH,
         "neither covers the other" if may_replace else "kept both",

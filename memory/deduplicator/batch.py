@@ -95,12 +95,10 @@ class Batch:
         self._waiting: list[tuple[GroupPlan, Decision]] = []
         self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
+        # Replacements that rules chose because the model failed to answer the question. They are
+        # applied at the end of the round. If no call of the model has succeeded by then, the
+        # memories are kept as they are instead.
         self._held: list[tuple[GroupPlan, Decision]] = []
-        """Replacements that rules chose because the model failed to answer the question.
-
-        They are applied at the end of the round. If no call of the model has succeeded by then, the
-        memories are kept as they are instead.
-        """
         self._planner = Planner(store.scope_of, settings.plan)
 
     async def audit(self, wanted: GroupFilter) -> Audit:
@@ -151,11 +149,12 @@ class Batch:
         with telemetry.span("batch") as span:
             await in_thread(self._store.embeddings.make_missing)
             reopened = await in_thread(self._reopened)
-            members = {name for record in reopened for name in record.members}
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
-            only = members if pending_only else None
-            account = Account(new_run(), plan, only_ids=only, started=started)
+            members = {name for record in reopened for name in record.members}
+            account = Account(
+                new_run(), plan, only_ids=members if pending_only else None, started=started
+            )
             if on_plan is not None:
                 on_plan(await in_thread(self._planned, account, GroupFilter(0)))
             while True:

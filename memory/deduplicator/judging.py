@@ -430,10 +430,9 @@ def accepted_wrongly(answer: Rereading) -> int:
 
 def untrusted_readers(reader: Reader) -> list[str]:
     """Return a sentence about each model that failed its trial on test merges, sorted by name."""
-    tried = reader.metas(_PREFIX)
     return [
         _described(key.removeprefix(_PREFIX), int(wrong))
-        for key, wrong in sorted(tried.items())
+        for key, wrong in sorted(reader.metas(_PREFIX).items())
         if int(wrong) > MOST_WRONGLY_ACCEPTED
     ]
 

@@ -123,15 +123,13 @@ class ScopeReading:
     left: int = 0
 
     def __post_init__(self) -> None:
+        # by the id of a memory that this reading has merged: the live memory that it became
         self._living: dict[str, Memory] = {}
-        """By the id of a memory that this reading has merged: the live memory that it became."""
         self._made: set[str] = set()
+        # Keys of texts that must be read again, even if a later page shows them. Either another
+        # write came before the decision about the memory, or its group was dropped because it
+        # shares members with a larger group.
         self._unread: set[str] = set()
-        """Keys of texts that must be read again, even if a later page shows them.
-
-        Either another write came before the decision about the memory, or its group was dropped
-        because it shares members with a larger group.
-        """
         self._planned = Counter(key for page in self.pages for key in _keys(page.members))
 
     async def run(self, on_page: Callable[[], None]) -> None:
@@ -222,11 +220,8 @@ class ScopeReading:
         """
         kept = set(filter(_is_refused, groups))
         found = [group for group in groups if group not in kept]
-        holders: dict[str, list[int]] = {}
-        for n, group in enumerate(found):
-            for name in group.part.ids:
-                holders.setdefault(name, []).append(n)
-        shared = [(numbers[0], n) for numbers in holders.values() for n in numbers[1:]]
+        numbered = enumerate([group.part.ids for group in found])
+        shared = [(n, m) for (n, a), (m, b) in combinations(numbered, 2) if not a.isdisjoint(b)]
         most = min(MOST_IN_GROUP, self.judging.model.page_size)
         for component in connected(len(found), shared):
             entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
