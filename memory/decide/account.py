@@ -54,14 +54,19 @@ class GroupFilter:
 class Account:
     """The decisions, questions and leftovers of a batch run. Use it from one thread only.
 
-    A group is identified by the set of its members' ids.
+    A group is identified by the set of its members' ids. `only_ids`: only groups with at least one
+    of these memories are settled; None for no limit. `left`: the groups left for the next run,
+    because no call was left or two decisions conflicted.
+
+    `readings`: how often the pages of each scope were read; `MOST_READINGS` or more if some were
+    left unread. `unread_ids`: the members of all pages of the scopes with unread pages. `shown`:
+    the texts on the pages of all other scopes that were read.
     """
 
     run: str
     first: RoundPlan
     started: float
     only_ids: set[str] | None = None
-    """Only groups with at least one of these memories are settled; None for no limit."""
     rounds: int = 0
     merged: int = 0
     pending: int = 0
@@ -70,16 +75,12 @@ class Account:
     decided: list[GroupReport] = field(default_factory=list)
     failed: set[frozenset[str]] = field(default_factory=set)
     left: set[frozenset[str]] = field(default_factory=set)
-    """Groups left for the next run: no call was left, or two decisions conflicted."""
     apart: set[TextPair] = field(default_factory=set)
     readings: Counter[Scope] = field(default_factory=Counter)
-    """How often the pages of each scope were read; `MOST_READINGS` or more if some were left."""
     pages: int = 0
     pages_left: int = 0
     unread_ids: set[str] = field(default_factory=set)
-    """Members of all pages of those scopes in which some pages were left unread."""
     shown: set[ScopedText] = field(default_factory=set)
-    """Texts on the pages of those scopes in which all pages were read."""
     conflicts: set[frozenset[str]] = field(default_factory=set)
     latest: RoundPlan = field(init=False)
 
@@ -151,8 +152,11 @@ class Account:
     def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
         fates = {member.id: "keep" for member in group.members}
         fates |= dict.fromkeys(decision.retired, "retire")
-        steps = Steps(decision.action.value, decision.reason, fates)
-        return _group_report(group, self.latest.likeness.group(group.members), steps)
+        return _group_report(
+            group,
+            self.latest.likeness.group(group.members),
+            Steps(decision.action.value, decision.reason, fates),
+        )
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         known = {member.id for member in decision.members}
@@ -208,7 +212,7 @@ class Account:
             pages=self.pages,
             pages_left=self.pages_left,
             undecided=self.latest.snapshot.waiting,
-            failure=self.failure if self.usage.all_failed else "",
+            failure=self.failure if 0 < self.usage.calls == self.usage.failed else "",
             usage=self.usage,
             questions=len(self.first.questions),
             estimated_model_calls=0,

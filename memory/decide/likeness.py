@@ -197,15 +197,14 @@ class PairSearch:
     """A search for pairs of similar texts within one scope.
 
     It finds all pairs with a similarity of at least `upper`. Below `upper`, it finds the pairs of
-    each text with its `neighbours` nearest texts that reach `floor`. `is_cjk` and `weights`, shape
-    (n,), are in the order of `keys`. For each similarity in `bands`, the pairs of memories that
-    reach it are counted.
+    each text with its `neighbours` nearest texts that reach `floor`. `is_cjk` and `weights`, the
+    number of memories that have each text, have shape (n,) and the order of `keys`. For each
+    similarity in `bands`, the pairs of memories that reach it are counted.
     """
 
     keys: tuple[str, ...]
     is_cjk: Flags
     weights: Ints
-    """For each text, the number of memories that have it."""
     scale: Scale
     upper: float
     floor: float

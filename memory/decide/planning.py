@@ -73,17 +73,19 @@ class PlanSettings:
 
 @dataclass(frozen=True, repr=False)
 class RoundPlan:
-    """The groups and pages of one round of a batch run, and figures about the store."""
+    """The groups and pages of one round of a batch run, and figures about the store.
+
+    `pairs`: for each of `BANDS`, such as "0.95", the number of pairs of memories of one scope that
+    reach it. `alone`: texts with a vector that no model has read and that are on none of the pages.
+    """
 
     snapshot: Snapshot
     groups: tuple[GroupPlan, ...]
     likeness: Likeness
     pairs: dict[str, int] = field(default_factory=dict)
-    """For each of `BANDS`, such as "0.95", the pairs of memories of one scope that reach it."""
     just_below: JustBelow | None = None
     pages: tuple[PagePlan, ...] = ()
     alone: tuple[ScopedText, ...] = ()
-    """Texts with a vector that no model has read and that are on none of the pages."""
 
     @property
     def asked(self) -> list[Question]:
@@ -339,8 +341,10 @@ class _Scope:
         pairs = chosen(self._pairs, close)
         scores = self._scores[close].tolist()
         edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
-        groups = cohesive(range(len(self._keys)), edges, self._may_join)
-        found = [[self._keys[n] for n in group] for group in groups]
+        found = [
+            [self._keys[n] for n in group]
+            for group in cohesive(range(len(self._keys)), edges, self._may_join)
+        ]
         return found + [[key] for key in self._nodes if key not in self._vectors]
 
     def _may_join(self, left: Sequence[int], right: Sequence[int]) -> bool:

@@ -287,8 +287,7 @@ class PendingWrites:
     def add(self, new: Embedded, decision: Decision) -> None:
         about = decision.members if decision.distinct else (new.memory,)
         keys = {text_key(one.content) for one in about}
-        scope = self._scope_of(new.memory)
-        self._by_scope.setdefault(scope, []).append((new, decision, keys))
+        self._by_scope.setdefault(self._scope_of(new.memory), []).append((new, decision, keys))
 
     def seen_by(
         self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]

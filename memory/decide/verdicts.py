@@ -29,18 +29,18 @@ from memory.text import identity
 
 @dataclass(frozen=True)
 class Part:
-    """A proposed merge of memories, with the result of checking its merged text."""
+    """A proposed merge of memories, with the result of checking its merged text.
+
+    `reason`: why the merge is refused, worded for a model. For an accepted merge, it says which
+    values of the members are outdated, or is "". `is_final`: whether the merge is refused for good;
+    the model is not asked about it a second time.
+    """
 
     merge: ProposedMerge
     belief: Belief
     reason: str = ""
-    """Why the merge is refused, worded for a model.
-
-    For an accepted merge, it says which values of the members are outdated, or is "".
-    """
     verified: Verified | None = None
     is_final: bool = False
-    """Whether the merge is refused for good; the model is not asked about it a second time."""
 
     @property
     def ids(self) -> set[str]:

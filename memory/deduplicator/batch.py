@@ -119,8 +119,12 @@ class Batch:
             for n in range(0, len(pages), at_once)
         ]
         is_trusted = self._judging.passed_trial() if batches else None
-        trial = TRIAL if is_trusted is None else ()
-        cost = estimated(plan.asked, batches, is_read=is_trusted is not False, trial=trial)
+        cost = estimated(
+            plan.asked,
+            batches,
+            is_read=is_trusted is not False,
+            trial=TRIAL if is_trusted is None else (),
+        )
         return report.model_copy(
             update={
                 "estimated": cost,

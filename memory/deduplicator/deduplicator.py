@@ -69,7 +69,6 @@ _MOST_QUESTIONS = 2
 """At most this many questions about a memory. The second follows a conflicting write."""
 _MOST_DECISIONS = 50
 """At most this many attempts to decide about a memory. The last one stores it in any case."""
-_UNLIKE_CHAIN = "nearest memory also stands for a dissimilar text"
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
@@ -330,7 +329,7 @@ class MemoryDeduplicator:
         )
         adds = isinstance(decision, Decision) and decision.action is Action.ADD
         if adds and len(matches) < len(found.matches):
-            decision = replace(decision, reason=_UNLIKE_CHAIN)
+            decision = replace(decision, reason="nearest memory also stands for a dissimilar text")
         if logger.isEnabledFor(logging.DEBUG):
             _log_check(new, match, decision)
         named = incoming.named

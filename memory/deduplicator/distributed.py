@@ -89,11 +89,11 @@ class DistributedExecutor(PlanExecutor):
         if len(parts) < 2:
             return plan_groups(groups, rules)
         futures = [self._submit(plan_groups, part, rules) for part in parts]
-        answers = (
-            _answer(future, plan_groups, part, rules)
+        return [
+            plan
             for part, future in zip(parts, futures, strict=True)
-        )
-        return [plan for plans in answers for plan in plans]
+            for plan in _answer(future, plan_groups, part, rules)
+        ]
 
     def _submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T] | None:
         try:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 
 from memory.coverage import Belief
 from memory.decide import (
@@ -75,14 +76,14 @@ class NamedMerge:
     """The result of checking a merge that a model proposed when it extracted a new memory.
 
     `decision`: None if the memories can no longer be merged; `conflict` then says why. If the
-    merged text was refused, it keeps all memories, and their question stays pending.
+    merged text was refused, it keeps all memories, and their question stays pending. `usage`: if
+    several merges are checked in one call, only the first has a cost.
     """
 
     decision: Decision | None = None
     revision: int = 0
     conflict: str = ""
     usage: Usage = field(default_factory=Usage)
-    """If several merges are checked in one call, only the first has a cost."""
 
 
 class Judging:
@@ -255,8 +256,7 @@ class Judging:
             return tuple(parts)
         if await self._is_trusted(asking):
             answer = await asking.ask(self.model.reread, [part.merge for part in doubtful])
-            readings = (*answer.readings, *[None] * len(doubtful))
-            settled = iter(list(map(as_read, doubtful, readings)))
+            settled: Iterator[Part] = map(as_read, doubtful, chain(answer.readings, repeat(None)))
         else:
             settled = iter(
                 [

@@ -51,8 +51,7 @@ class KeptApart:
     def joined(self, decision: Decision) -> None:
         """Note that each merged memory of a decision stands for the texts of all members."""
         for survivor in decision.survivors:
-            texts = [self._texts(member) for member in decision.members]
-            self._stands_for[survivor.memory.id] = set().union(*texts)
+            self._stands_for[survivor.memory.id] = set().union(*map(self._texts, decision.members))
 
     def _texts(self, memory: Memory) -> set[str]:
         return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
@@ -94,8 +93,12 @@ class _NamedGroup:
 class ScopeReading:
     """Has a model read the pages of one scope, and applies its decisions.
 
-    Several pages are read at the same time. The merged texts in their answers are then checked
-    together.
+    It reads `at_once` pages at the same time, and then checks the merged texts in the answers
+    together. `apply` applies a decision, and returns the live memory that stands for its newest
+    member; it returns None if another write came first.
+
+    `arrival`: the position of each memory, by id, in the order in which memories were stored. A
+    merged memory has the position of its member that was stored last.
     """
 
     pages: Sequence[PagePlan]
@@ -104,20 +107,11 @@ class ScopeReading:
     budget_s: float
     concurrency: asyncio.Semaphore
     at_once: int
-    """The number of pages that are read before their merged texts are checked."""
     apart: Apart
     similarity: Callable[[Sequence[Memory]], float]
     apply: Callable[[Decision], Awaitable[Memory | None]]
-    """Applies a decision, and returns the live memory that stands for its newest member.
-
-    It returns None if another write came first.
-    """
     record: Callable[[set[str]], Awaitable[None]]
     arrival: Mapping[str, int]
-    """The position of each memory, by id, in the order in which memories were stored.
-
-    A merged memory has the position of its member that was stored last.
-    """
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
     left: int = 0
@@ -362,9 +356,9 @@ def _is_refused(group: _NamedGroup) -> bool:
 
 
 def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:
-    number = {member.id: n for n, member in enumerate(shown, start=1)}
-    reasons = []
-    for part in parts:
-        named = ", ".join(str(number[one.id]) for one in part.merge.members)
-        reasons.append(f"group {named} with the text {part.merge.text!r}: {part.reason}")
-    return "; ".join(reasons)
+    number = {member.id: str(n) for n, member in enumerate(shown, start=1)}
+    named = [(", ".join(number[one.id] for one in part.merge.members), part) for part in parts]
+    return "; ".join(
+        f"group {numbers} with the text {part.merge.text!r}: {part.reason}"
+        for numbers, part in named
+    )

@@ -271,8 +271,7 @@ class BackgroundExtraction:
         working = list(self._working.values())
         for task in working:
             task.cancel()
-        settling = [task for task in self._settling if task is not None]
-        await asyncio.gather(*working, *settling, return_exceptions=True)
+        await asyncio.gather(*working, *filter(None, self._settling), return_exceptions=True)
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until every turn that waits now has been extracted or tried once.

@@ -47,7 +47,6 @@ from memory.text import telling_words, text_key
 
 logger = logging.getLogger(__name__)
 
-_INTENSITY_IF_ASKED = 1.0
 _CONTEXT_TURNS = 4
 _MOST_REMEMBERED = 40
 _MOST_LATEST = 8
@@ -386,7 +385,7 @@ def _requested(turn: Turn) -> list[KeptCandidate | None]:
     requests = [] if turn.is_bot else asked_to_remember(turn.text)
     contents = [retold(request, turn.speaker, turn.at) for request in requests]
     return [
-        KeptCandidate(content=content, user=turn.speaker, intensity=_INTENSITY_IF_ASKED, asked=True)
+        KeptCandidate(content=content, user=turn.speaker, intensity=1.0, asked=True)
         for content in contents
         if len(content) <= MAX_CONTENT
     ]

@@ -74,10 +74,6 @@ class Usage(Frozen):
     output_tokens: int = 0
     failed: int = 0
 
-    @property
-    def all_failed(self) -> bool:
-        return 0 < self.calls == self.failed
-
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             calls=self.calls + other.calls,
@@ -104,12 +100,14 @@ class Price(Frozen):
 
 @dataclass(frozen=True)
 class Survivor:
-    """A memory that is live after a decision, and the ids of the memories that it replaces."""
+    """A memory that is live after a decision, and the ids of the memories that it replaces.
+
+    `version`: if the decision changes the memory's text, a retired memory with the former text.
+    """
 
     memory: Memory
     stands_for: tuple[str, ...] = ()
     version: Memory | None = None
-    """If the decision changes the survivor's text: a retired memory with the former text."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,12 @@ class Decision:
     """A complete decision about some memories, ready to be applied.
 
     `members` are the memories that the decision is about, oldest first, as they were when read. A
-    member that no survivor replaces stays as it is or, if new, is stored. `distinct` holds pairs of
-    ids whose texts were judged to state different things. If `pending` is true, a later batch asks
-    a model about the members. `model` names the model that was asked; it is PERSON if a person
-    decided, and None if the rules decided alone.
+    member that no survivor replaces stays as it is or, if new, is stored. `candidates` are the
+    memories that a new memory was compared with: (id, similarity), most similar first. `distinct`
+    holds pairs of ids whose texts were judged to state different things. If `pending` is true, a
+    later batch asks a model about the members. `model` names the model that was asked; it is PERSON
+    if a person decided, and None if the rules decided alone. `cosine` is the cosine from which
+    `similarity` was computed; None if the two are equal.
     """
 
     action: Action
@@ -129,13 +129,11 @@ class Decision:
     survivors: tuple[Survivor, ...] = ()
     similarity: float | None = None
     candidates: tuple[tuple[str, float], ...] = ()
-    """The memories that the new memory was compared with: (id, similarity), most similar first."""
     distinct: tuple[tuple[str, str], ...] = ()
     pending: bool = False
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
-    """The cosine from which `similarity` was computed; None if the two are equal."""
     verified: Verified | None = None
 
     @property
@@ -153,26 +151,24 @@ class Decision:
 class Question:
     """A question for a language model: which of these memories state the same fact?
 
-    `members` are ordered oldest first. `reason` says why a model must decide.
+    `members` are ordered oldest first. `reason` says why a model must decide. `similarity` is that
+    of the two least similar members. `objection` says why the model's previous answer to this
+    question was refused; it is empty at the first attempt.
+
+    If `is_page` is true, the question is a page: up to 48 memories of one scope, to be sorted into
+    groups. Each group in the answer to a page is accepted or refused separately.
+
+    `copies` holds the pairs of members that are near-copies, as positions from 0: (lower, higher).
+    If it is None, all pairs are near-copies if `are_copies` is true, and no pair otherwise.
     """
 
     members: tuple[Memory, ...]
     reason: str
     similarity: float
-    """The similarity of the two least similar members."""
     cosine: float | None = None
     objection: str = ""
-    """Why the model's previous answer to this question was refused; empty at the first attempt."""
     is_page: bool = False
-    """Whether the question is a page: up to 48 memories of one scope, to be sorted into groups.
-
-    Each group in the answer to a page is accepted or refused separately.
-    """
     copies: frozenset[tuple[int, int]] | None = None
-    """The pairs of members that are near-copies, as positions from 0: (lower, higher).
-
-    If None, all pairs are near-copies if `are_copies` is true, and no pair otherwise.
-    """
 
     @property
     def are_copies(self) -> bool:
@@ -246,7 +242,8 @@ class Rereading(Frozen):
 class Outcome:
     """The result of storing one new memory.
 
-    `memory` is the new memory or, if that was retired, its live successor.
+    `memory` is the new memory or, if that was retired, its live successor. `pending`: whether a
+    later batch will ask a model about it.
     """
 
     memory: Memory
@@ -254,7 +251,6 @@ class Outcome:
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    """Whether a later batch will ask a model about the memory."""
 
 
 # --- the report of a run over the whole store -------------------------------------------------

@@ -168,16 +168,16 @@ class Embedded:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A memory that a search found, with its similarity to the query, rounded to 6 decimals."""
+    """A memory that a search found, with its similarity to the query, rounded to 6 decimals.
+
+    `relevance` is the sum of the standard scores of the cosine and of BM25 (the match of words). It
+    is None if the search ranked by similarity alone.
+    """
 
     memory: Memory
     similarity: float
     cosine: float | None = None
     relevance: float | None = None
-    """The sum of the standard scores of the cosine and of BM25 (the match of words).
-
-    None if the search ranked by similarity alone.
-    """
 
     @property
     def score(self) -> float:
