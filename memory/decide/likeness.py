@@ -103,8 +103,9 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan with the lowest cosine and the near-copies of its question's members.
+        """Return the plan; its question then has the lowest cosine and the near-copies.
 
+        The lowest cosine is that of the two least similar members that have vectors.
         Near-copies are pairs of members, by position, whose cosine is at least `COPIES_FROM`.
         """
         if plan.question is None:

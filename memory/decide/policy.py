@@ -232,9 +232,10 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Change a decision that rules made after a failed model call, so that it keeps all members.
+    """Return a copy of a decision that keeps all its members; its question stays pending.
 
-    The question stays pending. This is used if no model call of the whole run succeeded.
+    `decision`: made by rules because a call of the model failed. This is used if no call of the
+    whole run succeeded.
     """
     return replace(
         decision,

@@ -115,9 +115,9 @@ def part_alone(
 ) -> Part:
     """Check one proposed merge without a model; return it as accepted, refused or DOUBTFUL.
 
-    `keeper`: the judge who ruled that two members of the merge are different facts; it is then
-    refused. `is_last`: whether that refusal is final even if the keeper is a model. `fault`: a
-    reason for refusal that the caller has found.
+    `keeper`: the judge who ruled that two of the members are different facts; None if no judge did.
+    With a keeper, the merge is refused. `is_last`: whether this refusal is final even if the keeper
+    is a model. `fault`: a reason for refusal that the caller has found.
     """
     longest = max(len(member.content) for member in merge.members)
     final = ""

@@ -279,8 +279,8 @@ class ScopeReading:
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
         """Ask once more about refused groups; return the groups of the new answer.
 
-        Also return each refused group of which the answer names no member. Its refusal is now
-        final. If there is no usable answer, the refused groups are returned unchanged.
+        Also return each refused group that has no member in any of the new groups. Its refusal is
+        now final. If there is no usable answer, the refused groups are returned unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._oldest_first(members.values())

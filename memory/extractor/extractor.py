@@ -391,10 +391,10 @@ class BackgroundExtraction:
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns in order, with a conversation added to turns of the bot that name none.
+    """Return the turns in order; the bot's turns without a conversation get that of a person.
 
-    It is the conversation of the only person whose turns name no conversation. If there is no such
-    person, or more than one, the turns are returned unchanged.
+    This is the only person whose turns name no conversation. If there is no such person, or more
+    than one, the turns are returned unchanged.
     """
     unnamed = {n for n, turn in enumerate(turns) if "conversation" not in turn.model_fields_set}
     people = {turns[n].speaker for n in unnamed if not turns[n].is_bot}

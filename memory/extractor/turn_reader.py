@@ -172,8 +172,7 @@ class TurnReader:
         """Find the candidates in turns, and store them in the ledger.
 
         Return the candidates by the number of the turn, the memories that the model was shown, and
-        the cost. A
-        candidate that was forgotten in the meantime is None.
+        the cost. A candidate that was forgotten in the meantime is None.
         """
         found, to_ask = await in_thread_if_long(_texts(chunk), _without_model, chunk)
         remembered, usage, over_limit = tuple[Memory, ...](), Usage(), 0
@@ -475,7 +474,7 @@ def _uncopied(
 
 
 def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:
-    """Return the positions of the turns that come more than `gap_s` seconds after the last turn."""
+    """Return the positions of turns that are over `gap_s` seconds from the turn before them."""
     return [
         n
         for n, (before, turn) in enumerate(pairwise(turns), start=1)
@@ -486,7 +485,8 @@ def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:
 def summed(first: ExtractionResult, other: ExtractionResult) -> ExtractionResult:
     """Return the sum of two results.
 
-    `pending` and `known` are those of `first`. If both results have a `problem`, so is the problem.
+    `pending` and `known` are not added: they are those of `first`. `problem` is that of `first` or,
+    if that is empty, that of `other`.
     """
     return replace(
         first,

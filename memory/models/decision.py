@@ -18,7 +18,7 @@ from memory.models.memory import Cleaned, Frozen, Memory
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
-"""Who can judge that two texts state different things, weakest judge first.
+"""The judges that can rule that two texts state different things, the weakest first.
 
 The verdict of a stronger judge replaces the verdict of a weaker judge.
 """
@@ -311,8 +311,9 @@ class SimilarityHistogram(Frozen):
 
 
 class DeduplicationReport(Frozen):
-    """The report of a run over the whole store or, if `dry_run` is true, of what it would do.
+    """The report of a run over the whole store.
 
+    If `dry_run` is true, nothing was changed, and the report says what a run would do.
     In a dry run, `retired` counts only memories that need no model to be retired, and
     `memories_after` equals `memories`. Only a dry run sets `just_below`, the estimates and
     `characters`, the number of characters to send to the model. `left` counts groups, and
