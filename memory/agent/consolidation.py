@@ -23,9 +23,9 @@ _DEFAULT_WINDOW = 1_000
 class ConsolidationStats:
     """The result of a consolidation run.
 
-    `replay_events` and `coactivation_updates`: pairs that were linked or whose link became
-    stronger. `link_updates`: new links. `refreshed_memories`: memories in these pairs.
-    `merge_candidates`: near-copies, closest first.
+    `replay_events` and `coactivation_updates` both count the pairs whose link was added or became
+    stronger. `link_updates` counts the added links, `refreshed_memories` the memories in these
+    pairs. `merge_candidates` are pairs of near-copies, closest first.
     """
 
     replay_events: int

@@ -83,14 +83,14 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
-        """Save a memory as `save` does, but with the limits as parameters and a tuple as result.
+        """Save a memory as `save` does, with the limits as parameters; return a tuple.
 
         A stored memory blocks the save if its distance (`1 - similarity`) is below
-        `dedup_threshold`. The new memory is linked with those whose distance (`1 - cosine`) is
-        below `link_threshold`.
+        `dedup_threshold`. The new memory is linked with stored memories whose distance
+        (`1 - cosine`) is below `link_threshold`.
 
-        Return the saved memory (None if blocked), the number of links, the linked memories, nearest
-        first, and the memory that blocked the save (or None).
+        Return the saved memory (None if blocked), the number of its links, the linked memories,
+        nearest first, and the memory that blocked the save (or None).
 
         Raises: InputError, MemoryNotFound.
         """
@@ -103,11 +103,12 @@ class MemoryStore:
     ) -> Saved:
         """Save a memory unless it repeats a stored one; link it with near memories, both ways.
 
-        A blocked save writes nothing; the result names the stored memory. A stored memory that
-        states another value, such as 1200 instead of 1300, does not block.
+        If a near-copy is stored, the save is blocked: nothing is written, and the result names the
+        near-copy. A stored memory with another value, such as 1200 instead of 1300, does not block.
 
-        `replaces`: the id of a memory to correct. It is retired, and the save is never blocked. The
-        new memory takes its links and tags. `fields`: further fields of `Memory`.
+        `replaces`: the id of a stored memory that the new one corrects. The stored memory is
+        retired, and the new one takes over its links and tags. Such a save is never blocked.
+        `fields`: further fields of `Memory`.
 
         Raises: InputError if a field is not valid or other processes keep storing similar memories;
         MemoryNotFound if the agent has no memory with the id `replaces`.
@@ -191,9 +192,10 @@ class MemoryStore:
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return a sentence for each pending question about live memories that the agent may use.
+        """Return one sentence for each pending question about live memories of the agent.
 
-        If chat turns wait for extraction and the agent serves everyone, one more sentence says so.
+        If the agent serves everyone and chat turns wait for extraction, the last sentence says how
+        many.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -214,8 +216,9 @@ class MemoryStore:
     ) -> tuple[list[Memory], list[NearCopies]]:
         """Return the newest memories, newest first, and pairs of near-copies, closest pair first.
 
-        Each pair has at least one of these memories; its distance (`1 - similarity`) is at most
-        `threshold`. Pairs that were judged distinct are left out. All is read from one snapshot.
+        The newest memories are at most `limit`, none older than `since`. Each pair contains at
+        least one of them, and its distance (`1 - similarity`) is at most `threshold`. Pairs that
+        were judged distinct are left out. Everything is read in one transaction.
         """
         with self._store.ledger.reading() as reader:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
@@ -232,7 +235,7 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory as `forget` does, but return only the memory as it was.
+        """Erase a memory as `forget` does; return the memory as it was, or None.
 
         Raises: StillStatedBy.
         """
@@ -241,7 +244,7 @@ class MemoryStore:
 
     @_threaded
     def forget(self, memory_id: str) -> Forgotten | None:
-        """Erase a memory, its links, and the memories that it had replaced permanently.
+        """Permanently erase a memory, its links, and the memories that it has replaced.
 
         Return None if the agent has no memory with this id.
 
@@ -258,10 +261,10 @@ class MemoryStore:
 
     @_threaded
     def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
-        """Retire the memory `remove_id`, so that `keep_id` stands for both.
+        """Retire the memory `remove_id`, so that the memory `keep_id` stands for both.
 
-        `content` becomes the text of the kept memory. Return this memory, and the decision's
-        number.
+        If `content` is given, it becomes the text of the kept memory. Return the kept memory and
+        the number of the recorded decision.
 
         Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
         are the same, or the scopes differ.
@@ -315,9 +318,11 @@ class MemoryStore:
     ) -> dict[tuple[str, str], bool]:
         """Link the two memories of each pair, and add `delta` to the confidence of their link.
 
-        Return, for each pair of live memories, whether the link is new. Also remove forgotten
-        memories from episodes, and erase the summaries of these episodes, which may repeat what was
-        forgotten.
+        Pairs with a memory that is not live are skipped. Return, for each other pair, whether its
+        link is new.
+
+        Also remove forgotten memories from all episodes. Erase the summary of each such episode,
+        because it may repeat what was forgotten.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -342,10 +347,10 @@ class MemoryStore:
     def create_episode(
         self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store an episode made of these memories.
+        """Store an episode of these memories.
 
-        It belongs to the user of its memories. If they have several, only an agent that serves
-        everyone can read it.
+        The episode belongs to the user of its memories. If the memories belong to several users,
+        only an agent that serves everyone can read it.
 
         Raises: MemoryNotFound; InputError if the summary or the importance is not valid.
         """
@@ -368,10 +373,10 @@ class MemoryStore:
 
     @_threaded
     def get_episode(self, episode_id: str) -> tuple[Episode, int] | None:
-        """Return an episode with its live memories, and the number of the forgotten ones.
+        """Return an episode with its live memories, and the number of its forgotten memories.
 
-        A memory that was merged is replaced by the one that stands for it. Return None if there is
-        no such episode, or if the agent may not use one of its memories.
+        Each retired memory is replaced by its live successor. Return None if there is no such
+        episode, or if the agent may not use one of its memories.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -390,8 +395,8 @@ class MemoryStore:
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, in the same order.
 
-        Raises: MemoryNotFound if one is not live, or belongs to another user: the agent must not
-        learn that it exists.
+        Raises: MemoryNotFound if one is not live or belongs to another user. The error is the same,
+        because the agent must not learn that another user's memory exists.
         """
         rows = reader.memories.rows(ids)
         for name in ids:

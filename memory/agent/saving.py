@@ -57,11 +57,12 @@ class Distances(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """The outcome of a save; `memory` is None if it repeats the stored memory `duplicate_of`.
+    """The outcome of a save.
 
-    `related`: the memories that it was linked with, nearest first. `decision`: the number of the
-    decision that retired `replaced`. `differs_from`: a near memory that did not block the save, as
-    it states another value.
+    `memory`: the new memory; None if the stored memory `duplicate_of` blocked the save. `related`:
+    the stored memories that it was linked with, nearest first. `replaced`: the memory that it
+    corrects; `decision` is the number of the decision that retired it. `differs_from`: a near
+    memory that did not block the save because it states another value.
     """
 
     memory: Memory | None
@@ -151,8 +152,9 @@ def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: 
 def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str | None) -> Decision:
     """Return the decision that retires `remove` in favour of `keep`. Nothing is changed yet.
 
-    `keep` takes the links and tags of `remove`, and the higher importance and intensity. A new
-    `content` becomes its text; the former text is kept as a retired memory.
+    `keep` takes over the links and tags of `remove`, and gets the higher importance and intensity
+    of the two. If `content` is given, it becomes the text of `keep`, and the former text becomes a
+    retired memory.
 
     Raises: InputError if the scopes differ or `content` is not valid.
     """

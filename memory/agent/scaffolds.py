@@ -55,7 +55,7 @@ def compose_response(data: str, scaffold: str) -> str:
 
 
 def relative_time(moment: datetime, now: datetime) -> str:
-    """Return how long ago a moment was: `just now`, `5m ago`, `2h ago`, up to `1y ago`."""
+    """Return how long ago a moment was: `just now`, `5m ago`, `2h ago`, `3d ago`, `1y ago`."""
     seconds = (now - moment).total_seconds()
     for length, unit in _AGES:
         if seconds >= length:
@@ -112,7 +112,10 @@ def not_saved(duplicate_of: SearchResult, differs: str, now: datetime) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """Return the parts that differ between two texts, such as `192.168.7.1 -> 192.168.9.1`."""
+    """Return the parts in which two texts differ, such as `192.168.7.1 -> 192.168.9.1`.
+
+    Return "" if the two texts state the same.
+    """
     changes = []
     for sides in differing(old, new):
         before, after = (shortened(side, QUOTE) for side in sides)

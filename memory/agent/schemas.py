@@ -25,9 +25,9 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""Shown to clients as any string: the list of words is long, and `remember` shows it."""
+"""Makes clients see any string: the list of words is long, and `remember` already shows it."""
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
-"""JSON schema keywords that are enforced but not shown, to save the model tokens."""
+"""JSON schema keywords that clients do not see, to save tokens; they are enforced all the same."""
 
 
 class Arguments(BaseModel):

@@ -2,7 +2,7 @@
 
 It answers `initialize` and lists its tools while the store is still being opened. At the end of
 input, at SIGTERM and at Ctrl-C it finishes the running calls and closes the store. Over stdio,
-nothing but the protocol may be written to stdout.
+only messages of the protocol may be written to stdout.
 """
 
 from __future__ import annotations
@@ -277,10 +277,11 @@ def read_tokens(path: Path) -> Tokens:
 def token_gate(
     app: ASGIApp, tokens: Tokens | None, read_ledger: Callable[[], object]
 ) -> runtime.Gate:
-    """Wrap `app` in a gate that answers with status 401 unless a request has a known token.
+    """Wrap `app` in a gate that refuses requests without a known token, with status 401.
 
-    The gate stores the token's user for the tools. If `tokens` is None, all requests pass.
-    `/health` needs no token: its status is 200, or 503 if `read_ledger` raises LedgerError.
+    The gate stores the token's user in the request, for the tools. If `tokens` is None, all
+    requests pass. The gate itself answers `/health`, which needs no token: the status is 200, or
+    503 if `read_ledger` raises LedgerError.
     """
 
     async def check(request: Request) -> Response | None:

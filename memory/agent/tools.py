@@ -32,7 +32,7 @@ class ToolAnswer(NamedTuple):
 class AgentTools:
     """The agent's tools: one method for each tool. `call` runs a tool by its name.
 
-    `quiet`: leave out the questions that follow some answers.
+    `quiet`: whether to leave out the questions that follow some answers.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AgentTools:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolAnswer:
         """Check the arguments, run the tool with this name, and return its answer.
 
-        Raises: MemoryPipelineError; then nothing was written.
+        Raises: MemoryPipelineError. In this case nothing was written.
         """
         tool = next((tool for tool in schemas.TOOLS if tool.name == name), None)
         if tool is None:
@@ -236,7 +236,7 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Write the entries of `memory` into the workspace; return warnings.
+        """Call `work`, which writes the entries of `memory` into the workspace; return warnings.
 
         If another process has forgotten the memory meanwhile, its entries are erased again.
         """
@@ -246,7 +246,10 @@ class AgentTools:
         return warnings
 
     async def _in_workspace(self, work: Callable[[WorkspaceMemorySync], object]) -> list[str]:
-        """Call `work` with the workspace. A failure is a warning, as the store has committed."""
+        """Call `work` with the workspace, if there is one; return a warning if `work` fails.
+
+        The failure is not an error, because the store has committed already.
+        """
         if self._workspace is None:
             return []
         try:
@@ -275,9 +278,11 @@ def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:
 
 
 def _moment(name: str, text: str | None, of_day: time) -> datetime | None:
-    """Parse a date or a time; a date gets the time `of_day`. Without a zone, it is local time.
+    """Parse a date or a date with a time. A date alone gets the time `of_day`.
 
-    Raises: InputError.
+    A text without a time zone is in local time.
+
+    Raises: InputError, which names the argument `name`.
     """
     if text is None:
         return None

@@ -94,7 +94,7 @@ class WorkspaceMemorySync:
     def refresh(self, memory: Memory) -> None:
         """Replace a memory's entries by entries with its present text; add missing ones.
 
-        The entries of a private memory are only removed. The monologue file is not changed.
+        The entries of a private memory are removed. The monologue file is not changed.
         """
         if memory.is_private:
             self.remove_memory(memory.id)
@@ -126,14 +126,14 @@ class WorkspaceMemorySync:
     def erase_ids(self, gone: Set[str]) -> list[str]:
         """Erase memories from all files. Text that people wrote stays.
 
-        Return messages that name the files in which such text may still be about an erased memory.
+        Return messages about the files in which such text may still tell of an erased memory.
         """
         with self._locked():
             said = [line for path in self._files() for line in self._erase_from(path, gone)]
             return said + self._erase_monologue(gone)
 
     def forgotten(self, ledger: Ledger) -> set[str]:
-        """Return the ids that the files mention and that belong to forgotten memories."""
+        """Return the ids of the forgotten memories that the files still mention."""
         named = {name for path in self._files() for name in _MARKER.findall(_read(path))}
         if note := self._read_note():
             named.add(note.id)
@@ -189,10 +189,10 @@ class WorkspaceMemorySync:
     def follow_undo(
         self, recorded: Sequence[DecisionRecord], get: Callable[[str], Memory | None]
     ) -> None:
-        """Bring entries up to date after decisions were undone.
+        """Bring entries up to date after the decisions `recorded` were undone.
 
-        A decision is skipped if none of its memories has an entry. `get` returns a live memory,
-        else None.
+        A decision is skipped if none of its memories has an entry. `get` returns the live memory
+        with an id, or None if there is none.
         """
         for record in recorded:
             involved = (*record.members, *record.created)
@@ -239,10 +239,10 @@ class WorkspaceMemorySync:
 def forget_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
-    """Erase memories from the store by calling `forget`, and then from the workspace.
+    """Call `forget`, which erases memories from the store; then erase them from the workspace.
 
-    Return what `forget` returns, and a message about what is left in the workspace, or "". If the
-    process is killed between the two steps, the next call finishes the work.
+    Return the result of `forget`, and a message about what is left in the workspace, or "". If the
+    process is killed between the two steps, the next call erases the rest.
     """
     if workspace is None:
         return forget(), ""
@@ -280,7 +280,7 @@ def _added_to(path: Path) -> str:
 
 
 def _is_entry(line: str, memory_id: str) -> bool:
-    """Return whether a line is the memory's entry. A person's line may mention the memory, too."""
+    """Return whether a line is the memory's entry, not a person's line that mentions the memory."""
     first = _MARKER.search(line)
     is_own = first is not None and first[1] == memory_id and line.rstrip().endswith(first[0])
     return is_own and _OPENING.match(line) is not None

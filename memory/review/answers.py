@@ -94,7 +94,7 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """This answer; `keep_all` if the person left out so many that no two can be joined."""
+        """Return this answer, or `keep_all` if too few members remain for the answer to join."""
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if not joins or not self.left_out or len(rest) > 1:
@@ -149,16 +149,20 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
 
 
 class Given(NamedTuple):
-    """The answer was applied; `number` is the number of the recorded decision."""
+    """The answer is recorded as the decision `number`.
+
+    `repeated`: whether the same answer had been recorded before; then nothing was applied again.
+    """
 
     number: int
     repeated: bool = False
 
 
 class Refused(NamedTuple):
-    """The answer was not applied.
+    """The answer was not applied; `why` is the reason.
 
-    `may_insist`: the person's text failed the check, and the person may apply it all the same.
+    `may_insist`: whether the person may apply the answer all the same. This is so if the text that
+    the person wrote failed the check.
     """
 
     why: str
@@ -186,8 +190,8 @@ class Answers:
     def give(self, answered: Answered, proposal: Decision | None = None) -> AnswerResult:
         """Apply a person's answer in one transaction.
 
-        The answer is refused if a member has changed after the person saw it. `proposal`: the
-        judge's proposal that the page showed, if any.
+        The answer is refused if a member has changed since the person saw it. `proposal`: the
+        judge's proposal, if the page showed one.
 
         Raises: LedgerError, EmbeddingError.
         """
@@ -287,7 +291,7 @@ def _faults(answered: Answered, snapshot: Snapshot, store: MemoryStore) -> Itera
 
 
 def changes_since(shown: Iterable[tuple[str, str]], now: Snapshot) -> Iterator[str]:
-    """Say how memories have changed after a person saw them.
+    """Yield a message for each memory that has changed since a person saw it.
 
     `shown`: pairs of a memory's id and the hash of the text that the person saw.
     """
@@ -374,7 +378,7 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 def _decision(
     group: _Group, action: Action, reason: str, survivors: Sequence[Survivor] = ()
 ) -> Decision:
-    """Return a person's decision. Members left out are recorded as distinct from all others."""
+    """Return a person's decision. Left-out members are recorded as distinct from all others."""
     kept = (*group.plan.members, *(survivor.memory for survivor in survivors))
     names = dict.fromkeys(memory.id for memory in kept)
     left_out = [member.id for member in group.members if member not in group.plan.members]

@@ -1,4 +1,4 @@
-"""Cards: a group of memories as a person sees it, either planned or already decided."""
+"""Cards: each shows a person a group of memories, and a planned or recorded decision about it."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class KeptText(Frozen):
 
 
 class Recorded(Frozen):
-    """A decision that was made.
+    """A recorded decision.
 
-    `cosine`: the card's similarity was computed from it; None if the two are equal.
+    `cosine`: the cosine from which the card's similarity was computed; None if the two are equal.
     """
 
     number: int
@@ -147,7 +147,7 @@ _Columns = dict[str, Any]
 def recorded_cards(reader: Reader, records: Sequence[DecisionRecord]) -> list[Card]:
     """Return a card for each recorded decision. `records` are oldest first, and so are the cards.
 
-    A card shows its members' texts before the decision, and the texts after it of those that stay.
+    A card shows the texts of its members before the decision, and of the survivors after it.
     """
     unseen = {
         name for record in records for name in set(record.members) - _rows_before(record).keys()
@@ -204,7 +204,10 @@ def _recorded_card(record: DecisionRecord, texts: dict[str, str], now: dict[str,
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return, by id, the columns of each changed memory; None if it was forgotten later."""
+    """Return the former columns of each memory that the decision changed, by the memory's id.
+
+    A memory that was forgotten later has None.
+    """
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows
 
@@ -256,7 +259,7 @@ class MemoryHistory(NamedTuple):
     """All texts of a memory, and all decisions about them, oldest first.
 
     `wordings` has the memory and those that it was made from or has replaced. The live ones come
-    last.
+    last. `living` is the id of the live memory that stands for it today, if any.
     """
 
     wordings: tuple[Row, ...]

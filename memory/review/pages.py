@@ -127,9 +127,9 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 
 
 def open_group(rows: Sequence[Row]) -> tuple[str, list[tuple[str, str]]]:
-    """Return a group's key, and for each member its id and the hash of its text.
+    """Return the key of a group, and for each member its id and the hash of its text.
 
-    If a member is no longer live, the question cannot be answered; then no members are returned.
+    If a member is no longer live, the question cannot be answered, and the list is empty.
     """
     members = [(row.memory.id, content_hash(row.memory.content)) for row in rows]
     return card_key(members), members if all(row.live for row in rows) else []
@@ -138,7 +138,7 @@ def open_group(rows: Sequence[Row]) -> tuple[str, list[tuple[str, str]]]:
 def failed_pairs(reader: Reader) -> list[tuple[Attempt, list[Row]]]:
     """Return the pairs of texts that a model failed to compare, each with its live memories.
 
-    A pair is left out if one of its texts belongs to no live memory any more.
+    A pair is left out if one of its texts no longer belongs to a live memory.
     """
     attempts = reader.attempts.all()
     rows: dict[str, list[Row]] = {
@@ -154,9 +154,9 @@ def failed_pairs(reader: Reader) -> list[tuple[Attempt, list[Row]]]:
 
 
 def replay(steps: Iterable[Step]) -> Iterator[tuple[datetime, tuple[int, ...]]]:
-    """Replay all decisions of a store, oldest first; yield the time of each, and totals after it.
+    """Replay all decisions of a store, oldest first; yield the time of each, and the totals so far.
 
-    The totals are live memories, copies removed, model calls and tokens. Of an undone decision,
+    The totals are live memories, copies removed, model calls and tokens. For an undone decision,
     only the calls and tokens count.
     """
     known, live, copies = set[str](), set[str](), set[str]()
@@ -179,7 +179,7 @@ def replay(steps: Iterable[Step]) -> Iterator[tuple[datetime, tuple[int, ...]]]:
 def lines(
     found: Sequence[tuple[datetime, tuple[int, ...]]],
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Yield (name, last value, highest value, points) for each figure of a replay of decisions.
+    """Yield (name, last value, highest value, points) for each of the totals that `replay` yields.
 
     `found` is not empty. The points are those of an SVG polyline, `x,y x,y ...`; y is 0 at the top.
     """

@@ -40,7 +40,7 @@ class Figure(Frozen):
 class Report(Frozen):
     """The content of a report, whatever its format.
 
-    `pairs`: how many pairs of memories have at least the similarity that is the key.
+    `pairs`: for each key, a similarity, the number of pairs of memories at least that similar.
     """
 
     kind: Literal["audit", "batch", "history"]
@@ -251,7 +251,7 @@ def _csv(report: Report) -> str:
 
 
 def _cell(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would run as a formula."""
+    """Return the text, after an apostrophe if a spreadsheet would run the text as a formula."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 

@@ -88,9 +88,9 @@ class BrowserSession:
         return f"http://{self._name}:{self._port}/?{_TOKEN}={token}"
 
     async def check(self, request: Request) -> Response | None:
-        """Return None if a request is allowed, else a refusal.
+        """Return None if a request is allowed, else the response that refuses it.
 
-        A token that was not used yet gets a redirect that sets the cookie.
+        A request with an unused token gets a redirect that sets the cookie.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host.lower()):
@@ -113,8 +113,8 @@ class BrowserSession:
     def _is_own(self, host: str) -> bool:
         """Return whether `host`, the value of a request's Host header, names this server.
 
-        A malicious site can let its own name resolve to this machine. The header then has that
-        name.
+        A malicious site can make its own name resolve to this machine. The header then contains
+        that name.
         """
         name, _, port = host.rpartition(":")
         if self._by_number and port == str(self._port):
@@ -132,7 +132,7 @@ def _refused(why: str) -> Response:
 
 
 class ReviewServer:
-    """The web pages of a review. `session` decides which browsers may see them."""
+    """Serves the web pages of a review. `session` decides which browsers may see them."""
 
     def __init__(self, review: Review, session: BrowserSession) -> None:
         self._review = review

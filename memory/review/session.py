@@ -53,7 +53,7 @@ class Proposal:
 
     @property
     def token(self) -> str:
-        """The page sends this hash back. It shows whether the proposal has changed since."""
+        """A hash of the proposal. The page returns it, so that a changed proposal is noticed."""
         parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:
             parts += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
@@ -87,7 +87,9 @@ class PlannedGroup:
 class ShownGroup:
     """A group as a page shows it.
 
-    `needs_reader`: whether a model or a person must decide. Otherwise there is no proposal.
+    `retired`: the ids of the members that the rules would retire. `needs_reader`: whether a model
+    or a person must decide; otherwise there is no proposal. `later`: whether the group was
+    postponed. `note`: what has changed since the group was planned, or "".
     """
 
     card: Card
@@ -101,7 +103,10 @@ class ShownGroup:
 
 @dataclass(frozen=True)
 class ReviewProgress:
-    """Numbers of groups. `left` does not include those postponed for `later`."""
+    """Numbers of groups. `left` does not include the postponed ones, which `later` counts.
+
+    `can_go_back`: whether this review has an answer to undo.
+    """
 
     answered: int
     left: int
@@ -126,10 +131,10 @@ class Review:
     ) -> None:
         """Start without groups; call `look` to plan them.
 
-        `judges`: the judges by name; the first must need no model. `budget_s`: the most seconds for
-        one proposal. `follow_undo`: called with undone decisions, to update other copies of the
-        memories. It returns a problem to log, or "". `blind`: do not show similarities and the
-        plan.
+        `plan`: plans the groups of the store. `judges`: the judges by name; the first must need no
+        model. `budget_s`: the most seconds for one proposal. `follow_undo`: called with undone
+        decisions, to update other copies of the memories; it returns a problem to log, or "".
+        `blind`: whether to hide similarities and the plan.
         """
         self.store = store
         self.blind = blind
@@ -201,8 +206,8 @@ class Review:
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
         """Return a group in its present state; None if it was answered or can no longer be merged.
 
-        `left_out`: the ids that the person left out. If the group has changed, its card has a new
-        key. If the rules cannot decide, the first judge is asked for a proposal.
+        `left_out`: the ids of the members that the person left out. If the group has changed, its
+        card has a new key. If the rules cannot decide, the first judge is asked for a proposal.
         """
         planned = self._left.get(key)
         if planned is None:
@@ -257,7 +262,7 @@ class Review:
     # --- answering ---
 
     async def answer(self, answered: Answered, token: str = "") -> AnswerResult:
-        """Apply an answer. `token` identifies the proposal that the page showed."""
+        """Apply an answer. `token` identifies the proposal that the page showed; "" if none."""
         answered = answered.plain
         async with self._one_at_a_time:
             decision = None
@@ -291,7 +296,7 @@ class Review:
             return record
 
     async def undo(self, number: int) -> None:
-        """Undo a decision and plan all groups again. Its memories are not merged again.
+        """Undo a decision and plan all groups again. No batch merges the decision's memories again.
 
         Raises: CannotUndo.
         """
@@ -315,7 +320,7 @@ class Review:
         return current, f"{why}: this is the group as it is now"
 
     def _live_group(self, ids: frozenset[str]) -> PlannedGroup | None:
-        """Return a group of those memories that are live; None if fewer than two can be merged.
+        """Return a group of the live memories of `ids`; None if fewer than two can be merged.
 
         Two memories that a person called distinct are never in the same group. If this divides the
         memories, only the first group is returned; `look` finds the others.
