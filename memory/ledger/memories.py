@@ -158,9 +158,6 @@ class Memories(Successors):
         rows = self.rows(list(dict.fromkeys(ends.values())))
         return {name: rows[end] for name, end in ends.items()}
 
-    def highest_revision(self) -> int:
-        return int(self._connection.scalar(sa.select(sa.func.max(t.memories.c.revision))) or 0)
-
     # --- writing: each memory that is written gets a new revision ---
 
     @cached_property

@@ -131,7 +131,7 @@ def _rows(reader: Reader) -> Iterator[Finding]:
     yield from _listed("retired memories without a successor", alone, "see `memory-dedup history`")
     if links := reader.links.of_the_retired():
         yield Finding(f"{links:,} links lead to retired memories", "please report this as a bug")
-    if reader.memories.highest_revision() > reader.revision():
+    if reader.followers.lag(reader.revision()):
         yield Finding("some rows are newer than the newest commit", "restore a backup")
     wrong = [
         row.memory.id
