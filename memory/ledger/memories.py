@@ -236,12 +236,15 @@ class Memories(Successors):
         found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
         rows = {row.id: row._asdict() for row in found}
         links = [list(link) for link in self._links.touching(ids)]
-        images = []
-        for group in wanted:
-            touching = [link for link in links if not {*link[:2]}.isdisjoint(group)]
-            image = {"rows": {name: rows.get(name) for name in group}, "links": touching}
-            images.append(json.dumps(image))
-        return images
+        return [
+            json.dumps(
+                {
+                    "rows": {name: rows.get(name) for name in group},
+                    "links": [link for link in links if not {*link[:2]}.isdisjoint(group)],
+                }
+            )
+            for group in wanted
+        ]
 
     def restore(self, image: str) -> None:
         """Write the rows of `image`, made by `images`, back to the table; ignore its links."""

@@ -78,10 +78,12 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
     Verdicts on texts that the members have replaced count too. Those of the offline judge do not
     count. If a person and a model did, return the person.
     """
-    stand_for = []
-    for member in members:
-        ancestors = reader.memories.rows(reader.memories.ancestors(member.id)).values()
-        stand_for.append({text_key(member.content), *(row.text_key for row in ancestors)})
+    stored = reader.memories
+    stand_for = [
+        {text_key(member.content)}
+        | {row.text_key for row in stored.rows(stored.ancestors(member.id)).values()}
+        for member in members
+    ]
     keys = sorted(set().union(*stand_for))
     judges: tuple[Judge, ...] = ("person", "model")
     for judge in judges:
