@@ -189,12 +189,10 @@ class SqliteDatabase(Database):
             self._write_lock.release()
         if self._log_pages >= _LOG_PAGES:
             self._log_pages = 0
-            failed = (
-                sqlite3.Error,
-                sa.exc.SQLAlchemyError,
-                LedgerError,
-            )  # a later writer tries again
-            with contextlib.suppress(*failed), self._driver() as driver:
+            with (  # if it fails, a later writer tries again
+                contextlib.suppress(sqlite3.Error, sa.exc.SQLAlchemyError, LedgerError),
+                self._driver() as driver,
+            ):
                 driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:

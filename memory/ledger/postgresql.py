@@ -40,17 +40,19 @@ class PostgresDatabase(Database):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
-        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._mapped(), self.engine.connect() as opened:
-            connection = opened.execution_options(**options)
+            connection = opened.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
             with connection.begin():
                 yield connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Connection]:
-        options = {"isolation_level": "READ COMMITTED", "postgresql_readonly": self._read_only}
         with self._mapped(), self.engine.connect() as opened:
-            connection = opened.execution_options(**options)
+            connection = opened.execution_options(
+                isolation_level="READ COMMITTED", postgresql_readonly=self._read_only
+            )
             with connection.begin():
                 connection.execute(_AS_WRITER)
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_WRITER_LOCK)))

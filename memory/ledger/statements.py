@@ -95,9 +95,6 @@ class Prepared:
 
 
 class _Compiled:
-    row: Any = None
-    """The function that makes a named tuple of a row's values; None before the first execution."""
-
     def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update, dialect: Dialect) -> None:
         keys = None
         if isinstance(statement, sa.Insert):
@@ -118,6 +115,7 @@ class _Compiled:
         columns = statement.selected_columns if isinstance(statement, sa.Select) else ()
         self._types = [column.type.dialect_impl(dialect) for column in columns]
         self.readers: list[tuple[int, Callable[[Any], Any]]] = []
+        self.row: Any = None  # makes a named tuple of a row's values; set at the first execution
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
         given = {**self._fixed, **values}
