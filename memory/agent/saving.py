@@ -31,7 +31,6 @@ from memory.store import (
     Condition,
     MemoryStore,
     Neighbours,
-    Unsearched,
     WhileMergeable,
     WhileNearest,
     WhileUnchanged,
@@ -190,8 +189,8 @@ def _prepared(
     [found] = store.prepare([memory], k, min(1.0 - distances.guard, float(linked[0])))
     if isinstance(found, AlreadyStored):
         return found
-    if isinstance(found.neighbours, Unsearched):
-        raise IndexFault(found.neighbours.why)
+    if isinstance(found.neighbours, str):
+        raise IndexFault(found.neighbours)
     return found.new, found.neighbours
 
 

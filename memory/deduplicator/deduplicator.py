@@ -56,7 +56,6 @@ from memory.store import (
     RetryPolicy,
     Unconditional,
     UnlessRepeated,
-    Unsearched,
     WhileMergeable,
     WhileNearest,
     is_like_all_of,
@@ -316,9 +315,9 @@ class MemoryDeduplicator:
         if not self._config.dedup_enabled:
             added = Decision(Action.ADD, "deduplication is off", (new,))
             return Decided(added, Unconditional(), prepared.new)
-        if isinstance(found, Unsearched):
-            logger.warning("similarity query failed, storing the memory anyway: %s", found.why)
-            added = _add_pending(new, f"similarity query failed: {found.why}")
+        if isinstance(found, str):
+            logger.warning("similarity query failed, storing the memory anyway: %s", found)
+            added = _add_pending(new, f"similarity query failed: {found}")
             return Decided(added, UnlessRepeated(), prepared.new)
         matches = found.matches
         if not self._rules.guard:  # a memory that replaced others need not state all they stated
@@ -345,7 +344,7 @@ class MemoryDeduplicator:
 
     def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
         found = new.neighbours
-        if isinstance(found, Unsearched):
+        if isinstance(found, str):
             return None
         matches = before.seen_by(new.new, found.matches, found.distinct)
         if matches is None:

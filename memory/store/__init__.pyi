@@ -24,7 +24,6 @@ from .store import AlreadyStored as AlreadyStored
 from .store import MemoryStore as MemoryStore
 from .store import Neighbours as Neighbours
 from .store import NewMemory as NewMemory
-from .store import Unsearched as Unsearched
 from .store import reworded as reworded
 from .store import utc_now as utc_now
 from .undoing import close_pending as close_pending

@@ -85,18 +85,14 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Unsearched:
-    """A failed search for similar memories; `why` gives the reason."""
-
-    why: str
-
-
-@dataclass(frozen=True)
 class NewMemory:
-    """A memory that is not stored yet, with an unused id, its vector and its neighbours."""
+    """A memory that is not stored yet, with an unused id, its vector and its neighbours.
+
+    If the search for neighbours failed, `neighbours` is the reason.
+    """
 
     new: Embedded
-    neighbours: Neighbours | Unsearched
+    neighbours: Neighbours | str
 
 
 @dataclass(frozen=True)
@@ -311,11 +307,11 @@ class MemoryStore:
             text_key(one.memory.content): one.vector for one in new if isinstance(one, Embedded)
         }
         arrived = self.embeddings.complete(own, vectors | made)
-        found: Sequence[Neighbours | Unsearched]
+        found: Sequence[Neighbours | str]
         try:
             found = self._neighbours(looks, arrived, k, min_similarity)
         except MemoryPipelineError as exc:
-            found = [Unsearched(str(exc))] * len(arrived)
+            found = [str(exc)] * len(arrived)
         arrivals = map(NewMemory, arrived, found)
         return [one if isinstance(one, AlreadyStored) else next(arrivals) for one in received]
 
