@@ -167,13 +167,11 @@ class Terms(TableGroup):
 
 def fill_terms(connection: sa.Connection) -> None:
     memories = sa.table("memories", *map(sa.column, ("seq", "live", "user", "content")))
-    last = -1
-    end = int(connection.scalar(sa.select(sa.func.max(memories.c.seq))) or 0)
-    while last < end:
-        block = sa.and_(memories.c.seq > last, memories.c.seq <= last + 16 * _BLOCK)
+    last = int(connection.scalar(sa.select(sa.func.max(memories.c.seq))) or 0)
+    for start in range(0, last + 1, 16 * _BLOCK):
+        block = sa.and_(memories.c.seq >= start, memories.c.seq < start + 16 * _BLOCK)
         rows = connection.execute(sa.select(memories).where(block, memories.c.live)).all()
         _update_index(connection, ((*row, None, None) for row in rows))
-        last += 16 * _BLOCK
 
 
 def _update_index(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
