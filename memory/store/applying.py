@@ -235,8 +235,9 @@ class Applier:
             yield _changed(writer, one)
         if isinstance(condition, WhileMergeable):
             yield self._distinct_members(writer, one.decision, condition.bound_by)
-            is_answer = isinstance(condition, WhileUnanswered)
-            yield self._forbidden_by_person(writer, one.decision, is_answer=is_answer)
+            yield self._forbidden_by_person(
+                writer, one.decision, is_answer=isinstance(condition, WhileUnanswered)
+            )
         if isinstance(condition, WhileNearest) and not latest:
             yield self._newcomer(writer, one, condition)
 

@@ -28,6 +28,7 @@ class EmbeddingCache:
     def __init__(self, ledger: Ledger, embedder: Embedder) -> None:
         self._ledger = ledger
         self._embedder = embedder
+        self.fingerprint = embedder.fingerprint
         self._dim: int | None = None
 
     def check(self, reader: Reader) -> bool:
@@ -36,8 +37,8 @@ class EmbeddingCache:
         Raises: EmbedderMismatch if they come from another embedder.
         """
         stored = reader.meta(_EMBEDDER)
-        if stored is not None and stored != self._embedder.fingerprint:
-            raise EmbedderMismatch(stored, self._embedder.fingerprint)
+        if stored is not None and stored != self.fingerprint:
+            raise EmbedderMismatch(stored, self.fingerprint)
         if stored is not None and self._dim is None:
             self._dim = reader.vectors.dim()
         return stored is not None
@@ -49,10 +50,6 @@ class EmbeddingCache:
         """
         mean: Vector = self._embed(list(wordings)).sum(axis=0)
         return mean / np.linalg.norm(mean) if len(wordings) > 1 else mean
-
-    @property
-    def fingerprint(self) -> str:
-        return self._embedder.fingerprint
 
     def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
         """Return the memories, in order, with their vectors from the ledger or the embedder.
@@ -90,7 +87,7 @@ class EmbeddingCache:
 
     def keep(self, writer: Writer, vectors: Mapping[str, Vector]) -> None:
         if not self.check(writer):
-            writer.set_meta(_EMBEDDER, self._embedder.fingerprint)
+            writer.set_meta(_EMBEDDER, self.fingerprint)
         writer.vectors.put(vectors)
 
     def make_missing(self) -> int:
@@ -119,18 +116,20 @@ class EmbeddingCache:
         vector that is zero or not finite.
         """
         normalised = [normalise(text) for text in texts]
-        name, given = self._embedder.fingerprint, self._embedder.embed(normalised)
+        given = self._embedder.embed(normalised)
         try:
             with np.errstate(over="ignore"):
                 vectors = np.asarray(given, dtype=np.float32)
         except (TypeError, ValueError) as exc:
-            raise EmbeddingError(f"{name} gave no vectors ({exc})") from exc
+            raise EmbeddingError(f"{self.fingerprint} gave no vectors ({exc})") from exc
         if vectors.ndim != 2 or vectors.shape != (len(normalised), self._dim or vectors.shape[1]):
             wanted = f"({len(normalised)}, {self._dim or 'dim'})"
-            raise EmbeddingError(f"{name} gave vectors of shape {vectors.shape}, not {wanted}")
+            raise EmbeddingError(
+                f"{self.fingerprint} gave vectors of shape {vectors.shape}, not {wanted}"
+            )
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
         if not np.isfinite(lengths).all() or (lengths < _ZERO).any():
-            raise EmbeddingError(f"{name} gave a vector that is zero or not finite")
+            raise EmbeddingError(f"{self.fingerprint} gave a vector that is zero or not finite")
         self._dim = vectors.shape[1]
         if np.abs(lengths - 1.0).max(initial=0.0) < _UNIT:
             return vectors
