@@ -204,18 +204,6 @@ class Run:
 
 
 @dataclass(frozen=True)
-class IndexState:
-    """How far a vector index has followed the ledger.
-
-    `watermark`: the last revision that the index contains. `stale`: whether it may still hold
-    vectors of forgotten memories.
-    """
-
-    watermark: int
-    stale: bool
-
-
-@dataclass(frozen=True)
 class PendingTurn:
     """A turn that waits for extraction.
 

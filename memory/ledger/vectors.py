@@ -14,7 +14,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
-from memory.ledger.records import Change, IndexState, LiveRow, ScopeValues
+from memory.ledger.records import Change, LiveRow, ScopeValues
 from memory.ledger.statements import Prepared, TableGroup, among, in_scope, scope_values_of
 from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
 
@@ -261,11 +261,16 @@ class Followers(TableGroup):
         """Count the memories that an index at the revision `after` must still read."""
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
-    def state(self, collection: str) -> IndexState | None:
+    def state(self, collection: str) -> tuple[int, bool]:
+        """Return how far a vector index has followed the ledger; (0, True) if it is unknown.
+
+        The first value is the last revision that the index contains. The second is whether the
+        index may still hold vectors of forgotten memories.
+        """
         state = t.index_state.c
         query = sa.select(state.watermark, state.stale).where(state.collection == collection)
-        found = self._connection.execute(query).first()
-        return None if found is None else IndexState(*found)
+        watermark, stale = self._connection.execute(query).first() or (0, True)
+        return watermark, stale
 
     def locations(self) -> list[str]:
         return list(self._connection.scalars(sa.select(t.index_state.c.place).distinct()))

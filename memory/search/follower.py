@@ -186,12 +186,11 @@ class Follower:
         memories. From a shared index, `scrub` removes forgotten memories instead.
         """
         with self._ledger.reading() as reader:
-            state = reader.followers.state(self.index.id)
-        keeps = self.index.shared and state is not None and state.watermark > 0
-        if state is None or (state.stale and not keeps):
+            watermark, is_stale = reader.followers.state(self.index.id)
+        if is_stale and not (self.index.shared and watermark > 0):
             self._clear()
             return 0
-        return state.watermark
+        return watermark
 
     def _clear(self) -> None:
         self.index.clear()
