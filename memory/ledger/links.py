@@ -124,14 +124,12 @@ class Successors(TableGroup):
 
     def _states(self, ids: Iterable[str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        seen: set[str] = set()
         todo = list(ids)
         while todo:
-            seen.update(todo)
             fresh = {row.id: row for row in _STATES.rows(self._connection, ids=todo)}
             found |= fresh
             ends = {state.successor_id for state in fresh.values() if not state.live}
-            todo = [name for name in ends if name is not None and name not in seen]
+            todo = [name for name in ends if name is not None and name not in found]
         return found
 
 

@@ -116,13 +116,11 @@ def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str,
 
 
 def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
-    keys: dict[str, None] = {}
-    todo = list(row.memory.merged_from)
-    seen = set(todo)
+    found: dict[str, Row] = {}
+    todo = row.memory.merged_from
     while todo:
         rows = reader.memories.rows(todo)
-        keys.update((found.text_key, None) for found in rows.values())
-        todo = [name for found in rows.values() for name in found.memory.merged_from]
-        todo = [name for name in dict.fromkeys(todo) if name not in seen]
-        seen.update(todo)
-    return tuple(keys)
+        found |= rows
+        merged = dict.fromkeys(name for row in rows.values() for name in row.memory.merged_from)
+        todo = tuple(name for name in merged if name not in found)
+    return tuple(dict.fromkeys(row.text_key for row in found.values()))
