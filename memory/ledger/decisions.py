@@ -192,8 +192,6 @@ class Decisions(TableGroup):
         `answered`: for each later decision, the ids of its members and its number.
         """
         ids = {name for names, _ in answered for name in names}
-        if not ids:
-            return
         pending = _PENDING_ABOUT.rows(self._connection, ids=ids)
         closed = [
             record.number

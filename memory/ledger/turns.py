@@ -34,9 +34,11 @@ class Turns(TableGroup):
 
         Turns whose extraction failed `most_attempts` times are left out.
         """
-        in_conversation = t.turns.c.conversation == conversation
         return self._found(
-            _worth_a_try(most_attempts), in_conversation, t.turns.c.seq > after, limit=limit
+            _worth_a_try(most_attempts),
+            t.turns.c.conversation == conversation,
+            t.turns.c.seq > after,
+            limit=limit,
         )
 
     def conversations(self, most_attempts: int) -> list[Waiting]:
