@@ -95,8 +95,9 @@ async def audit(
     with ExitStack() as opened:
         store, brought = await in_thread(opened.enter_context, open_to_audit(source, config))
         try:
-            chosen = GroupFilter(groups, "certain", user)
-            planned = await audit_store(store, config, chosen, on_progress, model)
+            planned = await audit_store(
+                store, config, GroupFilter(groups, "certain", user), on_progress, model
+            )
         finally:
             await in_thread(opened.close)
     return AuditReport(planned.report, brought.left_out, brought.notes)
@@ -283,9 +284,13 @@ class PlannedWriteBack:
         files = tuple(dict.fromkeys(file for file in named if file.exists()))
         for file in reversed(files):
             self._note_run(file, finished=True)
-        changed = done.left_alone[len(self.plan.left_alone) :]
         return WriteBackReport(
-            self.plan, len(done.updates), len(done.deletions), changed, files, self.notes
+            self.plan,
+            updated=len(done.updates),
+            deleted=len(done.deletions),
+            changed_meanwhile=done.left_alone[len(self.plan.left_alone) :],
+            undo_files=files,
+            notes=self.notes,
         )
 
     def _note_run(self, undo_file: Path, *, finished: bool) -> None:

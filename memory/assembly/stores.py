@@ -223,8 +223,7 @@ def build_model(config: Config, own: LanguageModel | None = None) -> LanguageMod
             )
         server = _openai_server(config, "llm.provider", config.llm.base_url)
         return guarded(make(server, config.llm, config.llm.model), config)
-    key = _gemini_key(config, "llm.provider")
-    return guarded(providers.GeminiModel(key, config.llm), config)
+    return guarded(providers.GeminiModel(_gemini_key(config, "llm.provider"), config.llm), config)
 
 
 def guarded(model: LanguageModel, config: Config) -> LanguageModel:
@@ -261,8 +260,9 @@ def build_embedder(config: Config) -> Embedder:
     if embedding.provider == "minilm":
         return providers.MiniLMEmbedder(search.load_minilm)
     if embedding.provider == "gemini":
-        key = _gemini_key(config, setting)
-        return providers.GeminiEmbedder(key, config.llm, embedding.model, embedding.dim)
+        return providers.GeminiEmbedder(
+            _gemini_key(config, setting), config.llm, embedding.model, embedding.dim
+        )
     if embedding.provider != "openai":
         return providers.WordLlamaEmbedder()
     with installed("openai", setting):

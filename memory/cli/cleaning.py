@@ -77,8 +77,9 @@ def audit(
     chosen = decide.GroupFilter(
         _GROUPS_SHOWN if groups is None and not as_json else groups, sort, user
     )
-    other = source if source.stores else None
-    show_audit(context.obj, chosen, other, as_json=as_json, report=report)
+    show_audit(
+        context.obj, chosen, source if source.stores else None, as_json=as_json, report=report
+    )
 
 
 def show_audit(

@@ -179,8 +179,11 @@ def known_id(reader: ledger.Reader, given: str) -> str:
 def _decision_json(record: ledger.DecisionRecord) -> dict[str, object]:
     fields = asdict(record)
     del fields["before"]  # only undo reads it
-    survivors = [{"id": name, "stands_for": retired} for name, retired in record.survivors]
-    return {**fields, "at": record.at.isoformat(), "survivors": survivors}
+    return {
+        **fields,
+        "at": record.at.isoformat(),
+        "survivors": [{"id": name, "stands_for": retired} for name, retired in record.survivors],
+    }
 
 
 def show_memory(
@@ -215,8 +218,11 @@ def _memory_view(found: review.MemoryHistory) -> RenderableType:
         for row in found.wordings
     ]
     added = [_title(card) for card in found.decisions if card.action == models.Action.ADD]
-    others = [card for card in found.decisions if card.action != models.Action.ADD]
-    decisions = [Padding(_decision(card), (1, 0, 0, 0)) for card in others]
+    decisions = [
+        Padding(_decision(card), (1, 0, 0, 0))
+        for card in found.decisions
+        if card.action != models.Action.ADD
+    ]
     living = table([("lives today", found.living or "nobody")])
     return Group(grid(wordings, fixed=3), "", *added, *decisions, "", living)
 

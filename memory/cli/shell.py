@@ -273,8 +273,7 @@ def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
             bar.reset(task, description=description)
         bar.update(task, completed=done, total=total)
 
-    display = bar if terminal else thread
-    display.start()
+    (bar if terminal else thread).start()
     try:
         yield tell
     finally:

@@ -287,8 +287,12 @@ def _from_settings(settings: Mapping[str, Any]) -> Iterator[Override]:
         elif name in by_name:
             yield by_name[name], f"setting {name}", value
         else:
-            remedy = _suggestion(name, {known: known for known in by_name})
-            raise ConfigError(f"setting {name}", "", "is not known", remedy)
+            raise ConfigError(
+                f"setting {name}",
+                "",
+                "is not known",
+                _suggestion(name, {known: known for known in by_name}),
+            )
 
 
 def _parsed(text: str, type_: Any) -> Any:

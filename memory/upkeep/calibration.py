@@ -82,8 +82,10 @@ def most_informative(
     nearest to the anchor, because their answers are the most uncertain. Pairs with and without kana
     or Han are chosen in turn. The same arguments always give the same result.
     """
-    by_script = [[pair for pair in pairs if pair.has_cjk is cjk] for cjk in (False, True)]
-    ranked = [_ranked(members, answers, passed_over) for members in by_script]
+    ranked = [
+        _ranked([pair for pair in pairs if pair.has_cjk is cjk], answers, passed_over)
+        for cjk in (False, True)
+    ]
     taken = [pair for both in zip_longest(*ranked) for pair in both if pair is not None]
     return sorted(taken[:most], key=lambda pair: (-pair.cosine, pair.key))
 
