@@ -129,8 +129,7 @@ def _one_form(text: str) -> str:
         return text
     text = _DATE.sub(_iso, text)
     text = _O_CLOCK.sub(lambda found: f"{found[1]}:{found[2] or '00'}", text)
-    if "午後" in text:
-        text = _AFTERNOON.sub(lambda found: str(int(found[1]) + 12), text)
+    text = _AFTERNOON.sub(lambda found: str(int(found[1]) + 12), text)
     text = _PHONE.sub(_telephone, text)
     grammar = grammar_of(text) if _GROUPED.search(text) or _COMMA.search(text) else None
     if grammar is not None and grammar.DECIMAL_COMMA:

@@ -134,7 +134,7 @@ def word_token(word: str) -> Token:
         short = len(word) <= _SHORT  # IT is not it
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
         return Token(unit or (word if short else word.lower()), Kind.CONTENT, word)
-    if code := _short_or_single(word) if len(word) <= 2 else decoded(word):
+    if code := word if word in _WITH_CASE else decoded(word):
         return Token(code, Kind.CONTENT, code)
     low = word.lower().replace(".", "").replace("’", "'")
     if low in NEGATIONS or low.endswith("n't") or CONTRACTED.get(low) == NOT:
@@ -157,13 +157,10 @@ def word_token(word: str) -> Token:
 
 _SHORT = 3
 _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
-
-
-def _short_or_single(word: str) -> str:
-    """Return the word if its case has a meaning, as in "vitamin K" or "Mb"; otherwise ""."""
-    if len(word) == 1:
-        return word if word.isascii() and word.isupper() and word not in "AI" else ""
-    return word if len(word) == 2 and word[0].isupper() and word.lower() in UNITS else ""
+_WITH_CASE = frozenset("BCDEFGHJKLMNOPQRSTUVWXYZ") | {
+    unit.capitalize() for unit in UNITS if len(unit) == 2
+}
+"""Letters and units whose case has a meaning, as in "vitamin K" or "Mb"."""
 
 
 # later entries win where a word is in two
@@ -213,23 +210,20 @@ def plain_form(word: str) -> PlainForm:
         return PlainForm(IRREGULAR_PLURALS[word])
     if len(word) < 4 or word in NOT_INFLECTED or not word.isascii():
         return PlainForm(SPELLINGS.get(word, word))
-    plain = _without_ending(word)
-    return plain._replace(word=SPELLINGS.get(plain.word, plain.word))
-
-
-def _without_ending(word: str) -> PlainForm:
+    plain, past = word, False
     if word.endswith("ing") and _VOWEL.search(word[:-3]):
-        return PlainForm(_restored(word[:-3]))
-    if word.endswith("ied"):
-        return PlainForm(word[:-3] + "y", past=True)
-    if word.endswith("ed") and not word.endswith("eed") and _VOWEL.search(word[:-2]):
-        return PlainForm(_restored(word[:-2]), past=True)
-    if not word.endswith("s") or word.endswith(("ss", "us", "is")):
-        return PlainForm(word)
-    if word.endswith("ies") and len(word) > 4:
-        return PlainForm(word[:-3] + "y")
-    two_letters = word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes"))
-    return PlainForm(word[: -2 if two_letters else -1])
+        plain = _restored(word[:-3])
+    elif word.endswith("ied"):
+        plain, past = word[:-3] + "y", True
+    elif word.endswith("ed") and not word.endswith("eed") and _VOWEL.search(word[:-2]):
+        plain, past = _restored(word[:-2]), True
+    elif word.endswith("ies") and len(word) > 4:
+        plain = word[:-3] + "y"
+    elif word.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+        plain = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        plain = word[:-1]
+    return PlainForm(SPELLINGS.get(plain, plain), past)
 
 
 def _restored(stem: str) -> str:
