@@ -61,9 +61,7 @@ def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) ->
     """
     if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
-    if longer.parse.asks or longer.parse.language == OTHER:
-        return extra
-    if _forbids_additions(longer, shorter):
+    if longer.parse.asks or longer.parse.language == OTHER or _forbids_additions(longer, shorter):
         return extra
     words, added = longer.parse.words, longer.added
     first = added.index(False) if False in added else 0
@@ -206,9 +204,7 @@ def _joins_inseparable_parts(longer: str, shorter: str) -> bool:
 
     Examples are "3 hours and 18 minutes", "Marks and Spencer" and "the members are A and B".
     """
-    if any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS):
-        return True
-    return any(
+    return any(len(joint(longer)) > len(joint(shorter)) for joint in _JOINTS) or any(
         len(_JOINER(" ; ".join(found(longer)))) > len(_JOINER(" ; ".join(found(shorter))))
         for found in _CLOSED_LISTS
     )

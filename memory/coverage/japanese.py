@@ -56,6 +56,7 @@ _SILENT_ENDINGS = frozenset({"だ", "です", "ます", "である"})
 _HONORIFICS = frozenset({"さん", "様", "氏", "君", "ちゃん", "達", "ら", "御", "お"})
 _SUBJECT = {"が": "は", "へ": "に"}
 _CASES = frozenset("が を に へ で と から より まで の や は も".split())
+_CASES_BY_DETAIL = {"格助詞": _CASES, "係助詞": _CASES, "副助詞": frozenset({"や", "まで"})}
 _SILENT_PARTICLES = frozenset("よ ね わ な ぞ さ".split())
 _NUMBER = re.compile(r"^([0-9]+|[〇零一二三四五六七八九十百千万億]+)(.*)$")
 _POTENTIAL = re.compile("[えけげせてねべめれ]る$")
@@ -92,14 +93,12 @@ def _content(word: str, key: str) -> Token:
 
 
 def _particle(word: str, detail: str, tokens: list[Token]) -> None:
-    if detail in ("格助詞", "係助詞") and word in _CASES:
+    if word in _CASES_BY_DETAIL.get(detail, ()):
         _case(word, tokens)
     elif detail == "接続助詞" and word in ("て", "で"):
         tokens.append(Token("て", Kind.PARTICLE, word))
     elif word in _SILENT_PARTICLES or detail in ("終助詞", "準体助詞"):
         tokens.append(Token(word, Kind.TURNING if word == "か" else Kind.FILLER, word))
-    elif detail == "副助詞" and word in ("や", "まで"):
-        _case(word, tokens)
     else:
         tokens.append(Token(word, Kind.TURNING, word))
 
@@ -114,13 +113,13 @@ def _case(word: str, tokens: list[Token]) -> None:
 
 
 def _ending(word: str, key: str, form: str, tokens: list[Token]) -> None:
+    conditional = form.startswith("仮定形")
     if key in _NEGATING:
         tokens.append(Token(NOT, Kind.NOT, word))
     elif key in _SILENT_ENDINGS:
-        kind = Kind.TURNING if form.startswith("仮定形") else Kind.FILLER
-        tokens.append(Token(f"{key}ば", kind, word))
+        tokens.append(Token(f"{key}ば", Kind.TURNING if conditional else Kind.FILLER, word))
     else:
-        ending = f"{key}ば" if form.startswith("仮定形") else _CONTRACTED.get(key, key)
+        ending = f"{key}ば" if conditional else _CONTRACTED.get(key, key)
         tokens.append(Token(ending, Kind.TURNING, word))
 
 

@@ -104,17 +104,15 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
 
 
 def _by_tables(token: Token, grammar: Grammar) -> Token:
-    word = token.surface.lower()
-    if token.kind not in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
-        return token
-    if word in grammar.NEGATIONS:
-        return token._replace(key=NOT, kind=Kind.NOT)
-    if word in grammar.TURNING:
-        return token._replace(key=word, kind=Kind.TURNING)
-    key = grammar.GOVERNING.get(word)
-    if key is None:
-        return token
-    return token._replace(key=key, kind=Kind.GOVERNING if key else Kind.FILLER)
+    if token.kind in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
+        word = token.surface.lower()
+        if word in grammar.NEGATIONS:
+            return token._replace(key=NOT, kind=Kind.NOT)
+        if word in grammar.TURNING:
+            return token._replace(key=word, kind=Kind.TURNING)
+        if (key := grammar.GOVERNING.get(word)) is not None:
+            return token._replace(key=key, kind=Kind.GOVERNING if key else Kind.FILLER)
+    return token
 
 
 _SHADING = SHADES | EMPHASES

@@ -92,12 +92,11 @@ def _without_auxiliaries(tokens: list[Token]) -> list[Token]:
     for position, token in enumerate(tokens):
         if token.key in AUXILIARIES:
             after = _end(tokens, position + 1, _may_stand_between)
-            if token.key == "have":
-                helps = after < len(tokens) and (
-                    tokens[after].participle or tokens[after].key == "been"
-                )
-            else:
-                helps = any(between.kind is Kind.NOT for between in tokens[position + 1 : after])
+            helps = (
+                any(verb.participle or verb.key == "been" for verb in tokens[after : after + 1])
+                if token.key == "have"
+                else any(between.kind is Kind.NOT for between in tokens[position + 1 : after])
+            )
             if helps:
                 tokens[position] = token._replace(kind=Kind.FILLER)
     return tokens

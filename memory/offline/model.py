@@ -102,8 +102,9 @@ def _judged(question: Question) -> Verdict:
         left = [index for index in left if index not in group]
         if len(group) > 1:
             parts.append(MergeGroup(members=group, text=text))
-    reason = "said in one text" if parts else CANNOT_TELL
-    return Verdict(parts=tuple(parts), reason=reason, usage=_FREE)
+    return Verdict(
+        parts=tuple(parts), reason="said in one text" if parts else CANNOT_TELL, usage=_FREE
+    )
 
 
 def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:

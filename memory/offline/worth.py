@@ -336,12 +336,11 @@ _TURNS_OF_LIFE = frozenset(
     "bought adopted joined started moved married graduated quit lost signed founded launched sold "
     "retired divorced enrolled built wrote published received won grew met painted learned".split()
 )
-_FEWEST_WORDS = 3
 
 
 def is_worth_keeping(clause: str) -> bool:
     """Return whether the clause states something lasting, which is worth a memory."""
-    if len(clause.split()) < _FEWEST_WORDS or _is_thin(clause):
+    if _is_thin(clause):
         return False
     particular = _is_particular(clause) or _KEEPS.search(clause) is not None
     needed = 1 if particular else 3 if _is_bygone(clause) else 2
