@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from operator import itemgetter
 
 from memory.text.tokens import Kind, Token
 from memory.text.vocabulary import MONTH_NAMES, MONTH_SET, SCALES, UNITS
@@ -37,10 +36,7 @@ def with_numbers_joined(tokens: Sequence[Token]) -> list[Token]:
         if amount:
             joined.append(tokens[start - 1])
     joined += tokens[position:]
-    return joined if MONTH_SET.isdisjoint(map(_KEY, joined)) else _dated(joined)
-
-
-_KEY = itemgetter(0)
+    return joined if MONTH_SET.isdisjoint(token[0] for token in joined) else _dated(joined)
 
 
 def _number(tokens: Sequence[Token], start: int) -> tuple[list[Token], int]:

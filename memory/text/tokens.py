@@ -90,8 +90,7 @@ _PIECES = re.compile(
     r"|[\u3400-\u9fff\uf900-\ufaff々]+|[\u3041-\u309f]+|[\u30a1-\u30fa\u30fc]+"  # Han, kana
     rf"|[$€£¥%°§&+^\u2600-\u27bf\U0001f300-\U0001faff]|{_STOP_SIGNS}"
 ).findall
-_GENITIVE = re.compile(r"['’]s?$")
-_CONTRACTED = re.compile(r"['’](?:ll|d|ve|re|m)$")
+_APPENDED = re.compile(r"'(?:s|ll|d|ve|re|m)?$")
 
 
 def tokens(text: str) -> list[Token]:
@@ -131,9 +130,8 @@ _STOP = Token("", Kind.STOP, "")
 def word_token(word: str) -> Token:
     """Make a token from one word of a script that puts spaces between words."""
     if word.isupper() and len(word) > 1 and "." not in word:
-        short = len(word) <= _SHORT  # IT is not it
         unit = None if word in _NOT_IN_CAPITALS else UNITS.get(word.lower())
-        return Token(unit or (word if short else word.lower()), Kind.CONTENT, word)
+        return Token(unit or (word if len(word) <= _SHORT else word.lower()), Kind.CONTENT, word)
     if code := word if word in _WITH_CASE else decoded(word):
         return Token(code, Kind.CONTENT, code)
     low = word.lower().replace(".", "").replace("’", "'")
@@ -141,7 +139,7 @@ def word_token(word: str) -> Token:
         return Token(NOT, Kind.NOT, word)
     if word[0].isupper() and low in ("may", "march"):
         return Token(low, Kind.CONTENT, word)
-    low = _CONTRACTED.sub("", _GENITIVE.sub("", low)) or low
+    low = _APPENDED.sub("", low) or low
     if low in PRONOUNS and "." in word[:-1]:
         return Token(low.upper(), Kind.CONTENT, word)  # the U.S. are not us
     participle = low in SAME_IN_PAST or plain_form(low).past
@@ -155,7 +153,7 @@ def word_token(word: str) -> Token:
     return Token(SAME_AS.get(plain.word, plain.word), kind, word, plain.past, participle)
 
 
-_SHORT = 3
+_SHORT = 3  # IT is not it
 _NOT_IN_CAPITALS = frozenset({"MM", "MG", "ML"})
 _WITH_CASE = frozenset("BCDEFGHJKLMNOPQRSTUVWXYZ") | {
     unit.capitalize() for unit in UNITS if len(unit) == 2
