@@ -27,6 +27,7 @@ BOUNDED_FROM = 10_000
 _DIMS_PER_AXIS = 4
 _SAMPLE = 2_000
 _OVERSAMPLING = 4
+_MIXED = "its vectors have different dimensions", "run `memory-dedup doctor`"
 
 
 class LiveVectors:
@@ -72,7 +73,7 @@ class LiveVectors:
         try:
             missing = reader.vectors.fill(self._matrix, keys)
         except ValueError as exc:
-            raise _mixed() from exc
+            raise IndexFault(*_MIXED) from exc
         for row in reversed(missing):
             self._remove(self._ids[row])
 
@@ -105,7 +106,7 @@ class LiveVectors:
                 if self._axes.size:
                     self._short[new] = _shortened(self._matrix[new], self._axes)
             except ValueError as exc:
-                raise _mixed() from exc
+                raise IndexFault(*_MIXED) from exc
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
         """Return the ids of each query's `k` nearest memories in its scope, nearest first."""
@@ -243,10 +244,9 @@ class VectorsByUser:
 
         Raises: IndexFault, LedgerError.
         """
-        fields = metadata_fields(queries)
         while True:
             with self._lock:
-                if fresh := fields.difference(self._fields):
+                if fresh := metadata_fields(queries).difference(self._fields):
                     self._fields = (*self._fields, *sorted(fresh))
                     self.loaded.clear()
                 if owner == _NOBODY and EVERYBODY in self.loaded:
@@ -407,7 +407,3 @@ def _shortened(vectors: Vectors, axes: Vectors) -> Vectors:
     rest = np.vecdot(vectors, vectors) - np.vecdot(leading, leading)
     lengths = np.sqrt(np.maximum(rest, 0) + slack(vectors.shape[1]))
     return np.column_stack([leading, lengths])
-
-
-def _mixed() -> IndexFault:
-    return IndexFault("its vectors have different dimensions", "run `memory-dedup doctor`")

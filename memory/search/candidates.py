@@ -100,9 +100,8 @@ def candidate_pairs(
     if np.any(order[1:] < order[:-1]):
         vectors, weights = vectors[order], weights[order]
         levels = [level[order] for level in levels]
-    if blocks is None:
-        blocks = Blocks() if rows > Blocks().tile else Blocks(*[max(rows, 1)] * 3)
-    search = _Search(vectors, levels, weights, _Best(order, k), blocks, across)
+    whole = Blocks() if rows > Blocks().tile else Blocks(*[max(rows, 1)] * 3)
+    search = _Search(vectors, levels, weights, _Best(order, k), blocks or whole, across)
     upper_pairs, counts = search.run(threads, on_share)
     return CandidatePairs(
         _original_positions(upper_pairs, order),
@@ -205,9 +204,10 @@ class Products:
 
     def positions(self, row: int, column: int, hits: npt.NDArray[np.bool_]) -> Positions:
         found = np.unravel_index(np.flatnonzero(hits), hits.shape)
-        i = row + found[0] * self._blocks.rows + found[2]
-        j = column + found[1] * self._blocks.columns + found[3]
-        return i, j
+        return (
+            row + found[0] * self._blocks.rows + found[2],
+            column + found[1] * self._blocks.columns + found[3],
+        )
 
 
 def by_strips(

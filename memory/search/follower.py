@@ -87,9 +87,8 @@ class Follower:
             watermark = self._watermark()
             with self._ledger.reading() as reader:
                 behind = reader.followers.lag(watermark)
-                fields = metadata_fields(queries)
                 changes = (
-                    reader.followers.changes(watermark, fields=fields)
+                    reader.followers.changes(watermark, fields=metadata_fields(queries))
                     if behind <= self._lag
                     else []
                 )
@@ -166,8 +165,11 @@ class Follower:
                     expected = known.get(keys.pop(name, ""))
                     surplus += expected is None and name not in newer
                     wrong += expected is not None and not np.allclose(held, expected, atol=1e-5)
-            missing = len(keys) if watermark else 0
-        differences = {"missing": missing, "surplus": surplus, "with a different vector": wrong}
+        differences = {
+            "missing": len(keys) if watermark else 0,
+            "surplus": surplus,
+            "with a different vector": wrong,
+        }
         return ", ".join(f"{count:,} {what}" for what, count in differences.items() if count)
 
     def close(self) -> None:
