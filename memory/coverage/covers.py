@@ -319,8 +319,10 @@ def differs(old: str, new: str) -> str:
     """
     pairs = differing(old, new)
     changed = [f'"{ours}" / "{theirs}"' for ours, theirs in pairs if ours and theirs]
-    more = [_quoted(ours for ours, theirs in pairs if not theirs)]
-    more.append(_quoted(theirs for ours, theirs in pairs if not ours))
+    more = (
+        _quoted(ours for ours, theirs in pairs if not theirs),
+        _quoted(theirs for ours, theirs in pairs if not ours),
+    )
     added = ", the other ".join(filter(None, more))
     return "; ".join([*changed, *([f"one adds {added}"] if added else ())])
 

@@ -55,8 +55,9 @@ _CONTRACTED = {"てる": "ている", "でる": "ている"}
 _SILENT_ENDINGS = frozenset({"だ", "です", "ます", "である"})
 _HONORIFICS = frozenset({"さん", "様", "氏", "君", "ちゃん", "達", "ら", "御", "お"})
 _SUBJECT = {"が": "は", "へ": "に"}
-_CASES = frozenset("が を に へ で と から より まで の や は も".split())
-_CASES_BY_DETAIL = {"格助詞": _CASES, "係助詞": _CASES, "副助詞": frozenset({"や", "まで"})}
+_CASES = dict.fromkeys(
+    ("格助詞", "係助詞"), frozenset("が を に へ で と から より まで の や は も".split())
+) | {"副助詞": frozenset({"や", "まで"})}
 _SILENT_PARTICLES = frozenset("よ ね わ な ぞ さ".split())
 _NUMBER = re.compile(r"^([0-9]+|[〇零一二三四五六七八九十百千万億]+)(.*)$")
 _POTENTIAL = re.compile("[えけげせてねべめれ]る$")
@@ -93,7 +94,7 @@ def _content(word: str, key: str) -> Token:
 
 
 def _particle(word: str, detail: str, tokens: list[Token]) -> None:
-    if word in _CASES_BY_DETAIL.get(detail, ()):
+    if word in _CASES.get(detail, ()):
         _case(word, tokens)
     elif detail == "接続助詞" and word in ("て", "で"):
         tokens.append(Token("て", Kind.PARTICLE, word))
@@ -119,8 +120,9 @@ def _ending(word: str, key: str, form: str, tokens: list[Token]) -> None:
     elif key in _SILENT_ENDINGS:
         tokens.append(Token(f"{key}ば", Kind.TURNING if conditional else Kind.FILLER, word))
     else:
-        ending = f"{key}ば" if conditional else _CONTRACTED.get(key, key)
-        tokens.append(Token(ending, Kind.TURNING, word))
+        tokens.append(
+            Token(f"{key}ば" if conditional else _CONTRACTED.get(key, key), Kind.TURNING, word)
+        )
 
 
 def _verb(morpheme: Morpheme, tokens: list[Token], *, follows_noun: bool) -> None:

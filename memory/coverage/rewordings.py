@@ -112,10 +112,8 @@ def _idioms_with_no(tokens: list[Token]) -> list[Token]:
     """Join idioms such as "by no means" to one token, which is a negation if the idiom denies."""
     for position in range(len(tokens) - 3, -1, -1):
         before, no, noun = tokens[position : position + 3]
-        if no.kind is not Kind.NOT or no.surface.lower() != "no":
-            continue
         denies = NO_IDIOMS.get((before.surface.lower(), noun.key))
-        if denies is not None:
+        if denies is not None and no.kind is Kind.NOT and no.surface.lower() == "no":
             idiom = f"{before.surface} no {noun.surface}"
             key, kind = (NOT, Kind.NOT) if denies else (idiom.lower(), Kind.CONTENT)
             tokens[position : position + 3] = [Token(key, kind, idiom)]

@@ -65,8 +65,10 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     if invented := merged.beyond(stated):
         return Verification(Belief.REFUSED, f"the merged text {_INVENTS} {_listing(invented)}")
     if dropped := stated[-1].beyond([merged]):
-        reason = f"the merged text drops what the newest memory states: {_listing(dropped)}"
-        return Verification(Belief.REFUSED, reason)
+        return Verification(
+            Belief.REFUSED,
+            f"the merged text drops what the newest memory states: {_listing(dropped)}",
+        )
     same = [source for source in sources if identity(source) == identity(text)]
     if same and all(covers(same[-1], source) for source in sources):
         return Verification(Belief.BELIEVED)
@@ -119,8 +121,9 @@ def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
     if faults := [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]:
         return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
     outdated = ", ".join(dict.fromkeys(gone))
-    reason = f"a newer memory gives another value for {outdated}" if outdated else ""
-    return Verification(Belief.BELIEVED, reason)
+    return Verification(
+        Belief.BELIEVED, f"a newer memory gives another value for {outdated}" if outdated else ""
+    )
 
 
 def _states(text: str, source: str) -> bool:

@@ -84,8 +84,9 @@ def third_person(text: str, name: str, company: str = "others") -> str:
     besides the speaker.
     """
     retold = _Retelling(_TOGETHER.sub(_company_first, text), name, company).run()
-    retold = retold.replace(f"{_COMPANY} {name}'s", f"{_COMPANY} their")
-    retold = retold.replace(_COMPANY, f"{name} and")
+    retold = retold.replace(f"{_COMPANY} {name}'s", f"{name} and their").replace(
+        _COMPANY, f"{name} and"
+    )
     return retold[:1].upper() + retold[1:]
 
 
@@ -142,8 +143,9 @@ class _Retelling:
             return self._together("them")
         if word in ("my", "our") and self.named:
             return "their"
-        fixed = {"myself": "themself", "ourselves": "themselves", "me": self.name}
-        return fixed.get(word, f"{self.name}'s")
+        return {"myself": "themself", "ourselves": "themselves", "me": self.name}.get(
+            word, f"{self.name}'s"
+        )
 
     def _conjugated_predicate(self) -> str:
         match = _TO_VERB.match(self.text, self.end)
