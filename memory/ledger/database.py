@@ -28,10 +28,14 @@ RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir 
 
 
 class Database(ABC):
-    """The open database of a ledger. It is safe to share between threads."""
+    """The open database of a ledger. It is safe to share between threads.
+
+    `file`: the path of the ledger's own file; None if a server holds the ledger.
+    """
 
     engine: Engine
     name: str
+    file: Path | None
 
     @abstractmethod
     def reading(self) -> contextlib.AbstractContextManager[Connection]:
@@ -75,14 +79,6 @@ class Database(ABC):
         return []
 
     @abstractmethod
-    def file_in(self, folder: Path) -> Path:
-        """Return the path from which the names of this ledger's copies are made.
-
-        A copy adds an ending, such as `.before-8-1`. The path is that of the ledger itself on
-        SQLite, and `ledger.db` in `folder` on PostgreSQL.
-        """
-
-    @abstractmethod
     def copy_into(self, target: SqliteDatabase) -> None:
         """Copy the committed state into `target`, which must be empty.
 
@@ -97,7 +93,6 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def _mapped(self) -> Iterator[None]:
-        """Turn the driver's errors into LedgerError or LedgerDamaged."""
         try:
             yield
         except (sa.exc.DBAPIError, self.engine.dialect.loaded_dbapi.Error) as exc:
@@ -136,9 +131,10 @@ class SqliteDatabase(Database):
         elif not path.is_file():
             raise LedgerMissing(f"there are no memories at {path} yet", "import some first")
         self.name = str(path)
+        self.file = path.absolute()
         self._path = path
         self._untouched = untouched
-        self._file = path.stat()
+        self._stat = path.stat()
         self._read_only = not create
         self._view = _view_of(path, read_only=self._read_only, untouched=untouched)
         self._write_lock = threading.Lock()
@@ -235,9 +231,6 @@ class SqliteDatabase(Database):
         found = [files.all_set_aside(self._path.absolute(), kind) for kind in (_DAMAGED, "before")]
         return sorted(str(path) for paths in found for path in paths)
 
-    def file_in(self, folder: Path) -> Path:  # noqa: ARG002 - the other database needs it
-        return self._path.absolute()
-
     def copy_into(self, target: SqliteDatabase) -> None:
         with self._mapped(), self._driver() as source, target._driver() as copy:
             source.backup(copy)
@@ -281,7 +274,7 @@ class SqliteDatabase(Database):
         Raises: LedgerError.
         """
         try:
-            is_open_file = os.path.samestat(self._path.stat(), self._file)
+            is_open_file = os.path.samestat(self._path.stat(), self._stat)
         except OSError:
             is_open_file = False
         if not is_open_file:

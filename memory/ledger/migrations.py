@@ -87,7 +87,7 @@ def copy_before(version: str, database: Database, folder: Path) -> Path:
 
     Raises: LedgerError; no file is left then.
     """
-    ledger = database.file_in(folder)
+    ledger = database.file or folder.absolute() / "ledger.db"
     names = (ledger.with_name(f"{ledger.name}.before-{version}-{number}") for number in count(1))
     file = next(name for name in names if not name.exists())
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,6 +20,7 @@ _WRITER_LOCK = 0x6D656D6F7279
 class PostgresDatabase(Database):
     def __init__(self, url: URL, *, create: bool) -> None:
         self.name = url.render_as_string(hide_password=True)
+        self.file = None
         self._read_only = not create
         try:
             self.engine = sa.create_engine(
@@ -69,9 +69,6 @@ class PostgresDatabase(Database):
             finally:
                 if taken and not connection.invalidated:
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(key)))
-
-    def file_in(self, folder: Path) -> Path:
-        return folder.absolute() / "ledger.db"
 
     def copy_into(self, target: SqliteDatabase) -> None:
         found = sa.MetaData()
