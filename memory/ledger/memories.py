@@ -119,9 +119,11 @@ class Memories(Successors):
           stored under a new id, because its id was taken.
         """
         identities = [_identities(memory) for memory in memories]
-        names = [memory.id for memory in memories]
-        hashes = {name for both in identities for name in both}
-        rows = self._found(_ARRIVED, ids=names, hashes=hashes)
+        rows = self._found(
+            _ARRIVED,
+            ids=[memory.id for memory in memories],
+            hashes={name for both in identities for name in both},
+        )
         by_id = {row.memory.id: row for row in rows}
         by_identity = {row.identity_hash: row for row in reversed(rows)}
         found: list[tuple[Row | None, bool]] = []

@@ -222,12 +222,15 @@ class MemoryStore:
         what was written after it is read.
         """
         with self.ledger.reading() as reader:
-            waiting = asker.waiting(reader, self.clock())
             apart = kept_apart(reader, self.scope_fields)
-            distinct = reader.distinct.all(asker.bound_by) | apart
-            read = reader.readings.all(asker.model, thorough=asker.thorough)
             return take_snapshot(
-                reader, distinct, waiting, before, apart, read, whole_lineage=whole_lineage
+                reader,
+                reader.distinct.all(asker.bound_by) | apart,
+                waiting=asker.waiting(reader, self.clock()),
+                before=before,
+                kept_apart=apart,
+                read=reader.readings.all(asker.model, thorough=asker.thorough),
+                whole_lineage=whole_lineage,
             )
 
     # --- finding ---
@@ -501,12 +504,11 @@ class MemoryStore:
         scope_of_all = scopes[0] if len(set(scopes)) == 1 else Scope(())
         for row in reader.memories.live_with_texts(set(keys).union(*apart), scope_of_all):
             same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
-        revision = reader.revision()
         looks = []
         for scope, key, others in zip(scopes, keys, apart, strict=True):
             copies = tuple(same.get((scope, key), ()))
             hidden = sum(len(same.get((scope, other), ())) for other in others)
-            looks.append(_Look(scope, key, revision, copies, frozenset(others), hidden))
+            looks.append(_Look(scope, key, reader.revision(), copies, frozenset(others), hidden))
         return looks
 
     def _neighbours(
