@@ -208,9 +208,9 @@ class Decisions(TableGroup):
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Erase what decisions recorded about the forgotten memories `ids`, except their ids.
 
-        A merge that was undone may have put their words into another memory. If decisions made
-        before the undo saved that memory's text, it is erased too. Return the decisions concerned,
-        as they were before.
+        A merge that was undone may have put words of a forgotten memory into another memory. If
+        decisions made before the undo saved that other memory's text, the saved text is erased too.
+        Return the decisions concerned, as they were before.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`

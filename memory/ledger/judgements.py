@@ -186,7 +186,7 @@ def _sortable(moment: datetime) -> str:
 
 
 class Readings(TableGroup):
-    """Which texts each model has read on a page.
+    """The table of texts that models have read on a page.
 
     A page is a question that shows a model many memories of one scope.
     """

@@ -221,7 +221,7 @@ class Reader:
         return self.transaction.revision - 1
 
     def meta(self, key: str) -> str | None:
-        """Return a value that was stored about the store itself, such as its schema version."""
+        """Return a value about the ledger itself, such as its schema version; None if unknown."""
         found = _META.rows(self._connection, key=key)
         return found[0].value if found else None
 
@@ -291,7 +291,7 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Delete the vectors of the texts `keys` that no memory has, and the verdicts on them."""
+        """Delete vectors and verdicts of texts that no memory has; `keys` are their text keys."""
         self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -103,7 +103,7 @@ class Successors(TableGroup):
         return resolved_ids(wanted, self._states(wanted))
 
     def ancestors(self, *ids: str) -> list[str]:
-        """Return the ids of all memories that these have replaced, directly or in several steps."""
+        """Return the ids of all memories that `ids` have replaced, in one or several steps."""
         found = dict.fromkeys(ids)
         todo = list(ids)
         while todo:
@@ -192,10 +192,10 @@ def live_end(memory_id: str, states: Mapping[str, Any]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield `memory_id` and its link `end`, redirected to the target's live successor.
+    """Yield the memory's id and its link `end`, redirected to the target's live successor.
 
     Yield nothing if the target was forgotten, or if its successor is the memory itself. `targets`:
-    the result of `resolved_ids`.
+    the result of `resolved_ids` for the link's target.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

@@ -60,9 +60,9 @@ class Memories(Successors):
         return {row.memory.id: row for row in self._found(_OF_IDS, ids=ids)}
 
     def named(self, name: str) -> list[Row]:
-        """Return the memory with the id `name`; if none, the memories with this external id.
+        """Return the memory with the id `name`; if there is none, those with this external id.
 
-        Of several with this external id, only the live ones are returned, if any.
+        If some memories with the external id are live, only these are returned.
         """
         if (row := self.row(name)) is not None:
             return [row]
@@ -87,7 +87,10 @@ class Memories(Successors):
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
     def live_written_after(self, revision: int, scope: Scope) -> list[Row]:
-        """Return the scope's live memories with a higher revision, in order of arrival."""
+        """Return the live memories of the scope that were written after the revision.
+
+        They are in order of arrival.
+        """
         return self._live_in(scope, _WRITTEN_AFTER, after=revision)
 
     def newest(self, limit: int | None, scope: Scope, since: datetime | None = None) -> list[Row]:
@@ -385,7 +388,7 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
 
 @cache
 def _with_columns(query: sa.Select[Any], parameters: tuple[str, ...]) -> Prepared:
-    """Add conditions to a query that columns equal their parameters: `user` equals `scope_user`.
+    """Prepare a query with conditions that columns equal parameters: `user` equals `scope_user`.
 
     The conditions keep SQLite from using these columns' indexes. It would prefer them to better
     ones, because it assumes that each user has few rows.

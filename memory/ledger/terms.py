@@ -69,7 +69,7 @@ class RankedRow(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Which live memories contain the terms of a query, and how often.
+    """The live memories that contain terms of a query, with the numbers of occurrences.
 
     The arrays have shape (n,). Entry i says that memory `numbers[i]`, which has `lengths[i]` terms,
     contains term `terms[i]` `counts[i]` times. A memory's number is its position in order of

@@ -176,7 +176,7 @@ class TextVectors(TableGroup):
         self.put({key: vectors[key] for key in sorted(held & {*vectors})})
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
-        """Delete the vectors of the keys that no memory has; return these unused keys."""
+        """Delete the vectors of those `keys` that no memory has; return these keys."""
         used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))

@@ -167,14 +167,14 @@ class Applier:
     ) -> list[Applied | Conflict]:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
-        The transaction must not have written anything yet.
-
-        Return an Applied or a Conflict for each decision that was tried. A decision about a new
+        The transaction must not have written anything yet. Return an Applied or a Conflict for each
+        decision that was tried. Later decisions may be left over, because a decision about a new
         memory may be out of date unless its condition is a WhileNearest of the latest revision.
-        Trying ends:
+        This method stops
 
-        - before such a decision, if it may be out of date and is not the first,
-        - after such a decision, if it may be out of date or has a Conflict.
+        - before a decision that may be out of date, unless it is the first,
+        - after a decision that may be out of date,
+        - after a decision about a new memory that has a Conflict.
 
         `made`: what `vectors_of_made` returned for these decisions.
         """
@@ -222,7 +222,7 @@ class Applier:
     def _conflicts(self, writer: Writer, one: Decided, latest: bool) -> Iterator[str]:
         """Check each part of the condition; yield why it fails, or "" if it holds.
 
-        `latest`: nothing was written after the decision was prepared.
+        `latest`: whether nothing was written after the decision was prepared.
         """
         condition = one.condition
         if not latest and one.arrival:
@@ -374,7 +374,7 @@ class Applier:
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Yield lists of decisions, in order; in a list, none changes a memory of another.
+    """Split decisions into lists, in order; no decision changes a memory of another in its list.
 
     Storing a new memory does not change other memories, even those that it is linked to.
     """

@@ -27,10 +27,10 @@ class RetryPolicy(Enum):
 
 @dataclass(frozen=True)
 class Asker:
-    """The model that is asked about pairs of texts, by name, and the rule for asking it again.
+    """A model that is asked about pairs of texts, and the rule for asking it again.
 
-    `thorough`: whether a text counts as read only if the model saw it with all its nearest
-    neighbours.
+    `model`: the model's name. `thorough`: whether a text counts as read only if the model saw it
+    with all its nearest neighbours.
     """
 
     model: str
@@ -39,7 +39,7 @@ class Asker:
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The judges whose distinct pairs the model is not asked about.
+        """The judges whose verdicts count: the model is not asked about their distinct pairs.
 
         The offline judge's verdicts count only if the model is the offline judge. If `retry` is
         AGAIN, only a person's verdicts count.

@@ -75,8 +75,8 @@ def _found(
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
     """Return the kind of judge who called two members distinct; None if nobody did.
 
-    Verdicts on texts that the members have replaced count too. Those of the offline judge do not
-    count. If a person and a model did, return the person.
+    Verdicts on texts that the members have replaced count too. Verdicts of the offline judge do not
+    count. If a person and a model gave verdicts, return the person.
     """
     stored = reader.memories
     stand_for = [

@@ -66,9 +66,10 @@ class EmbeddingCache:
     def complete(
         self, memories: Sequence[Memory], known: Mapping[str, Vector | None]
     ) -> list[Embedded]:
-        """Do the same as `embed`, but take vectors from `known`, by text key, not the ledger.
+        """Return the same as `embed`, but take vectors from `known` instead of the ledger.
 
-        None in `known` means that an earlier attempt to compute the vector failed; it stays None.
+        `known` maps text keys to vectors. None means that an earlier attempt to compute the vector
+        failed; it stays None.
         """
         keys = [text_key(memory.content) for memory in memories]
         missing = {
