@@ -33,8 +33,8 @@ def _run(module: str) -> None:
 def keep_heap_small() -> None:
     """Make glibc return the memory of freed arrays to the operating system.
 
-    By default glibc keeps what lies between arrays in use. Planning 50,000 memories took 1.2 GB by
-    default, and 0.7 GB after this call. Without glibc, this does nothing.
+    By default, glibc keeps freed memory that lies between arrays in use. Planning 50,000 memories
+    took 1.2 GB by default, and 0.7 GB after this call. Without glibc, this does nothing.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -117,11 +117,11 @@ class VectorIndex(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name that is shown to people."""
+        """Return the index's name, which is shown to people."""
 
     @property
     def place(self) -> str:
-        """Return the folder or the name under which the index is stored; it never changes."""
+        """Return the folder or the name under which the index is stored; this never changes."""
 
     @property
     def id(self) -> str:

@@ -37,9 +37,9 @@ def open_store(
     """Open the configured store; create it if it does not exist.
 
     A ledger of an earlier version is upgraded, and a copy of the old ledger is kept. `embedder`
-    replaces the configured embedder. `index` replaces the configured index: it takes the ledger and
-    returns an open vector index. The store needs an index only for users whose vectors take more
-    than `memory.search.vectors_mb` megabytes of RAM.
+    replaces the configured embedder. `index`, a function that takes the ledger and returns an open
+    vector index, replaces the configured index. The store needs an index only for users whose
+    vectors take more than `memory.search.vectors_mb` megabytes of RAM.
 
     Raises: LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """

@@ -49,7 +49,7 @@ def build_deduplicator(
 
 
 def build_answers(store: store.MemoryStore, config: Config) -> review.Answers:
-    """Build the object that applies a person's answers from a review, as one new run."""
+    """Build the object that applies a person's answers from a review; they form one new run."""
     return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
@@ -144,7 +144,7 @@ def build_chat_memory(
 ) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called in the extraction thread with each result that has more than costs.
+    `on_extracted`: called in the extraction thread with each result, unless it has only costs.
     `release`: awaited when the memory is closed.
     """
     model = guarded(model, config)

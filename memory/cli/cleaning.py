@@ -295,7 +295,7 @@ def say_cost(planned: models.DeduplicationReport) -> None:
 
 
 def end_if_nothing_was_answered(report: models.DeduplicationReport) -> None:
-    """If every call of the model failed, print the reason and end the command with status 1.
+    """Print the reason and end the command with status 1 if every call of the model failed.
 
     Raises: typer.Exit.
     """

@@ -143,7 +143,7 @@ def _check_http(
 def _opened(
     store: store.MemoryStore, config: config.Config, tokens: agent.Tokens | None
 ) -> agent.Opened:
-    """Build the agent's tools: a set for each user of `tokens`, or one set if that is None.
+    """Build a set of tools for each user of `tokens`, or one shared set if `tokens` is None.
 
     The folder of Markdown copies is recorded first, so that all commands update the copies.
     """

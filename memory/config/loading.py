@@ -199,8 +199,8 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml with these values belongs to this program.
 
     If `memory:` has values, one of its keys must resemble a key of this program. Without `memory:`
-    and `api_key:`, `llm:` and `agent:` must be valid and `llm.base_url` must be missing. Else this
-    program could send memories to the server of another program.
+    and `api_key:`, the sections `llm:` and `agent:` must be valid, and `llm.base_url` must be
+    missing. Otherwise this program could send memories to the server of another program.
     """
     if not values:
         return True
@@ -243,7 +243,7 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 
 def _variables() -> dict[str, tuple[KeyPath, Any]]:
-    """Return, for the environment variable of each key, the key's path and type."""
+    """Return the path and the type of each key, by the name of the key's environment variable."""
     keys = (key for section, model in SECTIONS.items() for key in _keys(model, (section,)))
     return {
         "_".join(path if path[0] == "memory" else ("memory", *path)).upper(): (path, type_)

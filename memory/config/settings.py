@@ -77,8 +77,8 @@ class SearchConfig(Frozen):
     """How memories are searched.
 
     `hybrid`: rank by words and vectors, not by vectors alone. `vectors_mb`: the megabytes of RAM
-    for the vectors of recently searched users. `index`: the index that searches a user whose
-    vectors take more: Chroma, or your own as `package.module:factory`.
+    for the vectors of recently searched users. `index`: the index for users whose vectors need more
+    RAM than that. It is `chroma`, or your own as `package.module:factory`.
     """
 
     hybrid: bool = True
@@ -205,7 +205,7 @@ PLAIN_THRESHOLDS = (
 
 
 class LLMConfig(Frozen):
-    """Which language model is asked, how often and how long, and its prices.
+    """Which language model is asked, with its limits and prices.
 
     `provider`: the name of a built-in provider, or your own model as `package.module:factory`.
     `auto` means gemini if its API key is set, else offline. `base_url`: the URL of the model's

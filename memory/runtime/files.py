@@ -47,9 +47,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def clear_parts(path: Path) -> None:
-    """Delete the temporary files that killed processes left when they wrote `path` by `replacing`.
+    """Delete the temporary files of `path` that `replacing` left when its process was killed.
 
-    The file name of `path` may be a glob pattern. No process may be writing these files.
+    The file name of `path` may be a glob pattern. No process may be writing `path` meanwhile.
 
     Raises: OSError.
     """
@@ -76,7 +76,7 @@ def replacing_alone(path: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(folder: Path) -> None:
-    """Delete unfinished files and locks that killed processes left by `replacing_alone`."""
+    """Delete files and locks that `replacing_alone` left when its process was killed."""
     for lock in folder.glob(f".*{_WRITING}"):
         with contextlib.suppress(filelock.Timeout, OSError), own_lock(lock, 0):
             name = lock.name.removesuffix(_WRITING).removeprefix(".")
@@ -128,9 +128,9 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
-    """Return a lock on the lock file `path`. It is not acquired yet; any thread may release it.
+    """Return a lock that uses the file `path` and is not acquired yet.
 
-    A negative `timeout_s` waits without end.
+    Any thread may release the lock. If `timeout_s` is negative, acquiring it has no time limit.
     """
     return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
 
@@ -165,8 +165,9 @@ def read_bounded(path: Path, most: int) -> bytes:
 def set_aside(path: Path, kind: str, beside: Sequence[str] = ()) -> Path:
     """Rename a file or folder, and return its new path.
 
-    With `kind` "damaged", `a.db` becomes `a.db.damaged-1`, or gets the next free number. `beside`
-    has the endings of companion files, such as `-wal`; `a.db-wal` becomes `a.db.damaged-1-wal`.
+    The new name has `kind` and the first free number: `a.db` becomes `a.db.damaged-1`. `beside`:
+    the endings of companion files to rename too. With `-wal`, `a.db-wal` becomes
+    `a.db.damaged-1-wal`.
 
     Raises: OSError.
     """

@@ -263,7 +263,8 @@ class _Protocol(H11Protocol):
 class _OneLineAMinute(logging.Filter):
     """A log filter that lets at most one line about clients through in a minute.
 
-    Lines about clients are all warnings, and asyncio's errors if it cannot accept a connection.
+    All warnings count as lines about clients, and so do asyncio's errors about connections that it
+    cannot accept. Other lines always pass.
     """
 
     _quiet_until = 0.0

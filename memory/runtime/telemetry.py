@@ -28,7 +28,8 @@ Answer = TypeVar("Answer", Verdict, Rereading, Extraction, Reply)
 class Watched(Protocol):
     """An open store whose backlog is read each time that metrics are collected.
 
-    Reading it raises MemoryPipelineError if the store is closed or cannot be read.
+    `backlog` returns the numbers of pending decisions and of turns that wait to be extracted. It
+    raises MemoryPipelineError if the store is closed or cannot be read.
     """
 
     def backlog(self) -> tuple[int, int]:
@@ -89,9 +90,9 @@ _meter.create_observable_gauge(
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[trace.Span]:
-    """Open a tracing span `memory_dedup.NAME`, where NAME is `name`, and yield it.
+    """Open a tracing span, whose name is `name` after the prefix `memory_dedup.`, and yield it.
 
-    Of an exception, only the type is recorded, since its message may quote texts.
+    If the block fails, only the exception's type is recorded, because its message may quote texts.
     """
     with _tracer.start_as_current_span(
         f"{_NAME}.{name}",

@@ -22,8 +22,8 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a blocking call in a thread and return its result.
 
-    If the calling task is cancelled, CancelledError is raised only after the call has ended. So no
-    thread still uses what the caller closes.
+    If the calling task is cancelled, CancelledError is raised only after the call has ended. So the
+    caller can then close what the call used.
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
@@ -39,9 +39,9 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_thread_if_long(
     texts: Iterable[str], call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Run a call, in a thread if `texts` (what it works on) are long, and return its result.
+    """Run a call and return its result; if `texts` are long in total, run it in a thread.
 
-    The call receives only `args` and `kwargs`.
+    `texts`: the texts that the call works on. The call receives only `args` and `kwargs`.
     """
     if sum(map(len, texts)) <= _SHORT:
         return call(*args, **kwargs)
@@ -172,7 +172,7 @@ def terminate_as_interrupt() -> Callable[[], bool]:
 
 
 def end_quietly() -> None:
-    """Let the next Ctrl-C end the process without a traceback, after everything is closed."""
+    """Let the next Ctrl-C end the process without a traceback; call this when all is closed."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -46,7 +46,7 @@ _MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,0
 class CalibrationLog:
     """A file of answers about pairs of memories, from one or more sittings.
 
-    `by`: the name of a model, or "person". Answers of others in the file are ignored.
+    `by`: who answers, which is the name of a model or "person". `read` ignores others' answers.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -54,7 +54,7 @@ class CalibrationLog:
         self._by = by
 
     def read(self) -> dict[str, Answer]:
-        """Return the latest answer about each pair, by the pair's key; {} if there is no file.
+        """Return the latest answer about each pair, by pair key; {} if there is no file.
 
         Raises: InputError if the file cannot be read, or a line of it is not an answer.
         """
@@ -87,7 +87,7 @@ class CalibrationLog:
 
 
 def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
-    """Return the pairs that people decided on in reviews, and the latest answer by the pair's key.
+    """Return the pairs that people decided on in reviews, and the latest answer by pair key.
 
     The answer is SAME if an existing memory replaced one or both, MERGE if a new memory replaced
     both, and APART if the person called the two distinct. Undone decisions, forgotten texts and
@@ -170,7 +170,7 @@ def _in_rounds(
 ) -> Iterator[list[AlikePair]]:
     """Yield up to `left` pairs without an answer, in batches.
 
-    Log the answers to a batch before asking for the next, which is chosen by all answers so far.
+    Log the answers to a batch before you ask for the next one: it depends on all answers so far.
     """
     offered: set[str] = set()
     while batch := most_informative(pairs, log.read(), min(_ROUND, left), offered):

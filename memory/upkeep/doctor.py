@@ -168,8 +168,8 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 def _telling_of_forgotten(reader: Reader) -> list[str]:
     """Return the ids of episodes whose summary may tell of a forgotten memory.
 
-    These have a forgotten memory, or no memories at all. A memory that was erased because its
-    decision was undone does not count as forgotten.
+    Such an episode has a forgotten memory, or no memories at all. A memory that was erased because
+    its decision was undone does not count as forgotten.
     """
     return [
         episode_id
@@ -252,7 +252,8 @@ def _listed(what: str, ids: list[str], remedy: str, kind: Kind = "damage") -> It
 def back_up(ledger: Ledger, file: Path) -> int:
     """Write a backup of a ledger to a new file; return the number of live memories in it.
 
-    The backup is a SQLite ledger with everything at one moment. If it fails, no file is left.
+    The backup is a SQLite ledger, whatever the database of `ledger`. It holds the state of one
+    moment. If writing fails, no file is left.
 
     Raises: InputError if the file exists or cannot be written; LedgerError.
     """
