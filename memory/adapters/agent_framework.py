@@ -65,9 +65,8 @@ class DedupContextProvider(ContextProvider):
             return
         memories = await (await self._memory.get()).recall(query, user=self._user, k=self._k)
         if memories:
-            context.extend_messages(
-                self, [Message("user", [as_context(memory.content for memory in memories)])]
-            )
+            text = as_context(memory.content for memory in memories)
+            context.extend_messages(self, [Message("user", [text])])
 
     async def after_run(
         self,

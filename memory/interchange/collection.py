@@ -276,7 +276,7 @@ class DatabaseStore(ExternalStore):
 class OpenTables(OpenCollection):
     """A collection in tables of an open database.
 
-    `lock` is SQL at the end of a SELECT that locks its rows; empty for no lock.
+    `lock` is the SQL that is appended to a SELECT to lock its rows. It is empty for reading.
     """
 
     db: Sqlite | Postgres

@@ -152,7 +152,7 @@ class ForeignDatabase(ABC):
         before: Mapping[str, Any],
         after: Mapping[str, Any],
     ) -> None:
-        """Write the columns of a row whose values differ between `before` and `after`.
+        """Write those columns of a row that differ between `before` and `after`.
 
         `wanted` selects the row, as in `condition`.
         """
@@ -374,8 +374,8 @@ class Postgres(ForeignDatabase):
 def connected(url: str) -> Iterator[Postgres]:
     """Connect to a PostgreSQL database. Values of JSON and time columns are read as text.
 
-    Raises: InputError without the password, if psycopg is missing or the database cannot be
-    reached.
+    Raises: InputError, which does not show the password, if psycopg is missing or the database
+    cannot be reached.
     """
     address = without_password(url)
     try:

@@ -125,7 +125,7 @@ def _other_format(path: Path, number: int, problem: object) -> InputError:
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
-    """Return copies of the memories, in order, whose links use our memory ids.
+    """Return copies of the memories, in the same order, with links to ids of this program.
 
     A link to the external id of one of `memories` becomes a link to its id. Other links stay.
     """

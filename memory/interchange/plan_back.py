@@ -319,17 +319,18 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     `now` is the time of the updates.
     """
     updates = [
-        (update, update.text, changes_for(update.row, update.text, _BY_USER, now)[1])
+        _update_line(
+            update,
+            update.text,
+            update.row.metadata | changes_for(update.row, update.text, _BY_USER, now)[1],
+        )
         for update in plan.updates
     ]
-    deletions = [
+    deletions = (
         {"delete": deletion.row.id, "because": f"{deletion.kept.id} stands for it"}
         for deletion in plan.deletions
-    ]
-    return [
-        *(_update_line(update, text, update.row.metadata | new) for update, text, new in updates),
-        *(json.dumps(deletion, ensure_ascii=False) for deletion in deletions),
-    ]
+    )
+    return [*updates, *(json.dumps(line, ensure_ascii=False) for line in deletions)]
 
 
 def undo_lines(plan: WriteBackPlan) -> list[str]:

@@ -159,8 +159,9 @@ def _qdrant_faults(place: Path | str) -> Iterator[None]:
     try:
         yield
     except Exception as exc:  # files, pickles, HTTP, its own checks: errors of many libraries
-        is_server = isinstance(place, str)
-        remedy = "does a Qdrant server listen there?" if is_server else "is it complete?"
+        remedy = (
+            "does a Qdrant server listen there?" if isinstance(place, str) else "is it complete?"
+        )
         problem = f"Qdrant's library failed: {first_line(exc)}"
         if getattr(exc, "status_code", None) in (401, 403):
             problem = "does not admit this key"

@@ -199,7 +199,7 @@ def estimated(
 
     `asked`: the questions about pairs and small groups. `batches`: lists of pages; the pages of one
     list are read at the same time. `is_read`: whether a second reading checks the merged texts of
-    pages. `trial`: the test merges that the model must read before its first second reading.
+    pages. `trial`: the test merges that the model must read before it may check merged texts.
     """
     costs = [_cost_of_pair(question) for question in asked]
     on_pages = [cost for pages in batches for cost in _costs_of_pages(pages, is_read)]
