@@ -134,7 +134,7 @@ class Asking:
 
         Raises: ModelError; CallsSpent if no call is left.
         """
-        tries = CallBudget(0, self._calls)  # has none of its own, so its limit counts the tries
+        tries = CallBudget(0, self._calls)  # it has no calls of its own: `most` counts the tries
         if not tries.take():
             raise CallsSpent("the budget of calls is spent")
         token = _TRIES.set(tries)
