@@ -94,23 +94,19 @@ def _content(word: str, key: str) -> Token:
 
 
 def _particle(word: str, detail: str, tokens: list[Token]) -> None:
+    before = tokens[-1] if tokens else None
     if word in _CASES.get(detail, ()):
-        _case(word, tokens)
+        if before is None or before.kind is not Kind.PARTICLE:
+            tokens.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
+        elif word not in ("は", "の"):
+            both = before.key + word
+            tokens[-1] = Token(both, Kind.PARTICLE, both)
     elif detail == "接続助詞" and word in ("て", "で"):
         tokens.append(Token("て", Kind.PARTICLE, word))
     elif word in _SILENT_PARTICLES or detail in ("終助詞", "準体助詞"):
         tokens.append(Token(word, Kind.TURNING if word == "か" else Kind.FILLER, word))
     else:
         tokens.append(Token(word, Kind.TURNING, word))
-
-
-def _case(word: str, tokens: list[Token]) -> None:
-    before = tokens[-1] if tokens else None
-    if before is None or before.kind is not Kind.PARTICLE:
-        tokens.append(Token(_SUBJECT.get(word, word), Kind.PARTICLE, word))
-    elif word not in ("は", "の"):
-        both = before.key + word
-        tokens[-1] = Token(both, Kind.PARTICLE, both)
 
 
 def _ending(word: str, key: str, form: str, tokens: list[Token]) -> None:
