@@ -222,9 +222,6 @@ class ChromaProcess:
         [found] = self.call(None, "get_or_create_collection", name=name, **options)
         return CollectionHandle(self, *found)
 
-    def delete_collection(self, name: str) -> None:
-        self.call(None, "delete_collection", name=name)
-
     def call(self, collection: UUID | None, method: str, **arguments: Any) -> Any:
         """Call a method of the collection with this id, or of the client if `collection` is None.
 

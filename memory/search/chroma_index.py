@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -86,14 +87,12 @@ class _ChromaIndex:
         return [(name, 1.0 - distance) for name, distance in found]
 
     def pages(self) -> Iterator[tuple[list[str], Vectors]]:
-        offset = 0
-        while True:
+        for offset in count(step=_BATCH):
             with chroma_faults():
                 page = self._collection.get(limit=_BATCH, offset=offset, include=["embeddings"])
             if not page["ids"]:
                 return
             yield page["ids"], np.asarray(page["embeddings"], np.float32)
-            offset += _BATCH
 
     def close(self) -> None:
         client, self._client, self._opened = self._client, None, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -104,14 +104,13 @@ class Probe(NamedTuple):
     vector: Vector
 
 
-def ranked(reader: Reader, probe: Probe, rows: Iterable[Row], scale: Scale) -> list[SearchResult]:
+def ranked(reader: Reader, probe: Probe, rows: Collection[Row], scale: Scale) -> list[SearchResult]:
     """Return the memories of these rows, most similar to `probe` first.
 
     This is `ranked_by`, with the vectors from the ledger.
     """
-    candidates = list(rows)
-    known = reader.vectors.of(row.text_key for row in candidates)
-    return ranked_by(known, probe, candidates, scale)
+    known = reader.vectors.of(row.text_key for row in rows)
+    return ranked_by(known, probe, rows, scale)
 
 
 def ranked_by(

@@ -466,7 +466,7 @@ class MemoryStore:
         [near] = self.index.nearest([Query(probe.vector, scope, k)])
         with self.ledger.reading() as reader:
             rows = reader.memories.rows(near).values()
-            return ranked(reader, probe, (row for row in rows if row.live), PLAIN)
+            return ranked(reader, probe, [row for row in rows if row.live], PLAIN)
 
     def _by_both(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
         with self.ledger.reading() as reader:
