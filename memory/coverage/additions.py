@@ -77,7 +77,7 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` denies less, as "has no new car" denies less than "has no car"."""
+    """Return whether `longer` denies less: "has no new car" denies less than "has no car"."""
     words, added = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
     reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS

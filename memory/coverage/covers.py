@@ -1,8 +1,8 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
 Text A covers text B if A states each number, name, negation and content word of B. Order and
-prepositions must leave unchanged who does what. What A states beyond B must only add: "a tabby cat"
-covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
+prepositions must leave unchanged who does what. The extra words of A must only add to B: "a tabby
+cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
 """
 
 from __future__ import annotations
@@ -224,9 +224,9 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces that all of `others` have and pieces that any of them lacks, in turn.
+    """Cut `text` into pieces that are, in turn, in all of `others` and missing from at least one.
 
-    The first is a piece that all have. It may be "".
+    The first piece is in all of `others`. It may be "".
     """
     own = words(text)
     missing: set[int] = set()

@@ -1,6 +1,6 @@
 """Tokenise Japanese with a dictionary, SudachiPy, which is an optional extra.
 
-Words get their dictionary form (遊んで to 遊ぶ, 二人 to 2人).
+Words get their dictionary form: 遊んで becomes 遊ぶ, and 二人 becomes 2人.
 
 Particles, and endings that change the statement, become separate tokens.
 """
@@ -24,7 +24,7 @@ _LONGEST = 12_000  # characters; the dictionary fails at about 16,000
 def japanese_tokens(text: str) -> list[Token] | None:
     """Return the tokens of a Japanese text as the dictionary divides it.
 
-    None if no dictionary is installed, or if the text is too long for it.
+    Return None if no dictionary is installed, or if the text is too long for it.
     """
     tokenizer = _tokenizer()
     if tokenizer is None or len(text) > _LONGEST:
@@ -182,11 +182,12 @@ _SCOPE = frozenset(
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
-    """Return whether a longer plain statement states everything that a shorter one states.
+    """Return whether a longer statement states everything that a shorter one states.
 
-    Their predicates must be equal, and `longer` must have each phrase of `shorter`. It may add
-    words before a noun, a phrase of place, time or means, or an earlier action. Without a
-    dictionary, the result is False.
+    Neither may contain a negation or another word that changes the whole statement. Their
+    predicates must be equal, and `longer` must have each phrase of `shorter`. It may add words
+    before a noun, a phrase of place, time or means, or an earlier action. Without a dictionary,
+    the result is False.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False

@@ -176,7 +176,9 @@ _LOOSE = frozenset({"", "in", "of"})
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return how equal words of two texts differ: "cat / cats", or in preposition.
+    """Return how the equal words of two texts differ in plural or in preposition.
+
+    Examples are "cat / cats" and "in March / by March".
 
     Prepositions are compared only if no word is singular in one text and plural in the other.
     """

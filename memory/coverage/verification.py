@@ -183,7 +183,11 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class HardFacts:
-    """The numbers, dates, amounts, names and codes of one text."""
+    """The numbers, dates, amounts, names and codes of one text.
+
+    `stated`: each of them in the words of the text, by its form for comparison. `digits`: the
+    numerals of the text. `squeezed`: the text without spaces and signs, or the set of its words.
+    """
 
     stated: Mapping[str, str]
     digits: frozenset[str]

@@ -76,7 +76,7 @@ class OfflineModel:
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
         """Return a reply that quotes at most three recalled memories, or "I see.".
 
-        Unless the last turn is a question, a memory must share a word with it.
+        If the last turn is not a question, only memories that share a word with it are quoted.
         """
         said = turns[-1].text if turns else ""
         japanese = is_japanese(said)
@@ -206,7 +206,7 @@ class Statement(NamedTuple):
 def statements(
     text: str, speaker: str, at: datetime, *, listeners: Iterable[str] = ()
 ) -> list[Statement]:
-    """Return the statements of a text in the third person, with dates for "yesterday".
+    """Return the statements of a text in the third person, with a date for "yesterday".
 
     `at`: when the text was said. `listeners`: names of the people addressed, which are left out.
     """
@@ -225,9 +225,9 @@ def statements(
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
-    """Return a text in the third person, with dates for "yesterday"; `at`: when it was said.
+    """Return a text in the third person, with a date for "yesterday".
 
-    A text with kana is read as Japanese, any other as English.
+    `at`: when the text was said. A text with kana is read as Japanese, any other as English.
     """
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 

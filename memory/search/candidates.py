@@ -81,8 +81,8 @@ def candidate_pairs(
     """Find the pairs of similar rows of `vectors`, shape (n, dim), by their cosines.
 
     The result has all pairs that reach `upper`. Of the other pairs that reach `min_cosine`, it has
-    the `k` nearest of each row. Of equally near rows, that with the lower position counts as
-    nearer. The result is exact.
+    the `k` nearest of each row. Of equally near rows, the one with the lower position counts
+    as nearer. The result is exact.
 
     - `bands` are thresholds: pairs that reach them are counted, but not returned.
     - `weights`, shape (n,): a pair adds the product of its rows' weights to a count; None means 1.

@@ -21,10 +21,11 @@ _REMEDY = "raise memory.search.vectors_mb, or set memory.chroma.host"
 
 
 class SearchRouter:
-    """Finds the live memories of a ledger that are nearest to a query, as of the latest commit.
+    """A search for the live memories of a ledger that are nearest to a query.
 
-    They are searched in RAM if the vectors of the query's user fit, else in an approximate index
-    or, without one, in the ledger. An object may be shared between threads.
+    It sees the latest commit. If the vectors of the query's user fit into RAM, they are searched
+    there; otherwise in an approximate index or, without one, in the ledger. An object may be shared
+    between threads.
     """
 
     def __init__(

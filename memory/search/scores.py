@@ -24,14 +24,14 @@ Key 1: the right factor is a vector. Key 2: it is a matrix.
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's parameters k1 and b, as found by Robertson and Walker. Other values rank about as well."""
 SHORTLIST = 50
-"""Without vectors in RAM, at least this many memories are selected by words; as many by vector."""
+"""If vectors are not in RAM, at least this many memories are selected by words and by vector."""
 SPARE = 10
 """How many memories beyond `k` are compared exactly.
 
 Memories are selected by less precise scores, so one slightly below the k-th may be better.
 """
 _OF_A_PART = 4
-"""This times as many memories are selected by words if the scope may exclude some of them."""
+"""Factor by which more memories are selected by words if the scope may exclude some of them."""
 _SAMPLE = 256
 
 

@@ -67,7 +67,7 @@ class Token(NamedTuple):
     surface: str
     past: bool = False
     participle: bool = False
-    """Whether the word may be an English past participle, or is a Japanese verb (by dictionary)."""
+    """Whether it may be an English past participle, or is a verb by the Japanese dictionary."""
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})

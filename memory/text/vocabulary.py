@@ -77,7 +77,7 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words because of which an added word may narrow a statement, as in "all big cats"."""
+"""English words with which an added word may narrow a statement, as in "all big cats"."""
 
 PRIVATIVE = frozenset(
     # no longer so
@@ -132,7 +132,7 @@ MEASURES = frozenset(
 CAUSAL_NOUNS = frozenset(
     "account sake view light hope fear reason cause behalf case order purpose".split()
 )
-"""Nouns of a cause or purpose after a preposition: on account of the noise."""
+"""Nouns that state a cause or purpose after a preposition: on account of the noise."""
 
 NO_IDIOMS = {
     (preposition, noun): denies

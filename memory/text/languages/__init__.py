@@ -1,4 +1,4 @@
-"""Recognise the language of a text; the languages in `GRAMMARS` are read by lists of words.
+"""Recognise the language of a text. The languages in `GRAMMARS` are read with lists of words.
 
 To add a language that is written with spaces, write a file of its words like `german.py`, and enter
 it in `GRAMMARS` below: no other code changes. English and Japanese are not in `GRAMMARS`, because
@@ -117,5 +117,5 @@ def grammar_of(text: str) -> Grammar | None:
 
 
 def with_all_languages(words: str, field: Callable[[Grammar], frozenset[str]]) -> frozenset[str]:
-    """Return the words of `words`, and those that `field` returns for each language."""
+    """Return the words in `words`, and those that `field` returns for each of `GRAMMARS`."""
     return frozenset(words.split()).union(*map(field, GRAMMARS.values()))
