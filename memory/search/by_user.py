@@ -179,7 +179,8 @@ class LiveVectors:
         if len(self._held) > _SCOPES:
             self._held.clear()
         held = self._held.setdefault(scope, [])
-        held += [scope.holds(dict(kind)) for kind in islice(self._kind_of, len(held), None)]
+        if len(held) < len(self._kind_of):
+            held += [scope.holds(dict(kind)) for kind in islice(self._kind_of, len(held), None)]
         return np.flatnonzero(np.array(held, np.bool_)[self._kinds[: len(self._ids)]])
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
