@@ -69,7 +69,7 @@ def test_a_long_text_is_not_expanded_to_a_multiple(expanding: str) -> None:
     document = expanding * (100_000 // len(expanding))
     assert len(normalise(document)) <= 150_000
     assert len(identity(document)) <= 150_000
-    assert sum(len(token.surface) for token in tokens(document)) <= 400_000
+    assert sum(len(token.surface) for token in tokens(document)) <= 800_000  # read in pieces
 
 
 def test_a_character_that_stands_for_several_words_is_the_same_text_as_these() -> None:
