@@ -23,9 +23,10 @@ _DEFAULT_WINDOW = 1_000
 class ConsolidationStats:
     """The result of a consolidation run.
 
-    `replay_events` and `coactivation_updates` both count the pairs whose link was added or became
-    stronger. `link_updates` counts the added links, `refreshed_memories` the memories in these
-    pairs. `merge_candidates` are pairs of near-copies, closest first.
+    `replay_events` and `coactivation_updates` both count the pairs of memories whose link was added
+    or became stronger. `link_updates` counts only the added links. `refreshed_memories` counts the
+    memories that are in at least one of the pairs. `merge_candidates` are pairs of near-copies,
+    closest first.
     """
 
     replay_events: int
@@ -66,8 +67,9 @@ class ConsolidationEngine:
         privacy, for at most `max_replay_events` pairs. An existing link gains confidence.
 
         Near-copies have a distance below `merge_threshold` (default: the engine's
-        `merge_distance`). One of the two may be older than the recent memories. Forgotten memories
-        are removed from episodes.
+        `merge_distance`). One of the two may be older than the recent memories.
+
+        The run also removes forgotten memories from episodes (groups of memories with a summary).
         """
         since = store.now() - timedelta(hours=window_hours)
         most = _DEFAULT_WINDOW if window is None else window

@@ -267,7 +267,7 @@ class MemoryStore:
         the number of the recorded decision.
 
         Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
-        are the same, or the scopes differ.
+        are the same, the scopes differ, or `content` is not valid.
         """
         while True:
             with self._store.ledger.reading() as reader:
@@ -290,7 +290,8 @@ class MemoryStore:
 
         An existing link keeps its confidence and takes the new type and note.
 
-        Raises: MemoryNotFound, InputError as in `merge`.
+        Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
+        are the same, or the scopes differ.
         """
         with self._store.ledger.writing() as writer:
             self._own_pair(writer, source_id, target_id)
@@ -318,11 +319,11 @@ class MemoryStore:
     ) -> dict[tuple[str, str], bool]:
         """Link the two memories of each pair, and add `delta` to the confidence of their link.
 
-        Pairs with a memory that is not live are skipped. Return, for each other pair, whether its
-        link is new.
+        Pairs with a memory that is not live are skipped. Return a dict that maps each pair that was
+        not skipped to whether its link is new.
 
-        Also remove forgotten memories from all episodes. Erase the summary of each such episode,
-        because it may repeat what was forgotten.
+        Also remove forgotten memories from all episodes. An episode that had such a memory loses
+        its summary, because the summary may repeat what was forgotten.
         """
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
@@ -376,7 +377,7 @@ class MemoryStore:
         """Return an episode with its live memories, and the number of its forgotten memories.
 
         Each retired memory is replaced by its live successor. Return None if there is no such
-        episode, or if the agent may not use one of its memories.
+        episode, or if at least one of its memories is not the agent's.
         """
         with self._store.ledger.reading() as reader:
             episode = reader.episodes.get(episode_id)
@@ -395,8 +396,8 @@ class MemoryStore:
     def _own_live(self, reader: Reader, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, in the same order.
 
-        Raises: MemoryNotFound if one is not live or belongs to another user. The error is the same,
-        because the agent must not learn that another user's memory exists.
+        Raises: MemoryNotFound if a memory is missing, not live, or of a user whom the agent does
+        not serve. The agent must not learn that such a user's memory exists.
         """
         rows = reader.memories.rows(ids)
         for name in ids:

@@ -44,9 +44,9 @@ _MAX_ATTEMPTS = 5
 class Distances(NamedTuple):
     """Limits for a save.
 
-    `guard`: a stored memory blocks the save if its distance (`1 - similarity`) is below this. At 0,
-    none does. `link`: the new memory is linked with stored memories whose distance (`1 - cosine`)
-    is below this, and with at most `max_links` of them.
+    `guard`: a stored memory blocks the save if its distance from the new one (`1 - similarity`) is
+    below `guard`. If `guard` is 0, no near-copy blocks a save. `link`: the new memory is linked
+    with stored memories whose distance (`1 - cosine`) is below `link`, at most `max_links` of them.
     """
 
     guard: float = 0.05
@@ -59,9 +59,9 @@ class Saved:
     """The outcome of a save.
 
     `memory`: the new memory; None if the stored memory `duplicate_of` blocked the save. `related`:
-    the stored memories that it was linked with, nearest first. `replaced`: the memory that it
-    corrects; `decision` is the number of the decision that retired it. `differs_from`: a near
-    memory that did not block the save because it states another value.
+    the stored memories that the new one was linked with, nearest first. `replaced`: the stored
+    memory that the new one corrects; it was retired by the decision with the number `decision`.
+    `differs_from`: a near memory that did not block the save because it states another value.
     """
 
     memory: Memory | None
@@ -81,8 +81,8 @@ class ValueConflict(NamedTuple):
 def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
     """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
 
-    Raises: InputError if other writers store similar memories at every attempt, IndexFault,
-    LedgerError.
+    Raises: InputError if each of several attempts fails because others write at the same time;
+    IndexFault, LedgerError.
     """
     for attempt in range(_MAX_ATTEMPTS):
         prepared = _prepared(store, memory, max(distances.max_links, 1), distances)

@@ -1,4 +1,7 @@
-"""The longer texts that the agent's tools return: answers, quotes, ages, and closing questions."""
+"""The longer texts that the agent's tools return, such as quotes of memories with their age.
+
+Many answers end with questions or hints to the agent: the constants `SCAFFOLD_...`.
+"""
 
 from __future__ import annotations
 

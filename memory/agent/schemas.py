@@ -25,7 +25,10 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""Makes clients see any string: the list of words is long, and `remember` already shows it."""
+"""Shows an argument to clients as any string, although only certain words are allowed.
+
+The list of these words is long, and clients already see it in the tool `remember`.
+"""
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
 """JSON schema keywords that clients do not see, to save tokens; they are enforced all the same."""
 
@@ -189,7 +192,7 @@ class Forgot(BaseModel):
     found: bool
     memory: MemoryView | None = None
     erased: bool | None = None
-    """False if a search index or a database log may still hold the text."""
+    """False if an index, a log or a copy may still hold the text; None if no memory was found."""
     warnings: list[str] = []
 
 

@@ -126,7 +126,7 @@ class WorkspaceMemorySync:
     def erase_ids(self, gone: Set[str]) -> list[str]:
         """Erase memories from all files. Text that people wrote stays.
 
-        Return messages about the files in which such text may still tell of an erased memory.
+        Return messages about the files in which a person's text may still tell of an erased memory.
         """
         with self._locked():
             said = [line for path in self._files() for line in self._erase_from(path, gone)]
@@ -191,8 +191,8 @@ class WorkspaceMemorySync:
     ) -> None:
         """Bring entries up to date after the decisions `recorded` were undone.
 
-        A decision is skipped if none of its memories has an entry. `get` returns the live memory
-        with an id, or None if there is none.
+        A decision is skipped if none of its memories has an entry. `get` takes an id and returns
+        the live memory with this id, or None if there is none.
         """
         for record in recorded:
             involved = (*record.members, *record.created)

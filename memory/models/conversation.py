@@ -62,7 +62,7 @@ class Candidate(Frozen):
     user: Name | None = None
     """The user that the fact is about, according to the model.
 
-    If this user did not speak in the turns, the memory belongs to the last person who did.
+    If this user did not speak in the turns, the memory belongs to the last person who spoke.
     """
     category: Name = "fact"
     intensity: float = Field(default=0.5, ge=0.0, le=1.0)
@@ -71,15 +71,21 @@ class Candidate(Frozen):
     )
     """Positions, from 0, of the turns that state the fact; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """Positions, from 0, of memories shown to the model that the fact repeats or changes."""
+    """The memories that the fact repeats or changes, as positions among those that the model saw.
+
+    Positions begin at 0.
+    """
     merged: Cleaned = ""
-    """One text that states `content` and the memories in `replaces`; "" if there is none."""
+    """One text that states all of `content` and of the memories in `replaces`; "" if none."""
     asked: bool = False
     """Whether the speaker asked the bot to remember the fact."""
 
 
 class NamedMemory(Frozen):
-    """A memory that a model was shown. `text_key` is a hash of its text at that time."""
+    """A stored memory that a model was shown and named because a new fact repeats or changes it.
+
+    `text_key` is a hash of the memory's text at that time.
+    """
 
     id: str
     text_key: str
@@ -88,7 +94,8 @@ class NamedMemory(Frozen):
 class KeptCandidate(Candidate):
     """A candidate that waits in the ledger to become a memory.
 
-    It names turns and memories by id, because positions are lost when the process ends.
+    Positions of turns and memories are lost when the process ends. So `said_in` holds the names of
+    the turns that state the fact, and `named` the memories that the fact repeats or changes.
     """
 
     said_in: tuple[Name, ...] = ()
@@ -99,8 +106,9 @@ class KeptCandidate(Candidate):
 class Extracted:
     """A new memory from a conversation, and how it relates to memories shown to the model.
 
-    The new memory repeats, updates or extends the memories in `named`. `merged` is one text for all
-    of these ("" if there is none). `shown` holds the text keys of all memories shown.
+    The new memory repeats, updates or extends the memories in `named`. `merged` is one text that
+    can replace the new memory and those in `named`; "" if there is none. `shown` holds the text
+    keys (hashes of texts) of all memories shown.
     """
 
     memory: Memory

@@ -42,6 +42,9 @@ class Rules:
 
     From a similarity of `upper` on, memory A may replace memory B without a model. If `guard` is
     true, A must also cover B. In all other cases from `lower` on, a model is asked.
+
+    `on_merge_failure`: what happens to near-copies if the model fails. With `replace`, a memory
+    still replaces those that it covers; with `keep_both`, all are kept.
     """
 
     upper: float = 0.95
@@ -242,8 +245,8 @@ class Rereading(Frozen):
 class Outcome:
     """The result of storing one new memory.
 
-    `memory` is the new memory or, if that was retired, its live successor. `pending`: whether a
-    later batch will ask a model about it.
+    `memory` is the new memory or, if the new memory was retired, its live successor. `pending`:
+    whether a later batch will ask a model about the new memory.
     """
 
     memory: Memory
@@ -316,8 +319,10 @@ class DeduplicationReport(Frozen):
     If `dry_run` is true, nothing was changed, and the report says what a run would do.
     In a dry run, `retired` counts only memories that need no model to be retired, and
     `memories_after` equals `memories`. Only a dry run sets `just_below`, the estimates and
-    `characters`, the number of characters to send to the model. `left` counts groups, and
-    `pages_left` pages, that wait for the next run, mostly because no calls were left.
+    `characters`, the number of characters to send to the model.
+
+    `left` is the number of groups, and `pages_left` the number of pages, that wait for the next
+    run, mostly because this run had no model calls left.
     """
 
     dry_run: bool

@@ -170,8 +170,8 @@ class Embedded:
 class SearchResult:
     """A memory that a search found, with its similarity to the query, rounded to 6 decimals.
 
-    `relevance` is the sum of the standard scores of the cosine and of BM25 (the match of words). It
-    is None if the search ranked by similarity alone.
+    `relevance` is the sum of two standard scores: of the cosine, and of BM25 (the match of words).
+    It is None if the search ranked by similarity alone.
     """
 
     memory: Memory
@@ -285,10 +285,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class Problem:
-    """The reason why pydantic rejected a value. `str()` never quotes the value.
+    """The reason why pydantic rejected a value. `str(problem)` never quotes the value.
 
-    `kind` is pydantic's name for this type of error. `expected` lists the allowed values, if there
-    are only a few.
+    `where` is the path of field names that leads to the value, and `given` is the value. `what`
+    says what is wrong with it. `kind` is pydantic's name for this type of error. `expected` lists
+    the allowed values, if there are only a few.
     """
 
     where: tuple[str, ...]

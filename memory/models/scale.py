@@ -27,11 +27,14 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Scale(Frozen):
-    """A piecewise linear curve from cosine to similarity.
+    """A piecewise linear curve from an embedder's cosine to similarity.
 
-    The curve goes through (0, 0), (anchor, 0.90) and (0.95, 0.95). Below 0 and from 0.95 on, the
-    similarity equals the cosine. Embedders give equally similar texts different cosines. A scale
-    for each embedder lets the same thresholds fit all embedders.
+    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If a text of the pair has kana
+    or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from 0.95 on, the similarity
+    equals the cosine.
+
+    Embedders give equally similar texts different cosines. If each embedder has its own scale, the
+    same thresholds fit all embedders.
     """
 
     anchor: float = Field(gt=0.0, lt=NEAR_COPY)
@@ -111,9 +114,9 @@ _OWN = {
 }
 """Scales of known embedders, by the beginning of their fingerprints.
 
-They are fitted to natural memories without kana and Han: a reader judged pairs of them. WordLlama
-has a higher anchor for kana and Han, because a third of random pairs of such texts have a cosine
-above 0.70.
+Each `anchor` is fitted to a reader's verdicts on pairs of natural memories without kana and Han.
+WordLlama has a higher anchor for texts with kana or Han, because a third of random pairs of such
+texts have a cosine above 0.70.
 """
 
 

@@ -8,14 +8,17 @@ further line is the answer about one group. If a group occurs twice, the later l
      "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
      "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
 
+- `key`: the hash that identifies the group, made from `members` (see `card_key`).
 - `members`: all members of the group, oldest to newest, each with the hash of its exact text
-  (`content_hash`), so that a text that has changed is noticed. `key` is their `card_key`.
+  (`content_hash`), so that a text that has changed is noticed.
 - `answer`: one of `ReviewAnswer`.
 - `left_out`: members that stay as they are while the answer is applied to the others.
 - `text`: a merged text that the person wrote; null if they wrote none.
-- `insist`: apply the text even if the check objects to it.
-- `retired`: the members that the report showed as retired, if the plan is applied as shown.
-- `stays`: the member that stands for the others if the answer is `same`.
+- `insist`: apply `text` even if a comparison of its words with the members' words objects to it.
+- `retired`: the members that the report showed as retired; null unless the plan is to be applied
+  exactly as shown.
+- `stays`: if the answer is `same`, the member that replaces the others; null if the person chose
+  none.
 
 `left_out`, `insist`, `retired` and `stays` may be missing. The file contains no text of a memory,
 only what the person wrote.
@@ -63,8 +66,8 @@ _FIRST = {"decisions": 1}
 class ReviewAnswer(StrEnum):
     """A person's answer about a group of near-copies.
 
-    APPLY: apply the plan, the proposal, or the person's own text. SAME: one member replaces the
-    others. KEEP_ALL: all members differ. LATER: the question is postponed.
+    APPLY: apply the planned decision, the judge's proposal, or the person's own text. SAME: one
+    member replaces the others. KEEP_ALL: all members differ. LATER: the question is postponed.
     """
 
     APPLY = "apply"
@@ -94,7 +97,10 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """Return this answer, or `keep_all` if too few members remain for the answer to join."""
+        """This answer; but `apply` and `same` become `keep_all` if there is nothing to join.
+
+        There is nothing to join if `left_out` names all members, or all but one.
+        """
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
         if not joins or not self.left_out or len(rest) > 1:
@@ -161,8 +167,8 @@ class Given(NamedTuple):
 class Refused(NamedTuple):
     """The answer was not applied; `why` is the reason.
 
-    `may_insist`: whether the person may apply the answer all the same. This is so if the text that
-    the person wrote failed the check.
+    `may_insist`: whether the person may apply the answer all the same. This is so if the answer was
+    refused because the words of the person's own text do not fit the members' texts.
     """
 
     why: str

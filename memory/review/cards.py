@@ -24,7 +24,8 @@ class CardMember(Frozen):
     model or a person must decide. `beside`: the decision was only about other members. `forgotten`:
     it was erased later.
 
-    `alike`: the similarity to the group's newest member; None for that member, or if not recorded.
+    `alike`: the similarity to the group's newest member. It is None for the newest member itself,
+    and if the decision is a recorded one.
     """
 
     id: str
@@ -37,7 +38,10 @@ class CardMember(Frozen):
 
 
 class KeptText(Frozen):
-    """A memory that stands for members of a card; `members` are their indexes."""
+    """A memory that stands for members of a card; `members` are their indexes.
+
+    `is_new`: whether the memory is not itself a member, or an update gave it a new text.
+    """
 
     id: str
     text: str
@@ -48,7 +52,9 @@ class KeptText(Frozen):
 class Recorded(Frozen):
     """A recorded decision.
 
-    `cosine`: the cosine from which the card's similarity was computed; None if the two are equal.
+    `by`: who decided, such as "a person" or a model's name. `verified`: how the merged text was
+    checked; None if it was not. `cosine`: the cosine from which the card's similarity was computed;
+    None if the two are equal. `reversible`: whether decisions of this kind can be undone.
     """
 
     number: int
@@ -65,10 +71,10 @@ class Recorded(Frozen):
 class Card(Frozen):
     """A group of memories for display: its members, oldest first, and what happens to them and why.
 
-    `similarity` and `highest`: the similarity of the two least similar members, and of the two most
-    similar ones; None if it was not recorded. `kept`: the memories that stand for members; empty
-    while the question is open. `certainty`: from 0 to 1; below 0.5 if a model or a person must
-    decide. `recorded`: None if the decision is only planned.
+    `similarity`: the similarity of the two least similar members. `highest`: the similarity of the
+    two most similar members. Both are None if no similarity was recorded. `kept`: the memories that
+    stand for members; empty while the question is open. `certainty`: from 0 to 1; below 0.5 if a
+    model or a person must decide. `recorded`: None if the decision is only planned.
     """
 
     key: str
@@ -258,8 +264,9 @@ def _key(members: Iterable[CardMember]) -> str:
 class MemoryHistory(NamedTuple):
     """All texts of a memory, and all decisions about them, oldest first.
 
-    `wordings` has the memory and those that it was made from or has replaced. The live ones come
-    last. `living` is the id of the live memory that stands for it today, if any.
+    `wordings` holds the memory itself and the memories that it has replaced; live memories come
+    last. `living` is the id of the live memory that stands for the memory today: the memory itself
+    or its successor. It is None if there is none.
     """
 
     wordings: tuple[Row, ...]

@@ -181,7 +181,8 @@ def lines(
 ) -> Iterator[tuple[str, int, int, str]]:
     """Yield (name, last value, highest value, points) for each of the totals that `replay` yields.
 
-    `found` is not empty. The points are those of an SVG polyline, `x,y x,y ...`; y is 0 at the top.
+    `found`: what `replay` yielded, not empty. The points are those of an SVG polyline,
+    `x,y x,y ...`; y is 0 at the top.
     """
     begin, span = found[0][0], found[-1][0] - found[0][0]
     last_at = {round((at - begin) / span * _WIDTH) if span else _WIDTH: n for at, n in found}

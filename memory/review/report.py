@@ -40,7 +40,9 @@ class Figure(Frozen):
 class Report(Frozen):
     """The content of a report, whatever its format.
 
-    `pairs`: for each key, a similarity, the number of pairs of memories at least that similar.
+    `pairs` maps a similarity, such as "0.90", to the number of pairs of memories that are at least
+    that similar. `lower` and `upper` are the thresholds of the decisions. `spread` says how the
+    similarities in the store are distributed; None in a history.
     """
 
     kind: Literal["audit", "batch", "history"]
@@ -70,7 +72,10 @@ def audit_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """Return the report of what a clean-up would do. `spread`: the similarities in the store."""
+    """Return the report of what a clean-up would do.
+
+    `spread`: how the similarities in the store are distributed.
+    """
     certain = sum(all(member.fate != "judge" for member in card.members) for card in cards)
     open_ones = sum(member.fate == "judge" for card in cards for member in card.members)
     figures = (
@@ -108,7 +113,10 @@ def batch_report(
     rules: Rules,
     at: datetime,
 ) -> Report:
-    """Return the report of what a clean-up did. `spread`: the similarities before it."""
+    """Return the report of what a clean-up did.
+
+    `spread`: how the similarities in the store were distributed before the clean-up.
+    """
     waiting = done.pending + done.left
     figures = (
         _figure(done.memories_after, "memories now"),
@@ -251,7 +259,7 @@ def _csv(report: Report) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return the text, after an apostrophe if a spreadsheet would run the text as a formula."""
+    """Return the text; if a spreadsheet would run it as a formula, put an apostrophe before it."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 

@@ -87,9 +87,10 @@ class PlannedGroup:
 class ShownGroup:
     """A group as a page shows it.
 
-    `retired`: the ids of the members that the rules would retire. `needs_reader`: whether a model
-    or a person must decide; otherwise there is no proposal. `later`: whether the group was
-    postponed. `note`: what has changed since the group was planned, or "".
+    `left_out`: the ids of the members that the person left out. `retired`: the ids of the members
+    that the rules would retire. `needs_reader`: whether a model or a person must decide. Only then
+    is there a `proposal`. `later`: whether the group was postponed. `note`: what has changed since
+    the group was planned, or "".
     """
 
     card: Card
@@ -115,7 +116,7 @@ class ReviewProgress:
 
 
 class Review:
-    """A review of a store's groups. Several people may answer at the same time."""
+    """A review of a store's groups of near-copies. Several people may answer at the same time."""
 
     def __init__(
         self,
@@ -296,7 +297,9 @@ class Review:
             return record
 
     async def undo(self, number: int) -> None:
-        """Undo a decision and plan all groups again. No batch merges the decision's memories again.
+        """Undo a decision and plan all groups again.
+
+        From then on, no batch will merge the memories that the decision had merged.
 
         Raises: CannotUndo.
         """
@@ -322,8 +325,8 @@ class Review:
     def _live_group(self, ids: frozenset[str]) -> PlannedGroup | None:
         """Return a group of the live memories of `ids`; None if fewer than two can be merged.
 
-        Two memories that a person called distinct are never in the same group. If this divides the
-        memories, only the first group is returned; `look` finds the others.
+        Two memories that a person called distinct are never in the same group. If the memories
+        therefore form several groups, only the first is returned; `look` finds the others.
         """
         snapshot = self._live_snapshot(ids)
         if apart := self._kept_apart(snapshot.rows):

@@ -27,8 +27,8 @@ from memory.text import text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the new member or, if all were stored before, the newest member. If that memory was
-    retired, `memory` is its live successor.
+    `memory` is the member that was not stored before or, if all were stored, the newest member. If
+    this member was retired, `memory` is its live successor.
     """
 
     number: int
@@ -61,9 +61,10 @@ class UnlessRepeated:
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """The condition that no stored member has changed after `revision`, except for its links.
+    """The condition that the decision's stored members are as they were at `revision`.
 
-    `revision` is the ledger's revision at which the members were read.
+    Only their links may have changed. `revision` is the ledger's revision at which the members were
+    read.
     """
 
     revision: int
@@ -81,9 +82,9 @@ class WhileMergeable(WhileUnchanged):
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """The condition `WhileMergeable`, and that no person has given the same answer.
+    """The condition `WhileMergeable`, and that a person's answer does not repeat an earlier one.
 
-    A person's earlier answer is the same if it kept all members apart, or left them for later.
+    An answer repeats an earlier one if both keep all members apart, or both leave them for later.
     """
 
 
@@ -168,13 +169,12 @@ class Applier:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
         The transaction must not have written anything yet. Return an Applied or a Conflict for each
-        decision that was tried. Later decisions may be left over, because a decision about a new
-        memory may be out of date unless its condition is a WhileNearest of the latest revision.
-        This method stops
+        decision that was tried. The last decisions may be left untried:
 
-        - before a decision that may be out of date, unless it is the first,
-        - after a decision that may be out of date,
-        - after a decision about a new memory that has a Conflict.
+        - A decision about a new memory is current if its condition is a WhileNearest of the
+          ledger's latest revision. One that is not current is tried only if it is the first, and
+          no decision is tried after it.
+        - No decision is tried after a Conflict of a decision about a new memory.
 
         `made`: what `vectors_of_made` returned for these decisions.
         """
@@ -254,8 +254,8 @@ class Applier:
     def _forbidden_by_person(self, writer: Writer, decision: Decision, *, is_answer: bool) -> str:
         """Return why a person's earlier answer forbids this decision; "" if it does not.
 
-        With `is_answer`, the decision is a person's answer, which also must not repeat an earlier
-        one.
+        `is_answer`: whether the decision is itself a person's answer. Such a decision must also not
+        repeat an earlier answer.
         """
         if is_answer and decision.pending and writer.decisions.left_for_later(decision.members):
             return "it is left for later already"
@@ -344,8 +344,8 @@ class Applier:
     def _mark_distinct(self, writer: Writer, decided: Sequence[Decided], images: list[str]) -> None:
         """Record the pairs of texts that decisions call distinct.
 
-        For each decision of a person, add the earlier verdicts on its pairs to its item of
-        `images`, the states for undo as JSON.
+        `images` holds, for each decision, the state before it as JSON, for undo. If a person made
+        the decision, the earlier verdicts on its pairs are added to this state.
         """
         pairs_of: dict[Judge, list[tuple[Scope, str, str, str]]] = {}
         for n, one in enumerate(decided):
@@ -374,9 +374,10 @@ class Applier:
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Split decisions into lists, in order; no decision changes a memory of another in its list.
+    """Split decisions into lists that can each be written at once; keep their order.
 
-    Storing a new memory does not change other memories, even those that it is linked to.
+    Within a list, no decision changes a memory that another decision is about. Storing a new memory
+    does not change other memories, even those that it is linked to.
     """
     names = {name for one in todo for name in one.names}
     linked = {name for link in writer.links.touching(sorted(names)) for name in link[:2]}

@@ -14,7 +14,7 @@ from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
 class RetryPolicy(Enum):
     """The rule for asking a model again about pairs of texts.
 
-    - WHEN_DUE: ask about pairs that it failed to judge, after a pause that grows with each failure.
+    - WHEN_DUE: ask about pairs that the model failed to judge, after a pause that grows each time.
       After too many failures, do not ask again.
     - NOW: the same as WHEN_DUE, but without the pause.
     - AGAIN: ask about all pairs, except those that a person called distinct.
@@ -29,8 +29,8 @@ class RetryPolicy(Enum):
 class Asker:
     """A model that is asked about pairs of texts, and the rule for asking it again.
 
-    `model`: the model's name. `thorough`: whether a text counts as read only if the model saw it
-    with all its nearest neighbours.
+    `model`: the model's name. `thorough`: if true, a text counts as read by the model only if the
+    model saw it together with all its nearest neighbours.
     """
 
     model: str
@@ -39,7 +39,7 @@ class Asker:
 
     @cached_property
     def bound_by(self) -> tuple[Judge, ...]:
-        """The judges whose verdicts count: the model is not asked about their distinct pairs.
+        """The judges whose verdicts count: the model is not asked about pairs they call distinct.
 
         The offline judge's verdicts count only if the model is the offline judge. If `retry` is
         AGAIN, only a person's verdicts count.
@@ -49,17 +49,18 @@ class Asker:
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
     def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs of texts that were called distinct by a judge in `bound_by`.
+        """Return the pairs of texts, with scopes, that a judge in `bound_by` called distinct.
 
-        A person's verdict counts even if scopes had other `fields` when it was given.
+        `fields`: the fields that form a scope now. If a person gave a verdict when other fields
+        formed a scope, the verdict is returned for the present scopes, too.
         """
         return reader.distinct.all(self.bound_by) | kept_apart(reader, fields)
 
     def waiting(self, reader: Reader, now: datetime) -> set[TextPair]:
         """Return the pairs of texts that the model must not be asked about at the time `now`.
 
-        It failed too often to judge them, or the pause after its last failure is not over. If
-        `retry` is AGAIN, there are no such pairs.
+        The model failed too often to judge these pairs, or the pause after its last failure is not
+        over. If `retry` is AGAIN, there are no such pairs.
         """
         if self.retry is RetryPolicy.AGAIN:
             return set()
@@ -70,8 +71,9 @@ class Asker:
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
     """Return the pairs of texts that a person called distinct, each with the verdict's scope.
 
-    If that scope has other fields than `fields`, the pair is also returned with the present scope
-    of each live memory that has one of the texts. The two scopes must agree in the fields of both.
+    `fields`: the fields that form a scope now. If a verdict's scope has other fields, its pair is
+    also returned with present scopes: those of the live memories that have one of the two texts. A
+    present scope must have the same values as the verdict's scope in the fields that both have.
     """
     names = {*fields, "is_private"}
     pairs = reader.distinct.all(("person",))
@@ -91,4 +93,7 @@ def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
 
 
 NOBODY = Asker(model="")
-"""The asker of callers that ask no model. Verdicts of a person or a model still count."""
+"""The asker of callers that ask no model.
+
+Verdicts that a person or a model has already given count. The offline judge's do not.
+"""

@@ -21,8 +21,8 @@ class Named:
 
     `members` holds the new memory and the stored ones, oldest first. `similarity`: the lowest
     similarity of the new memory to a stored member; None if no vectors are known. `keeper`: the
-    kind of judge who called two members distinct; None if nobody did. A verdict about texts that
-    were merged into the members counts too.
+    kind of judge who called two members distinct; None if nobody did. A verdict on texts that the
+    members have replaced counts too.
     """
 
     members: tuple[Memory, ...]
@@ -118,8 +118,9 @@ def cosines_to(
 ) -> dict[str, float]:
     """Return the cosines of a query with stored texts.
 
-    `text_keys` maps names, which the caller chooses, to text keys; the result maps these names to
-    cosines. Texts without a vector are left out. The result is empty if the query is empty.
+    `text_keys` maps names, which the caller chooses, to text keys (hashes of texts). The result
+    maps these names to cosines. Texts without a vector are left out. The result is empty if the
+    query is empty.
 
     Raises: EmbeddingError.
     """

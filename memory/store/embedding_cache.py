@@ -68,8 +68,8 @@ class EmbeddingCache:
     ) -> list[Embedded]:
         """Return the same as `embed`, but take vectors from `known` instead of the ledger.
 
-        `known` maps text keys to vectors. None means that an earlier attempt to compute the vector
-        failed; it stays None.
+        `known` maps text keys (hashes of texts) to vectors, or to None if an earlier attempt to
+        compute the vector failed. Such a vector is not computed again.
         """
         keys = [text_key(memory.content) for memory in memories]
         missing = {

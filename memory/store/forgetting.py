@@ -33,7 +33,10 @@ logger = logging.getLogger(__name__)
 _UNSCRUBBED = "unscrubbed"
 """Key in the ledger's metadata, set while an index or the log may still hold forgotten memories."""
 _FEWEST_WORDS = 2
-"""A memory with fewer content words is stated only by a sentence or clause with the same text."""
+"""The fewest content words of a memory that a sentence can state in other words.
+
+A memory with fewer content words counts as stated only by a sentence or clause with the same text.
+"""
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
 
@@ -127,10 +130,10 @@ def forget_user(
 
 
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
-    """Erase up to `most` memories of a user, and those that they replaced.
+    """Erase up to `most` memories of a user, and the memories that these replaced.
 
-    Return how many of the user's memories were live. If the user has no memories left, erase the
-    turns and episodes instead, and return None.
+    Return how many of the up to `most` memories were live. If the user has no memories left, erase
+    the turns and episodes instead, and return None.
     """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)
@@ -267,7 +270,8 @@ class TurnsToForget:
       forgotten memory of this person.
     - A person's waiting turn from which a forgotten memory was made loses its whole text; only
       facts already found in it may remain.
-    - A fact loses its merged text if it would replace a memory that is forgotten or not live.
+    - If one of the memories that a fact would replace is forgotten or not live, the fact replaces
+      none of them and loses its merged text.
     - A bot's waiting turn is removed if it recalled or quotes a forgotten memory, or if a forgotten
       memory came from its conversation.
     - In conversations that a forgotten memory came from, or in which it may have been said or

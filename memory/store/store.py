@@ -75,8 +75,8 @@ utc_now: Clock = partial(datetime.now, UTC)
 class Neighbours:
     """The stored memories that are most similar to a new memory, most similar first.
 
-    `revision` is the ledger's revision before the search. `distinct`: keys of texts that were
-    judged distinct from the new one; `matches` has none of them.
+    `revision` is the ledger's revision before the search. `distinct`: the text keys (hashes) of
+    texts that were judged distinct from the new one; no memory in `matches` has such a text.
     """
 
     matches: tuple[SearchResult, ...]
@@ -99,8 +99,8 @@ class NewMemory:
 class AlreadyStored:
     """The result for a memory that was stored before.
 
-    `memory` is the stored memory or, if that was retired, its live successor. If it was forgotten,
-    `memory` is the one that the caller gave.
+    `memory` is the stored memory or, if that was retired, its live successor. If the stored memory
+    was forgotten, `memory` is the one that the caller gave.
     """
 
     memory: Memory
@@ -216,10 +216,10 @@ class MemoryStore:
     ) -> Snapshot:
         """Return all live memories, with vectors and verdicts, at one revision of the ledger.
 
-        The snapshot names the pairs of texts that `asker`, the model of the batch, need not be
-        asked about. `whole_lineage`: whether a memory's ancestors are all texts that it has
-        replaced, or only those from which it was merged. With `before`, an earlier snapshot, only
-        what was written after it is read.
+        `asker`: the model of the batch. The snapshot lists the pairs of texts that this model need
+        not be asked about. `before`: an earlier snapshot; only what was written after it is read.
+        `whole_lineage`: if true, a memory's ancestors in the snapshot are all texts that it has
+        replaced; if false, only those from which it was merged.
         """
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
@@ -335,8 +335,8 @@ class MemoryStore:
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories in one transaction, without comparing them with similar ones.
 
-        Return how many of them were not stored before. `run` names the batch or import in the
-        record of the decisions; None means none.
+        Return how many of them were not stored before. `run`: the name of the batch or import under
+        which the decisions are recorded; None if they belong to none.
         """
         return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
 
@@ -429,8 +429,9 @@ class MemoryStore:
         The members get back their texts, values and links. Memories that the decision created are
         erased. Return the undone decisions, newest first.
 
-        The decision's own verdicts are withdrawn. With `keep_apart`, a person's verdict then calls
-        the members distinct, so that no batch decides the same again.
+        Verdicts that a person gave by the decision are withdrawn. With `keep_apart`, the memories
+        that the decision joined are then recorded as distinct, as a person's verdict, so that no
+        batch decides the same again.
 
         Raises: CannotUndo if any part cannot be undone; nothing is undone then.
         """
@@ -516,7 +517,8 @@ class MemoryStore:
     ) -> list[Neighbours]:
         """Return the `k` most similar stored memories of each new memory, most similar first.
 
-        `looks` and `new` have the same order. No transaction is open during the search.
+        `looks`: what the ledger holds about each new memory's text, in the order of `new`. No
+        transaction is open during the search.
         """
         queries: dict[int, Query] = {}
         for position, (look, one) in enumerate(zip(looks, new, strict=True)):

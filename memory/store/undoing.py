@@ -75,8 +75,8 @@ def undo(
 ) -> list[DecisionRecord]:
     """Undo the decisions that `plan_undo` returns for `target`, and return them.
 
-    With `keep_apart`, a person's verdict then calls the members distinct, so that no batch decides
-    the same again.
+    With `keep_apart`, the memories that each decision joined are then recorded as distinct, as a
+    person's verdict, so that no batch decides the same again.
 
     Raises: CannotUndo if any part cannot be undone; nothing is undone then.
     """
@@ -108,12 +108,13 @@ def reopen_pending(
 ) -> list[DecisionRecord]:
     """Undo decisions that were made without a model's answer; return them, to be asked again.
 
-    At most `most` decisions are returned, oldest first. Those about pairs that `unasked` returns
-    are left out. The returned decisions stay pending until `close_pending` is called.
+    At most `most` decisions are returned, oldest first. `unasked` returns pairs of texts that the
+    model must not be asked about; decisions about such pairs are left out. The returned decisions
+    stay pending until `close_pending` is called.
 
     A decision is returned, but not undone, if it retired nothing, if later decisions build on it,
-    or if one of its members was forgotten. It is not returned if later decisions left fewer than
-    two of its texts live.
+    or if one of its members was forgotten. A decision is not returned if later decisions left fewer
+    than two of its members' texts live.
 
     Raises: LedgerError.
     """
@@ -180,8 +181,8 @@ def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
     """Restore a decision's members and their links, and erase the memories that it created.
 
-    Links that were made after the decision stay. If an erased memory has such a link, the newest
-    member gets it.
+    Links that were made after the decision stay. If an erased memory has a later link, the newest
+    member takes the link over.
     """
     before = json.loads(record.before)["links"]
     links = [
