@@ -33,9 +33,10 @@ Order = Literal["certain", "size", "time"]
 class GroupFilter:
     """Which groups of a plan to show, and in which order.
 
-    `most`: the maximum number of groups; None for all. `order`: the least certain, the largest or
-    the newest groups first. "certain" without `most` keeps the plan's order. `user`: show only the
-    groups of this user; None for all users.
+    `most`: the maximum number of groups; None for all. `order`: which groups come first: the least
+    certain for "certain", the largest for "size", the newest for "time". If `most` is None,
+    "certain" keeps the plan's order instead. `user`: show only the groups of this user; None for
+    all users.
     """
 
     most: int | None = None
@@ -56,11 +57,14 @@ class Account:
 
     A group is identified by the set of its members' ids. `only_ids`: only groups with at least one
     of these memories are settled; None for no limit. `left`: the groups left for the next run,
-    because no call was left or two decisions conflicted.
+    because no call was left or two decisions conflicted. `failed`: the groups whose question stays
+    pending. `apart`: pairs of texts that this run judged different. `conflicts`: groups for which a
+    decision could not be written.
 
-    `readings`: how often the pages of each scope were read; `MOST_READINGS` or more if some were
-    left unread. `unread_ids`: the members of all pages of the scopes with unread pages. `shown`:
-    the texts on the pages of all other scopes that were read.
+    `first` and `latest`: the plans of the first and of the latest round. `readings`: how often the
+    pages of each scope were read; `MOST_READINGS` or more if some were left unread. `unread_ids`:
+    the members of all pages of the scopes with unread pages. `shown`: the texts on the pages of all
+    other scopes that were read.
     """
 
     run: str
@@ -90,9 +94,9 @@ class Account:
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
         """Return the groups of a round that this run still has to settle.
 
-        Also store the plan as `latest`. Groups with a replacement come first, then groups with only
-        a question. Each kind is sorted by similarity, the most similar first. Groups that are only
-        asked about on a page are left out.
+        Also store the plan as `latest`. Groups in which a memory can be replaced without a model
+        come first, then groups with only a question. Each kind is sorted by similarity, the most
+        similar first. Groups with only a question that is asked on a page are left out.
         """
         self.latest = plan
         over = self.failed | self.left
@@ -114,8 +118,9 @@ class Account:
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
         """Return the pages that a model still has to read in this run, one list per scope.
 
-        The pages of a scope are read at most twice. The second time, they show only memories that
-        had changed before their decision could be written.
+        The pages of a scope are read at most twice. The second reading is for memories that the
+        first one left unsettled: another write came before their decision, or their group shared
+        members with a larger group.
         """
         return [
             pages
@@ -124,7 +129,7 @@ class Account:
         ]
 
     def mark_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Record that a model has read these pages of one scope, except for `left` of them."""
+        """Record that a model has read these pages of one scope, all but `left` of them."""
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
         self.pages_left += left

@@ -85,8 +85,8 @@ class Likeness:
 class AlikeGroup:
     """The similarity of every two memories of one group.
 
-    `keys`: for each member's id, the key of its text. `pairs`: for two text keys, the lower key
-    first, the tuple (cosine, similarity). A pair is missing if one of its texts has no vector.
+    `keys` maps each member's id to the key of its text. `pairs` maps two text keys, the lower key
+    first, to (cosine, similarity). A pair is missing if one of its texts has no vector.
     """
 
     keys: Mapping[str, str]
@@ -103,10 +103,11 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan; its question then has the lowest cosine and the near-copies.
+        """Return the plan with the lowest cosine and the near-copies added to its question.
 
-        The lowest cosine is that of the two least similar members that have vectors.
-        Near-copies are pairs of members, by position, whose cosine is at least `COPIES_FROM`.
+        The lowest cosine is that of the two least similar members that have vectors. Near-copies
+        are pairs of members, by position, whose cosine is at least `COPIES_FROM`. A plan without a
+        question is returned unchanged.
         """
         if plan.question is None:
             return plan
@@ -167,8 +168,8 @@ def cohesive(
     groups start as single nodes, and each edge may join the groups of its two nodes.
 
     `edges`: triples (node, node, similarity) in any order; the most similar are tried first, and
-    ties are resolved by node number. `may_join`: called with the nodes of two groups. Each returned
-    group is sorted.
+    ties are resolved by node number. `may_join`: called with the nodes of two groups; returns
+    whether the groups may become one. Each returned group is sorted.
     """
     group_of = {node: node for node in nodes}
     members_of = {node: [node] for node in nodes}
@@ -197,10 +198,14 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 class PairSearch:
     """A search for pairs of similar texts within one scope.
 
-    It finds all pairs with a similarity of at least `upper`. Below `upper`, it finds the pairs of
-    each text with its `neighbours` nearest texts that reach `floor`. `is_cjk` and `weights`, the
-    number of memories that have each text, have shape (n,) and the order of `keys`. For each
-    similarity in `bands`, the pairs of memories that reach it are counted.
+    It finds all pairs with a similarity of at least `upper`. Of the pairs below `upper`, it finds
+    for each text those with its nearest texts: at most `neighbours` pairs, each with a similarity
+    of at least `floor`. For each similarity in `bands`, it counts the pairs of memories that are at
+    least that similar.
+
+    `keys` identifies the n texts. `is_cjk`: whether each text has Chinese, Japanese or Korean
+    characters. `weights`: how many memories have each text. Both have shape (n,) and the order of
+    `keys`.
     """
 
     keys: tuple[str, ...]
@@ -221,7 +226,10 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Return how many comparisons of two texts `find` makes; each pair counts twice."""
+        """Return how many comparisons of two texts `find` makes with this `across`.
+
+        Each pair counts twice.
+        """
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
 
@@ -300,7 +308,7 @@ class PlanExecutor:
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
     """Return the plan of each group, in order.
 
-    The question of a plan has the lowest cosine between two of its members.
+    If a plan has a question, the question's `cosine` is the lowest between two of its members.
     """
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 

@@ -19,11 +19,14 @@ from memory.search import Pairs
 
 MOST_ON_PAGE = 48
 MOST_CHARACTERS = 8_000
-"""Maximum total length of the texts on one page, unless the first two are longer."""
+"""Maximum total length of the texts on a page; only its first two texts may exceed it."""
 NEIGHBOURS = 10
 SURELY_MET = 8
 _SHOWN = 0.81
-"""The share of the total edge weight that pages must cover, unless they are thorough."""
+"""The share of the total edge weight at which pages suffice; thorough pages need all edges.
+
+An edge counts if both of its memories are on one page.
+"""
 _FEW = 0.25
 _WEIGHT = 2_520
 """The weight of the edge to the n-th nearest neighbour, counted from 0, is `_WEIGHT` // (n + 2)."""
@@ -36,8 +39,9 @@ _PLACED = _WEIGHT
 class PageRules:
     """Limits of pages.
 
-    `private`: whether pages are made of private memories, too. `thorough`: whether each unread
-    memory must share a page with each of its `SURELY_MET` nearest neighbours.
+    `size`: the maximum number of memories on a page. `private`: whether pages are made of private
+    memories, too. `thorough`: whether each memory that the model has not read yet must share a page
+    with each of its `SURELY_MET` nearest neighbours.
     """
 
     size: int = MOST_ON_PAGE
@@ -57,14 +61,14 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """The question about the page; the caller must sort its members by time."""
+        """A question about all members, in the page's order; the caller must sort them by time."""
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
         """Return the page with each retired memory replaced by its live successor.
 
-        `living`: by the id of a retired memory, its successor, which may be retired too. No memory
-        occurs twice.
+        `living` maps the id of a retired memory to its successor, which may be retired too. A
+        successor of several members occurs once.
         """
         members: dict[str, Memory] = {}
         for member in self.members:
@@ -86,7 +90,8 @@ def pages(
     of its nearest neighbours, by position; each pair occurs once. `unread`: for each memory,
     whether no earlier run has read it, shape (n,). Only pairs with an unread memory must share a
     page. `thorough`: whether each unread memory must share a page with each of its `SURELY_MET`
-    nearest neighbours. This is always done if at most a quarter of the memories are unread.
+    nearest neighbours. This is always done if at most a quarter of the memories are unread. `most`:
+    the maximum number of memories on a page.
     """
     if len(sizes) < 2 or not unread.any():
         return []
@@ -98,8 +103,9 @@ def pages(
 def _edges(pairs: Pairs, unread: Flags, nearest: int) -> tuple[Ints, Ints, Ints]:
     """Return the edges from each unread memory to its `nearest` nearest neighbours.
 
-    The first end of an edge is less than the second. If two unread memories are nearest neighbours
-    of each other, their edge has the sum of the weights for both directions.
+    The result has three arrays of shape (edges,): the lower position, the higher position and the
+    weight. If two unread memories are nearest neighbours of each other, they share one edge. Its
+    weight is the sum of the weights for both directions.
     """
     ends, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
     order = np.lexsort((others, -np.concatenate([pairs.similarity] * 2), ends))

@@ -53,9 +53,10 @@ class PlanSettings:
     """Settings for finding similar pairs, forming groups and making pages.
 
     `neighbours`: how many nearest neighbours below the upper threshold are found for each text.
-    `pages`: None if the model is only asked about groups. `executor`: where pairs are searched and
-    groups are planned. `on_compared`: called with the number of texts compared and the number of
-    all texts. `just_below`: how far below the lower threshold pairs are counted too.
+    `pages`: limits of the pages; None if the model is only asked about groups. `executor`: where
+    pairs are searched and groups are planned. `on_compared`: called with the number of texts
+    compared and the number of all texts. `just_below`: how far below the lower threshold pairs are
+    counted too.
     """
 
     rules: Rules
@@ -75,8 +76,10 @@ class PlanSettings:
 class RoundPlan:
     """The groups and pages of one round of a batch run, and figures about the store.
 
-    `pairs`: for each of `BANDS`, such as "0.95", the number of pairs of memories of one scope that
-    reach it. `alone`: texts with a vector that no model has read and that are on none of the pages.
+    `pairs` maps each of `BANDS`, written as "0.95", to the number of pairs of memories of one scope
+    that are at least this similar. `just_below`: the number of pairs just below the lower
+    threshold; None if they were not counted. `alone`: texts that no model has read, have a vector,
+    and are on none of the pages.
     """
 
     snapshot: Snapshot
@@ -104,10 +107,11 @@ class RoundPlan:
 class Planner:
     """Plans the rounds of a batch run; keeps the plan of a scope in which nothing has changed.
 
-    Memories of one scope with the same text are one node of a graph. Its edges are all pairs that
-    reach the upper threshold, and for each text its nearest neighbours that reach the lower
-    threshold. The nodes are divided into groups in which every two members reach the lower
-    threshold. The texts from which a memory was merged must reach it too.
+    The texts of one scope are the nodes of a graph. An edge joins two texts if their similarity is
+    at least the upper threshold. An edge also joins a text to each of its nearest neighbours with
+    at least the lower threshold. The texts are divided into groups in which every two texts have at
+    least the lower threshold. If a text was merged from older texts, the older texts must also be
+    this similar to the other texts of the group.
 
     So two memories are never merged only because a third memory is similar to both. A pair that one
     round splits is also split in later rounds. Groups do not depend on the order in which memories
@@ -120,7 +124,7 @@ class Planner:
         self._known: dict[Scope, _ScopePlan] = {}
 
     def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
-        """Plan the groups and pages of one round, and count the pairs that reach each of `BANDS`.
+        """Plan the groups and pages of one round; count the pairs at or above each of `BANDS`.
 
         The groups are ordered by their oldest members, oldest first. `again`: groups of texts that
         pages must show together once more, even if a model has already read them.
@@ -360,8 +364,8 @@ class _Scope:
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
         """Return the vectors of a group's texts and of the texts from which these were merged.
 
-        The vectors are given by row number. For each, the second array has the cosine that the
-        texts of another group must reach. Both arrays have shape (n,).
+        The first array has the row number of each vector. The second array has the lowest cosine
+        that a vector of another group may have with each vector. Both have shape (n,).
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]

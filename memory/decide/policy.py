@@ -41,8 +41,10 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 class GroupPlan:
     """The plan for a group of similar memories: a replacement, then a question about the others.
 
-    Each is None if it is not needed. `on_pages`: whether a model reads the members on pages of many
-    memories, instead of a question about this group alone.
+    `replacement`: the decision to retire members that other members cover; None if there are none.
+    `question`: what only a model can decide about the other members; None if nothing is left to
+    ask. `on_pages`: whether a model reads the members on pages of many memories, instead of a
+    question about this group alone.
     """
 
     members: tuple[Memory, ...]
@@ -62,8 +64,8 @@ def decide_new(
 ) -> tuple[Decision | Question, SearchResult | None]:
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
-    Return the decision or question, and the match that it is about. The rules are those of the
-    decision table in ARCHITECTURE.md.
+    Return the decision or question, and the match on which it is based, if any. The rules are those
+    of the decision table in ARCHITECTURE.md.
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
     memories whose text was judged distinct from the new text. `shown`: keys of texts that the model
@@ -145,11 +147,12 @@ def differences(members: Sequence[Memory]) -> tuple[str, ...]:
 def replace_covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> Decision | None:
-    """Return the decision to retire each member that another member covers; None if there is none.
+    """Return the decision to retire each covered member; None if no member covers another.
 
     `members` must be ordered oldest first. Different texts are only compared if their similarity is
-    at least `rules.upper`. The member that covers the most members stays, or the newest of several
-    such members. It takes over the newest time and metadata of the members that it replaces.
+    at least `rules.upper`. If `rules.guard` is off, this similarity alone makes two texts cover
+    each other. The member that covers the most members stays; of several such members, the newest
+    stays. The member that stays takes over values from the members that it replaces; see `inherit`.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
@@ -201,7 +204,7 @@ def _replace_reason(covered: Sequence[Memory], newer: bool, rules: Rules) -> str
 def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
     """Return a Survivor: `member` stays and replaces all other members of its group.
 
-    It takes over the newest time and metadata of the group. `group` is ordered oldest first and
+    `member` takes over values from the group; see `inherit`. `group` is ordered oldest first and
     contains `member`.
     """
     others = tuple(other.id for other in group if other.id != member.id)
@@ -209,10 +212,11 @@ def survive(member: Memory, group: Sequence[Memory]) -> Survivor:
 
 
 def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
-    """Return a copy of `text_of`, with values that it takes over from its group, oldest first.
+    """Return a copy of `text_of`, with values taken over from a group of memories.
 
-    The id and the text stay. Category, emotion, metadata and time are those of the newest member.
-    Tags are the tags of all members. Intensity and importance are the highest of any member.
+    `group` is ordered oldest first. The id and the text stay those of `text_of`. Category, emotion,
+    metadata and time are those of the newest member. Tags are the tags of all members. Intensity
+    and importance are the highest of any member.
     """
     newest = group[-1]
     return text_of.model_copy(
@@ -232,10 +236,10 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Return a copy of a decision that keeps all its members; its question stays pending.
+    """Return a copy of a decision, changed so that all members are kept.
 
-    `decision`: made by rules because a call of the model failed. This is used if no call of the
-    whole run succeeded.
+    `decision`: a pending decision that rules made because a call of the model failed. The copy
+    stays pending. It is used instead of `decision` if no call of the whole run succeeded.
     """
     return replace(
         decision,
@@ -246,10 +250,10 @@ def without_fallback(decision: Decision) -> Decision:
 
 
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
-    """Return the decision about a question that a model failed to answer; it is pending.
+    """Return a pending decision about a question that a model failed to answer.
 
-    If `rules.on_merge_failure` is "replace" and all members are near-copies, each member is retired
-    whose text another member covers. All other members are kept. `reason`: why the model failed.
+    If `rules.on_merge_failure` is "replace" and all members are near-copies, covered members are
+    retired. Otherwise, all members are kept. `reason`: why the model failed.
     """
     may_replace = rules.on_merge_failure == "replace"
     fallback = None
@@ -271,7 +275,7 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
 
 
 class PendingWrites:
-    """Decisions about new memories of one batch that are not yet written to the store.
+    """Decisions about the new memories of one batch, before the decisions are written to the store.
 
     A later memory of the batch is matched as if these decisions were already written.
     """

@@ -1,7 +1,9 @@
 """Check the groups of a model's verdict, and turn them into decisions, without I/O or model calls.
 
-`resolve` or `page_parts` checks what needs no model. `as_read` takes in what a model said about a
-doubtful text, and `decided` makes the decision.
+A verdict is a model's answer: groups of memories to merge, each with a merged text. `resolve`
+checks the answer to an ordinary question, `page_parts` the answer about a page. If a merged text is
+doubtful, a model compares it with the original memories in a second reading; `as_read` applies the
+result. `decided` makes the decision.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ from memory.text import identity
 class Part:
     """A proposed merge of memories, with the result of checking its merged text.
 
-    `reason`: why the merge is refused, worded for a model. For an accepted merge, it says which
-    values of the members are outdated, or is "". `is_final`: whether the merge is refused for good;
-    the model is not asked about it a second time.
+    `belief`: whether the merge is accepted, refused or doubtful. `reason`: for a refused merge, why
+    it is refused, worded for a model; for an accepted merge, which values of the members are
+    outdated, or "". `verified`: how an accepted text was checked. `is_final`: whether the merge is
+    refused for good, so that the model is not asked about it a second time.
     """
 
     merge: ProposedMerge
@@ -68,9 +71,10 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
-    DOUBTFUL means that a model must read the text. `by_words`: no model will read it, so the result
-    is never DOUBTFUL. To be accepted, the text must then have every statement and value of its
-    members. Only values for which a newer member has another value may be missing.
+    DOUBTFUL means that a model must read the text. `by_words`: whether only words are compared,
+    because no model will read the text. The result is then never DOUBTFUL. The text is accepted if
+    it adds no word and contains every statement and value of the members. A value may be missing if
+    a newer member has another value in its place.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -82,15 +86,15 @@ MOST_IN_GROUP = 12
 """Maximum number of memories on a page that a model may merge into one."""
 LONGEST = 400
 Apart = Callable[[Sequence[Memory]], Judge | None]
-"""Returns the judge who ruled that two of several memories are different facts, or None."""
+"""Takes memories; returns the judge who ruled that two of them are different facts, or None."""
 
 
 def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
     """Check each group of a model's answer about a page, and return one part per group.
 
-    Groups with fewer than two members are left out. A group is refused if a judge ruled that two
-    members are different facts. If this judge is a model, the refusal is only final if `question`
-    is a repeated one.
+    Groups with fewer than two members are left out. A group is refused if `apart` finds a judge who
+    ruled that two of its members are different facts. If a person ruled so, the refusal is final.
+    If a model ruled so, it is final only when `question` repeats an earlier question.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
@@ -139,7 +143,8 @@ def part_alone(
 def as_read(part: Part, reading: MergeReading | None) -> Part:
     """Return a doubtful part as accepted or refused, depending on its second reading.
 
-    `reading`: None means that the model did not answer; the part is then refused.
+    `reading`: the result of the model's comparison of the merged text with the original memories.
+    None means that the model did not answer; the part is then refused.
     """
     if reading is None:
         return replace(
@@ -189,9 +194,10 @@ def decided(
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:
-    """Return the memory that stays after a merge of `group`, oldest first, into the text `text`.
+    """Return the memory that stays after the memories of `group` are merged into the text `text`.
 
-    It is the newest member that has this text already. If there is none, it is a new memory.
+    `group` is ordered oldest first. If members have this text already, the newest of these members
+    stays. Otherwise, a new memory is made.
     """
     same = [member for member in group if identity(member.content) == identity(text)]
     if same:

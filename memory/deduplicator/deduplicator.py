@@ -65,7 +65,7 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""At most this many questions about a memory. The second follows a conflicting write."""
+"""At most this many questions about a memory. The second is asked if another write came first."""
 _MOST_DECISIONS = 50
 """At most this many attempts to decide about a memory. The last one stores it in any case."""
 _OTHERS_FIRST = "others kept coming first"
@@ -180,7 +180,7 @@ class MemoryDeduplicator:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
         Each memory is compared with the stored memories and with the memories before it in the
-        list. If extraction proposed to merge a memory with stored memories, this is done if the
+        list. If extraction proposed to merge a memory with stored memories, they are merged if the
         merged text passes a check.
 
         `run`: the identifier under which the decisions are recorded. The calls of the model are
@@ -355,7 +355,8 @@ class MemoryDeduplicator:
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
         """Drop matches that have replaced a memory whose text is not similar to the new memory.
 
-        Otherwise, in a chain a~b~c, the dissimilar texts a and c would be merged.
+        For example, a new memory c is similar to b, and b has replaced a. If c is not similar to a,
+        then b is dropped.
         """
         lower = self._rules.lower
         return tuple(

@@ -25,9 +25,9 @@ from memory.search import CandidatePairs, Pairs, in_order, joined, nearest_of
 logger = logging.getLogger(__name__)
 
 ROWS = 15_840
-"""Number of texts in a row range; a task compares two row ranges, in about two seconds.
+"""Number of texts in one range. A task compares the texts of two ranges, in about two seconds.
 
-This many vectors of 256 dimensions take 16 MB.
+The vectors of one range take 16 MB if they have 256 dimensions.
 """
 _GROUPS_OF_A_TASK = 250
 
@@ -39,9 +39,10 @@ T = TypeVar("T")
 class _Block:
     """A part of a search, which compares the texts of two ranges, or the texts of one range.
 
-    `search`: position of the search in the list of all searches. `across`: number of texts in the
-    first range; None if there is only one. `left`, `right`: the positions at which the ranges start
-    in the whole search; equal if there is only one.
+    `search`: position of the search in the list of all searches. `part`: the search limited to
+    these texts. `across`: number of texts in the first range; None if there is only one range.
+    `left`, `right`: the positions at which the ranges start in the whole search; equal if there is
+    only one range.
     """
 
     search: int

@@ -1,9 +1,9 @@
-"""Ask a model which memories state the same fact, and check the texts it would merge them into.
+"""Ask a model which memories state the same fact, and check the merged texts in its answers.
 
-If the program cannot check a text, the model compares the text with its memories in a second
-reading. A model is only trusted with this after a trial of eight test merges. Four of them are
-faithful to their memories, though reworded. Each of the others has an error that is easy to miss: a
-changed value, a wrong person, a newer fact left out, or an invention.
+If the program cannot check a merged text, the model compares the text with the original memories in
+a second reading. A model is only trusted with second readings after a trial of eight test merges.
+Four texts are faithful to their memories, though reworded. Each of the other four has an error that
+is easy to miss: a changed value, a wrong person, a newer fact left out, or an invention.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ logger = logging.getLogger(__name__)
 QUOTED = 60
 _BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
 _PREFIX = "second_reading:1:"
-"""Raise the number when the test merges change, so that every model is tried with the new ones."""
+"""Prefix of the ledger's keys for results of trials; a model's name follows.
+
+Raise the number when the test merges change, so that every model is tried with the new ones.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,9 @@ class NamedMerge:
     """The result of checking a merge that a model proposed when it extracted a new memory.
 
     `decision`: None if the memories can no longer be merged; `conflict` then says why. If the
-    merged text was refused, it keeps all memories, and their question stays pending. `usage`: if
-    several merges are checked in one call, only the first has a cost.
+    merged text was refused, the decision keeps all memories. `revision`: the ledger's revision at
+    which the memories were read. `usage`: if several merges are checked in one call, the whole cost
+    is recorded with the first merge.
     """
 
     decision: Decision | None = None
@@ -89,9 +93,9 @@ class NamedMerge:
 class Judging:
     """Asks a language model which memories state the same fact, and returns decisions.
 
-    The program checks the merged texts in the answers. If the program is in doubt, the model
-    compares them with their memories in a second call. If the model is not trusted with this, the
-    program compares the words instead.
+    The program checks each merged text in the answers. If the program is in doubt, the model
+    compares the text with the original memories in a second call. If the model is not trusted with
+    this comparison, the program compares the words instead.
     """
 
     def __init__(self, store: MemoryStore, model: LanguageModel, rules: Rules) -> None:
@@ -420,7 +424,8 @@ FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
 def accepted_wrongly(answer: Rereading) -> int:
     """Count the wrong test merges that a model accepted.
 
-    `answer`: its readings of `TRIAL`, in order. A merge without a reading counts as not accepted.
+    `answer`: the model's readings of `TRIAL`, in order. A merge without a reading counts as not
+    accepted.
     """
     return sum(
         reading is not None and reading.accepted and not faithful

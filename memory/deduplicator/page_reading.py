@@ -49,7 +49,7 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Note that each merged memory of a decision stands for the texts of all members."""
+        """Let a person's verdicts about a decision's members also hold for its merged memories."""
         for survivor in decision.survivors:
             self._stands_for[survivor.memory.id] = set().union(*map(self._texts, decision.members))
 
@@ -91,14 +91,16 @@ class _NamedGroup:
 
 @dataclass(eq=False)
 class ScopeReading:
-    """Has a model read the pages of one scope, and applies its decisions.
+    """Shows the pages of one scope to a model, and applies the decisions.
 
-    It reads `at_once` pages at the same time, and then checks the merged texts in the answers
-    together. `apply` applies a decision, and returns the live memory that stands for its newest
-    member; it returns None if another write came first.
+    The model reads `at_once` pages at the same time. Then the merged texts of all these answers are
+    checked together. `apply` applies a decision, and returns the live memory that now stands in
+    place of the decision's newest member. `apply` returns None if another write came first.
+    `record` records text keys as read.
 
-    `arrival`: the position of each memory, by id, in the order in which memories were stored. A
-    merged memory has the position of its member that was stored last.
+    `arrival` maps the id of each memory to its position in the order in which memories were stored.
+    A merged memory has the position of the last stored of the memories from which it was merged.
+    `left`: the number of pages that are left unread.
     """
 
     pages: Sequence[PagePlan]
@@ -209,8 +211,9 @@ class ScopeReading:
         Otherwise, a group of all their members replaces them; the model is asked about it once
         more.
 
-        Such a group may be too large, or hold two members that were judged different. Then groups
-        without common members are chosen, the largest first. The other memories will be read again.
+        If this group would be too large, or hold two members that were judged different, it is not
+        made. Instead, some of the overlapping groups are chosen, the largest first, so that no two
+        share a member. The other memories will be read again.
         """
         kept = set(filter(_is_refused, groups))
         found = [group for group in groups if group not in kept]

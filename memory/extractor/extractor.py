@@ -63,9 +63,9 @@ class MemoryExtractor:
     It is bound to no event loop, and several event loops and threads may use it at the same time.
 
     `turns_at_once`: the greatest number of turns of a conversation in one call of the model.
-    `gap_s`: turns before and after a longer silence never share a call. `concurrency`: how many
-    conversations `extract_and_store` extracts at the same time. `budget_s`: seconds for one call,
-    retries included.
+    `gap_s`: turns before and after a silence of more than `gap_s` seconds never share a call.
+    `concurrency`: how many conversations `extract_and_store` extracts at the same time. `budget_s`:
+    seconds for one call, retries included.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class MemoryExtractor:
     async def keep(self, turns: Sequence[Turn]) -> int:
         """Store turns, to be extracted later; return the number of turns that were already stored.
 
-        A turn is recognised by its conversation and text, together with its id. If it has no id,
-        its position in `turns` is used instead. If exactly one person has turns that name no
+        A turn is recognised by its conversation, text and id. For a turn without an id, its
+        position in `turns` is used instead. If exactly one person has turns that name no
         conversation, the bot's turns that name none are put into this person's conversation.
 
         Raises: LedgerError.
@@ -152,9 +152,9 @@ class MemoryExtractor:
     ) -> TurnsRead | None:
         """Extract the waiting turns of a conversation; None if another process is extracting it.
 
-        This ends when no turns wait. It also ends when fewer than `turns_at_once` turns wait, and
-        the first of them has waited for less than `wait_s` seconds. `on_chunk` is called with the
-        result of each call of the model.
+        The extraction ends when no turns wait. It also ends when fewer than `turns_at_once` turns
+        wait, and the first of them has waited for less than `wait_s` seconds. `on_chunk` is called
+        with the result of each call of the model.
 
         If the model refuses a call or takes too long, later turns are still tried. After two such
         calls in a row, the extraction ends. The model may then be at fault, so these turns are not
@@ -391,10 +391,10 @@ class BackgroundExtraction:
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns in order; the bot's turns without a conversation get that of a person.
+    """Return the turns in order; put the bot's answers into the conversation of one person.
 
-    This is the only person whose turns name no conversation. If there is no such person, or more
-    than one, the turns are returned unchanged.
+    If exactly one person has turns that name no conversation, the bot's turns that name none get
+    this person's conversation. Otherwise, the turns are returned unchanged.
     """
     unnamed = {n for n, turn in enumerate(turns) if "conversation" not in turn.model_fields_set}
     people = {turns[n].speaker for n in unnamed if not turns[n].is_bot}

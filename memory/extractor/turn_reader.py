@@ -69,10 +69,10 @@ class TurnsRead:
 class SourceTurns:
     """The turns from which a model extracted a candidate.
 
-    `anchor`: the last of them that was spoken by the memory's user; it gives the memory its
-    external id and its time. `names`: identifiers of the turns that people spoke, if there are
-    several. `is_guess`: whether the model did not say which turns they are; the candidate may then
-    replace no stored memory.
+    `anchor`: the last of these turns that the memory's user spoke; the memory takes its external id
+    and time from this turn. `names`: if the model named several turns, the identifiers of those
+    that people spoke. `is_guess`: whether the model named no turn; the candidate may then replace
+    no stored memory.
     """
 
     anchor: PendingTurn
@@ -171,8 +171,8 @@ class TurnReader:
     ) -> tuple[dict[int, list[KeptCandidate | None]], Sequence[Memory], ExtractionResult]:
         """Find the candidates in turns, and store them in the ledger.
 
-        Return the candidates by the number of the turn, the memories that the model was shown, and
-        the cost. A candidate that was forgotten in the meantime is None.
+        Return a dict from each turn's number to its candidates, the memories that the model was
+        shown, and the cost. A candidate that was forgotten in the meantime is None.
         """
         found, to_ask = await in_thread_if_long(_texts(chunk), _without_model, chunk)
         remembered, usage, over_limit = tuple[Memory, ...](), Usage(), 0
@@ -204,10 +204,12 @@ class TurnReader:
     def _kept(
         self, said: SourceTurns, candidate: Candidate, remembered: Sequence[Memory]
     ) -> KeptCandidate:
-        """Convert a candidate to its stored form: positions in `remembered` become ids.
+        """Convert a candidate to its stored form.
 
-        Memories of another user or scope are left out. If the model did not say from which turns
-        the candidate comes, another person may have spoken them, so it names no memory.
+        A candidate names the memories that it replaces by position in `remembered`; the stored form
+        names them by id. Memories of another user or scope are left out. If the model did not say
+        from which turns the candidate comes, all memories are left out, because another person may
+        have spoken these turns.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -367,7 +369,7 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _without_model(
     chunk: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate | None]], list[PendingTurn]]:
-    """Return the candidates that need no model, by turn, and the turns to show to the model."""
+    """Return the candidates found without a model, by turn number, and the turns for the model."""
     found = {
         one.seq: _requested(one.turn) if one.candidates is None else list(one.candidates)
         for one in chunk
@@ -410,10 +412,11 @@ def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceT
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Keep at most as many candidates as the turns can state; return them, and the number dropped.
+    """Limit the candidates by the number and length of the turns.
 
-    If there are too many, the first candidate of each turn is kept, then the second of each turn,
-    and so on, so that one turn cannot crowd out the others.
+    Return the kept candidates, each with its turns, and the number of dropped candidates. If there
+    are too many, the first candidate of each turn is kept, then the second of each turn, and so on,
+    so that one turn cannot crowd out the others.
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
