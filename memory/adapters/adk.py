@@ -1,7 +1,8 @@
 """An implementation of Google ADK's `BaseMemoryService`: sessions become memories.
 
-An event that is added more than once is extracted once. To use it from ADK's commands, register it
-in the agent's `services.yaml`, and pass `--memory_service_uri memdedup:///a/folder`:
+If an event is added more than once, memories are extracted from it only once. To use the service
+from ADK's commands, pass `--memory_service_uri memdedup:///a/folder`, and register the service in
+the agent's `services.yaml`:
 
     services:
       - scheme: memdedup
@@ -40,16 +41,16 @@ _APP_KEY = "adk_app"
 
 
 class DedupMemoryService(BaseMemoryService):
-    """An ADK memory service. Each app has its own ledger, and the users of an app are kept apart.
+    """An ADK memory service. Each app has its own ledger.
 
-    The ledger of an app is in a folder with the app's name, and is opened when the app first uses
-    the service. If `memory.ledger_url` is configured, only one app may use the service. Call
-    `await close()` at the end.
+    Memories of different users are never merged. The ledger of an app is in a folder with the app's
+    name, and is opened when the app first uses the service. If `memory.ledger_url` is configured,
+    only one app may use the service. Call `await close()` at the end.
 
     `uri`: `memdedup:///folder` sets the data folder (default: the configured folder). `most_found`:
     the most memories that a search returns. `config` is the configuration, or the path of its file.
     `settings` override single settings, such as `llm_provider="offline"`. `model` and `embedder`
-    replace the configured ones.
+    replace the configured ones. `agents_dir` is ignored.
 
     Raises: ConfigError.
     """
@@ -76,7 +77,10 @@ class DedupMemoryService(BaseMemoryService):
         self._apps: dict[str, LazyMemory] = {}
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Extract memories from what the user says in a session; skip events added before."""
+        """Extract memories from what the user says in a session.
+
+        Events that were added before are skipped.
+        """
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -166,7 +170,7 @@ class DedupMemoryService(BaseMemoryService):
 
         Do nothing if `memory_id` is None or not the id of a memory of this user.
 
-        Raises: StillStatedBy if the memory is retired, and a live memory still states it.
+        Raises: StillStatedBy if the memory is retired and has a live successor.
         """
         if not memory_id:
             return

@@ -21,8 +21,9 @@ from memory.text import clean
 class DedupContextProvider(ContextProvider):
     """A context provider with the memories of one user. Call `await close()` at the end.
 
-    The store is opened at the first use. `user`: the user whom the memories are about. `k`: the
-    most memories that are added to the context of a run.
+    The store is opened at the first use. `user`: the user whom the memories are about. `source_id`:
+    the provider's name in the framework. `k`: the most memories that are added to the context of a
+    run.
 
     `config` is the configuration, or the path of its file. `settings` override single settings,
     such as `data_dir="..."`. `model` and `embedder` replace the configured ones.

@@ -69,7 +69,8 @@ class DedupMemory(Memory):
     ) -> MemoryQueryResult:
         """Return the memories that fit the query, best first.
 
-        The metadata of each also has its `id`, and a `score` that says how well the memory fits.
+        The metadata of each result also has the memory's `id`, and a `score` that says how well the
+        memory fits. The parameters after `query` are ignored.
         """
         text = query if isinstance(query, str) else _text(query)
         memories = await (await self._memory.get()).recall(text, user=self._user, k=self._k)
@@ -85,9 +86,10 @@ class DedupMemory(Memory):
         )
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Add memories that fit the user's last message to the context; return the memories.
+        """Find memories that fit the user's last message, add them to the context and return them.
 
-        They are added as one system message. Nothing is added if the user's message is not text.
+        The memories are added as one system message. If the user's message is not text, nothing is
+        added.
         """
         messages = await model_context.get_messages()
         message = next(

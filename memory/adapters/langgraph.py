@@ -107,7 +107,7 @@ class DedupStore(BaseStore):
     def catch_up(self) -> int:
         """Deduplicate the texts that a killed process stored but did not deduplicate.
 
-        Return their number.
+        Return the number of these texts.
         """
         with self._store.ledger.reading() as reader:
             items = reader.items.unplaced()
@@ -179,9 +179,10 @@ class DedupStore(BaseStore):
     def _item_fields(
         self, reader: Reader, items: Mapping[str, StoredItem]
     ) -> dict[str, dict[str, Any]]:
-        """Return the fields of LangGraph's `Item` for each stored item, by the keys of `items`.
+        """Return a dict that has, under each key of `items`, the fields of LangGraph's `Item`.
 
-        If the memory of a text is retired, the text is replaced by that of its live successor.
+        If the memory of an item's text is retired, the field `value` has the text of the live
+        successor instead.
         """
         living = reader.memories.living_rows(
             item.memory_id for item in items.values() if item.memory_id is not None
@@ -225,8 +226,9 @@ class DedupStore(BaseStore):
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], dict[str, str | None]]:
         """Store the values in one transaction; return the new memories, and a dict of ids.
 
-        The new memories are not yet deduplicated. The dict has, for each overwritten or deleted
-        key, the id of its former memory, and as the value the id of its new memory, or None.
+        The new memories are not yet deduplicated. If an item whose text had a memory is overwritten
+        or deleted, the dict maps the id of this former memory to the id of the item's new memory;
+        to None if the item has no memory now.
         """
         new: list[Memory] = []
         successors: dict[str, str | None] = {}
@@ -291,9 +293,11 @@ class DedupStore(BaseStore):
         )
 
     def _drop(self, former_id: str, new_id: str | None) -> bool:
-        """Erase the former memory of a key if `new_id` is None; otherwise retire that memory.
+        """Remove the former memory of an item that was overwritten or deleted.
 
-        A memory to which another key refers stays. Return whether a memory was erased.
+        If `new_id` is None, the former memory is erased. Otherwise it is retired, and the memory
+        `new_id` becomes its successor. A memory that must stay, as `_unreferenced` says, is neither
+        erased nor retired. Return whether a memory was erased.
         """
         with self._store.ledger.reading() as reader:
             old, revision = _unreferenced(reader, former_id), reader.revision()
@@ -388,10 +392,10 @@ def open_dedup_store(
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the live memory that stands for `memory_id`; None if that memory must stay.
+    """Return the memory `memory_id`, or its live successor, if this memory may be removed.
 
-    A memory must stay if a key refers to a memory of its lineage, or if this adapter did not store
-    the whole lineage.
+    Return None if the memory must stay, because an item still has this memory or one that it
+    replaced, or because this adapter did not store all of these memories.
     """
     living = reader.memories.living(memory_id)
     if living is None:
@@ -406,10 +410,10 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 def _live_memories(
     reader: Reader, places: Sequence[ItemPlace]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the live memory of each item, and the text key of each live memory; both by id.
+    """Return the live memory of each item, and a hash of the text of each live memory.
 
-    The first dict maps the id of an item's memory to the id of the live memory that stands for it,
-    which may be the same. A text key is a hash of a memory's text.
+    The first dict maps the id of an item's memory to the id of its live successor; a live memory is
+    its own successor. The second dict maps the id of each live memory to the hash.
     """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key
@@ -485,7 +489,7 @@ def _paths(value: Mapping[str, Any]) -> list[str]:
 
 
 def _user_of_namespace(namespace: Namespace) -> str:
-    """Return the user name of a namespace's memories, which is different for each namespace."""
+    """Return the user of a namespace's memories; different namespaces have different users."""
     name = ".".join(namespace)
     if clean(name) == name and len(name) <= MAX_NAME:
         return name

@@ -1,4 +1,4 @@
-"""Parts of several adapters, above all a chat memory that is opened when it is first used."""
+"""Parts that several adapters share, such as a chat memory that is opened when it is first used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LazyMemory:
         model: LanguageModel | None,
         embedder: Embedder | None,
     ) -> LazyMemory:
-        """Return the memory at the configured location, without opening it yet.
+        """Return a lazy chat memory at the configured location, without opening it yet.
 
         Raises: ConfigError; InputError if the configuration lets memories of different users be
         merged.

@@ -26,12 +26,12 @@ from memory.text import clean
 class DedupMemoryStore(MemoryStore):
     """A Strands memory store for one user. Call `await close()` at the end.
 
-    The store extracts memories with its own model: with `extraction=True`, Strands needs none. The
-    store is opened by `initialize`, or at the first use.
+    The store extracts memories with its own model, so Strands needs no model for `extraction=True`.
+    The store is opened by `initialize`, or at the first use.
 
     `user`: the user whom the memories are about. `run_id`: the name of the run in which messages
-    are numbered; if it is None, each call of `initialize` starts a new run. The other parameters
-    above `config` are those of Strands' `MemoryStore`.
+    are numbered; if it is None, each call of `initialize` starts a new run. `name`, `description`,
+    `max_search_results`, `writable` and `extraction` are those of Strands' `MemoryStore`.
 
     `config` is the configuration, or the path of its file. `settings` override single settings,
     such as `data_dir="..."`. `model` and `embedder` replace the configured ones.

@@ -56,7 +56,10 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
-        """Open the collection; open a folder in another process, so that only that may crash."""
+        """Open the collection. If `copy` is given, open the copy of the folder in `copy` instead.
+
+        A folder is opened in another process, so that a crash of Chroma ends only that process.
+        """
         place = self.place
         if isinstance(place, ChromaServer):
             shown, remedy = f"{place.host}:{place.port}", "does a Chroma server listen there?"
@@ -91,9 +94,10 @@ class ChromaStore(ExternalStore):
         Until they are rewritten, the changes are in Chroma's SQLite file. A server needs no such
         care, because it keeps running if this process is killed.
 
-        `sync_threshold` is the setting to restore; None stands for Chroma's default.
+        `sync_threshold` is the number of writes after which Chroma rewrites the files once the
+        collection is closed; None stands for Chroma's default.
 
-        Raises: InputError if Chroma fails, or if the collection now has another id.
+        Raises: InputError if Chroma fails, or if the collection's id is not `collection_id`.
         """
         with self.opened() as rows:
             if rows.collection_id != collection_id:
@@ -172,8 +176,8 @@ class ChromaRows(OpenCollection):
 def _lock_of(folder: Path) -> Path:
     """Return the path of the lock file that this program uses while it has a Chroma folder open.
 
-    If this process is killed, its Chroma process keeps the lock until it ends too. The next run
-    waits.
+    If this process is killed, its Chroma process may live longer, and keeps the lock. The next run
+    waits until the Chroma process has ended.
     """
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user} {folder.resolve()}".encode()).hexdigest()[:16]

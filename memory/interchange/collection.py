@@ -65,9 +65,9 @@ def _as_vectors(given: dict[str, Any]) -> Vectors:
 class Stored(Row):
     """A row of another program's store, with everything that is needed to restore it.
 
-    Each kind of store decides what `document` and `metadata` hold. `vectors` has the row's vectors
-    by name. `beside` has values that the store may change by itself, such as the row's expiry. They
-    are written only if a deleted row is added again.
+    Each kind of store decides what `document` and `metadata` hold. `vectors` maps the names of the
+    row's vectors to the vectors. `beside` has values that the store may change by itself, such as
+    the row's expiry. These values are written only if a deleted row is added again.
     """
 
     vectors: Annotated[
@@ -109,7 +109,7 @@ class ExternalStore(ABC):
 
     @abstractmethod
     def opened(self, copy: Path | None = None) -> AbstractContextManager[OpenCollection]:
-        """Open the collection or, if `copy` is given, the copy of `files` in that folder.
+        """Open the collection. If `copy` is given, open the copy of `files` in that folder instead.
 
         Raises: InputError if the collection cannot be opened; the error names the original place.
         """
@@ -134,7 +134,8 @@ class ExternalStore(ABC):
     ) -> AbstractContextManager[OpenCollection]:
         """Open the collection for writing; it stays usable even if this process is killed.
 
-        Only Chroma uses the parameters. Both come from the undo file.
+        Only Chroma uses the parameters. `collection_id`: the id that the collection must have.
+        `sync_threshold`: Chroma's setting of this name, to restore at the end.
         """
         return self.opened()
 
@@ -180,7 +181,7 @@ class OpenCollection(ABC):
         """
 
     def step(self) -> AbstractContextManager[None]:
-        """Make all reads and writes inside the block one transaction, if the store can."""
+        """Return a context manager that makes its block one transaction, if the store can."""
         return nullcontext()
 
     @abstractmethod
@@ -194,17 +195,17 @@ class OpenCollection(ABC):
         changes: Mapping[str, Any],
         now: datetime,  # noqa: ARG002 - only LangGraph keeps a time outside of the metadata
     ) -> Stored:
-        """Return a copy of the row `stored` with a new text, but with its old vectors.
+        """Return a copy of the row `stored` with a new text. The copy still has the old vectors.
 
-        `document` is the new document; None if the row has none. `changes` has the new values of
-        metadata keys. `now` is the time of the change.
+        `document` is the document of the copy; None if the row has no document. `changes` maps
+        metadata keys to their new values. `now` is the time of the change.
         """
         return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
-        """Return the text of each vector of the row, by the vector's name.
+        """Return a dict from the name of each vector of the row to the text that it was made from.
 
-        A vector whose text is not known is left out.
+        A vector whose text is not known is left out. `reading` says how to find the row's text.
         """
         return dict.fromkeys(stored.vectors, text_of(self.external.as_read(stored), reading))
 
@@ -216,7 +217,7 @@ class OpenCollection(ABC):
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
         """Write `rows`: update the rows that the store has, and add all others.
 
-        `present` has, by id, the rows that the store holds now. `Stored.beside` is written only for
+        `present` maps ids to the rows that the store holds now. `Stored.beside` is written only for
         rows that are added.
         """
 
@@ -308,10 +309,10 @@ def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
 def changes_for(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return the document and the metadata values to write, so that `row` gets the text `text`.
+    """Return the document and the metadata values to write to `row`, to give it the text `text`.
 
-    The document is None if the row has none. Values that mem0 derives from the text are included,
-    and so is the time of the last update, which becomes `now`.
+    The document is None if the row has none. If the metadata has the time of the last update, or
+    values that mem0 derives from the text, the new values are included. `now` is the new time.
 
     Raises: ValueError if the row has no text.
     """

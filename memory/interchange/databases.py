@@ -81,7 +81,8 @@ def _beside(file: Path, end: str) -> Path:
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
     """Copy a SQLite file with SQLite's backup function; return False if this fails.
 
-    It always fails for a file in WAL mode without a `-wal` file, since SQLite would create that.
+    For a file in WAL mode without a `-wal` file, return False without trying: SQLite would create
+    a `-wal` file beside the original.
 
     Raises: InputError if another program keeps writing to `source`.
     """
@@ -103,7 +104,8 @@ def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
 def busy_limit(source: Path) -> Callable[[int, int, int], None]:
     """Return a progress callback for SQLite's backup of the file `source`.
 
-    The callback raises InputError if another program locks the file for more than 40 steps.
+    The callback raises InputError when the backup has found the file locked by another program more
+    than 40 times.
     """
     tries = count(1)
 
@@ -121,7 +123,8 @@ def busy_limit(source: Path) -> Callable[[int, int, int], None]:
 class ForeignDatabase(ABC):
     """An open database of another program.
 
-    `name` is the path of its file, or its URL without the password.
+    `name` is the path of its file, or its URL without the password. `lock` is the SQL that, at the
+    end of a SELECT, locks the rows. `keeping_ids` is the SQL that lets an INSERT set a row's id.
     """
 
     name: Path | str
@@ -152,9 +155,9 @@ class ForeignDatabase(ABC):
         before: Mapping[str, Any],
         after: Mapping[str, Any],
     ) -> None:
-        """Write those columns of a row that differ between `before` and `after`.
+        """Write the columns of a row whose values differ between `before` and `after`.
 
-        `wanted` selects the row, as in `condition`.
+        `before` and `after` map columns to values. `wanted` selects the row, as in `condition`.
         """
         new = {name: value for name, value in after.items() if before.get(name) != value}
         if new:
@@ -168,9 +171,9 @@ class ForeignDatabase(ABC):
 
 
 def condition(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Return an SQL condition that selects rows, and the values for each `%s` in it.
+    """Return an SQL condition that selects rows, and a value for each `%s` in the condition.
 
-    `wanted` has the wanted value of each column, or a list of the values that it may have.
+    `wanted` maps a column to the value that it must have, or to a list of values that it may have.
     """
     conditions, parameters = ["TRUE"], []
     for column, value in wanted.items():
@@ -219,7 +222,8 @@ class Sqlite(ForeignDatabase):
     def as_written(self, value: str, kind: str) -> str:
         """Return the text that a column will contain after `value` is written to it.
 
-        `kind` is the column's SQL type. Unless it is `jsonb`, `value` is a time in ISO 8601.
+        `kind` is the column's SQL type. If it is `jsonb`, `value` is JSON; otherwise, `value` is a
+        time in ISO 8601.
         """
         return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M:%S}" if kind != "jsonb" else value
 
@@ -317,7 +321,7 @@ class Postgres(ForeignDatabase):
             return cursor.fetchall() if cursor.description else []
 
     def paged(self, statement: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a query, but hold only 1,000 in memory; call this in a transaction."""
+        """Yield the rows of a query, with at most 1,000 in memory; call this in a transaction."""
         with _postgres_faults(self.name), self.connection.cursor(name="rows") as cursor:
             cursor.itersize = 1_000
             cursor.execute(statement, values)
@@ -326,7 +330,7 @@ class Postgres(ForeignDatabase):
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
         """Return a context manager for a transaction; inside it, times are printed in UTC.
 
-        Without `writing`, the transaction reads one consistent snapshot.
+        If `writing` is False, the transaction is read-only and reads one consistent snapshot.
         """
         return _transaction(
             self,
@@ -372,7 +376,7 @@ class Postgres(ForeignDatabase):
 
 @contextmanager
 def connected(url: str) -> Iterator[Postgres]:
-    """Connect to a PostgreSQL database. Values of JSON and time columns are read as text.
+    """Connect to a PostgreSQL database, and yield it. JSON and times are read as text.
 
     Raises: InputError, which does not show the password, if psycopg is missing or the database
     cannot be reached.

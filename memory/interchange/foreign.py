@@ -60,11 +60,12 @@ class Reading(Frozen):
     """How the rows of a collection are read as memories.
 
     `text_key`, `user_key`, `time_key` and `id_key` are the metadata keys that hold a row's text,
-    user, time and id. If a key is None, the usual names are tried; without an `id_key`, the row's
-    own id is used.
+    user, time and id. If `text_key`, `user_key` or `time_key` is None, the usual names are tried.
+    If `id_key` is None, the row's own id is used.
 
-    A row without a user is left out, unless `no_user` is set. So is a row without a time, unless
-    there is a `default_time`, and a row whose time has no zone, unless `assume_utc` is set.
+    A row without a user is left out; with `no_user`, it becomes a memory of nobody. A row without a
+    time gets the `default_time`; if that is None, the row is left out. A row whose time has no zone
+    is left out; with `assume_utc`, the time is taken as UTC.
 
     `namespaces` are the full names of the LangGraph namespaces to read.
     """
@@ -86,7 +87,8 @@ def as_memories(
 
     `source` is the store's name in errors.
 
-    Raises: InputError if no row names an owner, or if no row has a key that `reading` names.
+    Raises: InputError if no row names an owner (a user, an agent or a run) and `reading.no_user` is
+    not set, or if no row has a key that `reading` names.
     """
     _refuse_unknown_keys(rows, source, reading)
     for row in rows:
@@ -274,9 +276,11 @@ def _listed(text: str) -> list[Any]:
 
 
 def _checked(given: dict[str, Any], left: dict[str, Any], row: ForeignRow) -> Memory:
-    """Return a memory; an invalid value of an optional field goes into the metadata instead.
+    """Return a memory with the fields `given` and the metadata `left`, both read from `row`.
 
-    Raises: ValueError if any other field is invalid.
+    If the value of an optional field is not valid, it is put into the metadata instead.
+
+    Raises: ValueError if any other field is not valid.
     """
     while True:
         try:

@@ -26,9 +26,9 @@ M = TypeVar("M", Memory, Turn)
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
 
-    `stands_for` has the external ids of the memories that `memory` replaced, oldest first. They are
-    written under the key `replaces`. A merged memory has no external id of its own, so it gets the
-    newest of these ids.
+    `stands_for` has the external ids of the memories that `memory` replaced, oldest first. If
+    `memory` has no external id, because it was merged, the newest of these ids is written as its
+    external id. The other ids are written under the key `replaces`.
     """
     fields = memory.model_dump(mode="json", exclude_defaults=True)
     name = memory.external_id or (stands_for[-1] if stands_for else None)
@@ -40,7 +40,7 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
 
 
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
-    """Yield a memory or an error for each line of a JSON Lines file that is not blank.
+    """Yield a memory or an error for each line of a JSON Lines file, except blank lines.
 
     Each line is read as by `to_memory`. If two lines have the same id but different contents, the
     later one is an error.
@@ -127,7 +127,8 @@ def _other_format(path: Path, number: int, problem: object) -> InputError:
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
     """Return copies of the memories, in the same order, with links to ids of this program.
 
-    A link to the external id of one of `memories` becomes a link to its id. Other links stay.
+    If the target of a link is the external id of one of `memories`, the target becomes this
+    memory's `id`. Other links stay.
     """
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 
@@ -166,8 +167,9 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     """Return a memory from the fields of one line of a JSON Lines file.
 
     With `keep_id`, an `id` in the format of our memory ids becomes the memory's id. Any other `id`
-    becomes its `external_id`. With `assume_utc`, a time without a time zone is taken as UTC;
-    otherwise it is an error. Keys that are not fields of a memory become metadata.
+    becomes the `external_id`, if the line has none. With `assume_utc`, a time without a time zone
+    is taken as UTC; otherwise such a time is an error. Keys that are not fields of a memory become
+    metadata.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -230,7 +232,7 @@ def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
     """Read the file of MCP's reference memory server; return its rows, and errors for bad lines.
 
     Each observation becomes a row, whose user is the observed entity. A relation of two entities
-    becomes a link between their first observations.
+    becomes a link from the first observation of one to the first observation of the other.
 
     Raises: InputError if the file cannot be read at all.
     """

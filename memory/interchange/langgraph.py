@@ -52,8 +52,9 @@ def langgraph_at(place: str) -> LangGraphStore:
 class _Items(OpenTables):
     """The items of an open LangGraph store.
 
-    In the `Stored` of an item, `metadata` has the columns in `_WRITTEN`. `beside` has the item's
-    other columns under the key `""`, and those of each vector under the name of the vector.
+    In the `Stored` of an item, `metadata` has the columns of the item's row that are in `_WRITTEN`.
+    `beside` is a dict of dicts: it maps `""` to the other columns of the item's row, and the name
+    of each vector to the other columns of the vector's row.
     """
 
     @property
@@ -103,10 +104,11 @@ class _Items(OpenTables):
     def changed(
         self, stored: Stored, document: str | None, changes: Mapping[str, Any], now: datetime
     ) -> Stored:
-        """Return a copy of the row `stored` with a new text, but with its old vectors.
+        """Return a copy of the row `stored` with a new text. The copy still has the old vectors.
 
-        `document` is the new text in langmem's form, `{"content": {"content": TEXT}}`. If it is
-        None, the text is in `changes`.
+        If the item's value has langmem's form, `{"content": {"content": TEXT}}`, `document` is the
+        new text. Otherwise `document` is None, and `changes` has the new text. `changes` maps keys
+        of the value to new values. `now` becomes the time of the last update.
         """
         old = _decoded(stored.metadata)["value"]
         value = json.loads(old) | changes
@@ -120,7 +122,10 @@ class _Items(OpenTables):
         return replace(stored, metadata=stored.metadata | _encoded(written))
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Return the text of each vector; its name is the path of the text in the item's value."""
+        """Return the text of each vector, by the vector's name.
+
+        The name is the path of the text in the item's value.
+        """
         value = json.loads(_decoded(stored.metadata)["value"])
         return {
             field: text for field in stored.vectors if (text := _text_at(value, field)) is not None
@@ -193,7 +198,8 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _text_at(value: Any, field: str) -> str | None:
     """Return the text at the path `field` in an item's value; None if no text is there.
 
-    If a path leads to several texts, LangGraph names their vectors PATH.0, PATH.1 and so on.
+    `field` is the name of a vector. If a path leads to several texts, LangGraph names their vectors
+    PATH.0, PATH.1 and so on.
 
     Raises: InputError if LangGraph is not installed.
     """
@@ -238,9 +244,9 @@ def _as_row(item: Mapping[str, Any]) -> ForeignRow:
 
 
 def _inner_text(fields: dict[str, Any]) -> str | None:
-    """Return the text in langmem's form, `{"content": {"content": TEXT}}`.
+    """Return the text in langmem's form, `{"content": {"content": TEXT}}`; None if there is none.
 
-    It is None if a field at the top level has a text, or if there is no such text.
+    If one of the usual keys for texts holds a text at the top level, return None too.
     """
     if any(isinstance(fields.get(outer), str) for outer in TEXT_KEYS):
         return None

@@ -55,9 +55,9 @@ class PgvectorStore(DatabaseStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        The metadata has the columns by name. A JSON column is replaced by the keys of its object;
-        if another column has the name of such a key, that column is used. LangChain's column
-        `document` becomes the row's document.
+        The metadata has the columns by name. A JSON column is replaced by the keys of its object.
+        If such a key has the name of another column, the value of that column is used. The column
+        `document`, which LangChain has, becomes the row's document.
         """
         keys: dict[str, Any] = {}
         columns: dict[str, Any] = {}
@@ -113,9 +113,10 @@ def _langchain_collections(db: Postgres) -> dict[str, str]:
 class _TableRows(OpenTables):
     """An open table, or an open LangChain collection in LangChain's table of rows.
 
-    `types` has the full SQL type of each column except the key, such as `vector(384)`. `kinds` has
-    the short type of each column, such as `vector`. `only` selects the collection's rows in the
-    table; it has the form that `condition` takes.
+    `sql_name` is the table's name in SQL. `key` is the column of the primary key. `types` maps each
+    other column to its full SQL type, such as `vector(384)`. `kinds` maps each column to its short
+    type, such as `vector`. `only` maps columns to the values that the collection's rows have there;
+    it is empty if every row of the table belongs to the collection.
     """
 
     db: Postgres
@@ -180,10 +181,10 @@ class _TableRows(OpenTables):
         changes: Mapping[str, Any],
         now: datetime,  # noqa: ARG002
     ) -> Stored:
-        """Return a copy of the row `stored` with a new text, but with its old vectors.
+        """Return a copy of the row `stored` with a new text. The copy still has the old vectors.
 
-        A name in `changes` is a column, or a key inside a JSON column. `document` is the new value
-        of the column `document`; None if it does not change.
+        `changes` maps columns, or keys inside a JSON column, to new values. `document` is the new
+        value of the column `document`; None if that column does not change.
         """
         columns = dict(stored.metadata)
         if document is not None:

@@ -1,6 +1,6 @@
 """Plan a write-back: merge rows of another program's collection as their memories were merged.
 
-If one row is to replace several rows, it is called `kept`.
+If one row is to replace other rows, the row that remains is called `kept`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class Deletion(RowChange):
 
 @dataclass(frozen=True)
 class LeftAlone:
-    """A row that a write-back skips although its memory was merged; `why` tells a user."""
+    """A row that a write-back skips although its memory was merged.
+
+    `id` is the row's id. `why` is the reason, worded for a user.
+    """
 
     id: str
     why: str
@@ -79,6 +82,7 @@ class Staying:
 class WriteBackPlan:
     """The changes that a write-back is to make in a collection, and the rows that it skips.
 
+    `left_alone` and `staying` have rows that are not changed although their memories were merged.
     `unknown` is the number of other rows that are not as they were imported, or whose memories were
     forgotten.
     """
@@ -94,7 +98,10 @@ class WriteBackPlan:
         return (*self.updates, *self.deletions)
 
     def without(self, ids: Iterable[str], why: str) -> WriteBackPlan:
-        """Return a copy of this plan that skips these rows and all rows that they replace."""
+        """Return a copy of this plan that skips the rows `ids`, and the rows that these replace.
+
+        `why` is the reason, worded for a user.
+        """
         skipped = set(ids)
         named = [
             LeftAlone(change.row.id, why) for change in self.changes if change.row.id in skipped
@@ -120,8 +127,8 @@ class _Known:
     """A row that nobody changed after it was imported or written back.
 
     `memory` is read from the row as it is now. `arrived_as` is the id of the memory that the import
-    made. `alive` is the live memory that stands for the row. `seen` has the values by which queries
-    find the row, by metadata key.
+    made. `alive` is that memory or, if it is retired, its live successor. `seen` maps metadata keys
+    such as `user_id` to the row's values, by which queries find the row.
     """
 
     row: ForeignRow
@@ -144,7 +151,8 @@ def plan_write_back(
     import into `ledger`. `across`: metadata keys, such as `run_id`, in which a row may differ from
     the row that replaces it. `own_work`: the updates that earlier write-backs made.
 
-    The plan changes a row only if nobody but an earlier write-back changed it since the import.
+    A row is left alone if anything other than an earlier write-back has changed it since the
+    import.
     """
     if reading.namespaces is not None:
         rows = in_namespaces(rows, reading.namespaces)
@@ -210,9 +218,9 @@ def _grouped(rows: Iterable[_Known], key: Callable[[_Known], Hashable]) -> list[
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
-    """Yield each row with another row that can replace it, or with None if it must stay.
+    """Yield each row of `part` with another of these rows that can replace it, or with None.
 
-    All these rows keep their texts.
+    None means that the row must stay. The plan gives none of these rows a new text.
     """
     staying: list[_Known] = []
     for row in sorted(part, key=_lasting, reverse=True):
@@ -231,7 +239,10 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
 def _as_imported(
     rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
 ) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
-    """Yield each readable row with the memory that it is now, and the memory at its import."""
+    """Yield each readable row, the memory read from it, and the memory that it was at its import.
+
+    For the second memory, the updates in `own_work` are taken back.
+    """
     for row in rows:
         before, updates = row, list(own_work.get(row.id, ()))
         while update := next((pair for pair in updates if pair[1].has_same_content(before)), None):
@@ -277,9 +288,9 @@ def plan_changes(
     The rows were imported from a file. The plan names each row by its id in that file, which the
     ledger keeps as `external_id`.
 
-    `across`: metadata keys in which a row may differ from the row that replaces it. `rows`: the
-    texts that the store holds now, by row id; None if they are not known. If they are known, the
-    plan changes a row only if its text is the same as at the import.
+    `across`: metadata keys in which a row may differ from the row that replaces it. `rows` maps the
+    ids of the store's rows to their present texts. A row is left alone if it is missing there, or
+    if its text is not the same as at the import. If `rows` is None, every row counts as unchanged.
     """
     with ledger.reading() as reader:
         first = reader.decisions.first_states()
@@ -315,8 +326,8 @@ def plan_changes(
 def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
     """Return the plan's changes as JSON lines, updates first.
 
-    An update has the row's id, its text and all its metadata. A deletion has the id and a reason.
-    `now` is the time of the updates.
+    An update has the row's id, its new text and all its metadata. A deletion has the row's id and a
+    reason. `now` is the time of the updates.
     """
     updates = [
         _update_line(

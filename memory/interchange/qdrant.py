@@ -187,7 +187,7 @@ def _point(row: Stored) -> Any:
 def _point_id(name: str) -> int | str:
     """Return a row's id as Qdrant expects it: an integer, or the text of a UUID.
 
-    An id of more than 20 digits is a UUID.
+    A name of digits alone is an integer, but one of more than 20 digits is a UUID.
     """
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
 

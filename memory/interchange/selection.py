@@ -72,7 +72,7 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     """Return mem0's rows; a row without a time gets its time from mem0's file `history.db`.
 
     `path` is mem0's folder. A row that is not in the file stays as it is. If there is no such file,
-    all rows do.
+    all rows stay as they are.
 
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
@@ -115,11 +115,12 @@ def choose_namespaces(
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     """Choose which LangGraph namespaces to import.
 
-    Return their full names, sorted, and the number of items in each other namespace.
+    Return the full names of the chosen namespaces, sorted, and a dict from the name of each other
+    namespace to the number of its items.
 
-    `wanted` has names such as `users.mia`, in which `*` stands for any one label. Namespaces inside
-    a wanted one are chosen too. If `wanted` is empty, the namespaces that seem to hold memories are
-    chosen. `source` is the store's name in errors.
+    `wanted` has names such as `users.mia`, which has the labels `users` and `mia`. A label `*`
+    stands for any one label. Namespaces inside a wanted one are chosen too. If `wanted` is empty,
+    the namespaces that seem to hold memories are chosen. `source` is the store's name in errors.
 
     Raises: InputError if a wanted namespace does not exist.
     """
@@ -144,7 +145,7 @@ def choose_namespaces(
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:
-    """Return the rows in the namespaces `chosen`, but not in namespaces inside these."""
+    """Return the rows in the namespaces `chosen`; leave out rows in namespaces inside these."""
     names = set(chosen)
     return [row for row in rows if namespace_of(row) in names]
 
@@ -166,7 +167,7 @@ def starts_with(labels: Sequence[str], wanted: Sequence[str]) -> bool:
 def _holds_memories(items: Sequence[ForeignRow], reading: Reading) -> bool:
     """Return whether the items of one namespace are memories.
 
-    In case of doubt they are not, because rows of a chosen namespace may be deleted later.
+    In case of doubt, return False, because rows of a chosen namespace may be deleted later.
     """
     words = _words(namespace_of(items[0]))
     if _NO_MEMORY_WORDS & words or any(_is_no_memory(row, reading) for row in items):

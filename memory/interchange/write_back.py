@@ -1,4 +1,4 @@
-"""Carry out a planned write-back, save its undo file, and undo it."""
+"""Carry out a planned write-back, save an undo file for it, and undo a write-back."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def with_vectors(
     now: datetime,
     others: Sequence[Embed],
 ) -> tuple[WriteBackPlan, dict[str, Vector]]:
-    """Embed the new texts that `plan` writes; return a new plan, and the vectors by text.
+    """Embed the new texts that `plan` writes; return a new plan, and a dict from text to vector.
+
+    The new plan leaves a row alone if its new vectors cannot be made.
 
     `rows`: all rows of the collection. `now`: the time of the update. `others`: embedding functions
     to try after the collection's own.
-
-    The new plan leaves a row alone if its new vectors cannot be made.
     """
     if not plan.updates:
         return plan, {}
@@ -93,7 +93,7 @@ def _after(
 ) -> dict[str, Stored]:
     """Return the rows, by id, as they will be after `updates`, but with their old vectors.
 
-    Rows that are not in `present` are left out.
+    `present` maps ids to the rows that the store holds now; other rows are left out.
     """
     found = (
         (present[update.row.id], update.text) for update in updates if update.row.id in present
@@ -123,9 +123,9 @@ def vectors_as_theirs(
 ) -> dict[str, Vector]:
     """Return a vector for each text, made by the embedding function of the collection.
 
-    That function is found by trial: it must reproduce the stored vectors of some rows. The
-    collection's configured function is tried first, then those in `others`. If none fits, the
-    result is empty.
+    The function is found by trial: it must reproduce the stored vectors of some rows. The
+    collection's configured function is tried first, then the functions in `others`. If none fits,
+    the result is empty.
     """
     if not texts:
         return {}
@@ -177,7 +177,10 @@ class ChangedRow:
     after: Stored | None = None
 
     def is_done(self, present: Stored | None) -> bool:
-        """Return whether `present` is the row as the write-back leaves it; None means deleted."""
+        """Return whether the row is as the write-back leaves it.
+
+        `present` is the row as it is now; None if it is deleted.
+        """
         if self.after is None or present is None:
             return self.after is present
         return present.has_same_content(self.after)
@@ -234,7 +237,7 @@ class UndoFile:
 def write_lines(file: Path, lines: Iterable[str]) -> None:
     """Write lines to a new file that only its owner may read.
 
-    When this function returns, the file is safely on disk. If it raises, there is no file.
+    When this function returns, the file is safely on disk. If it raises, it leaves no new file.
 
     Raises: InputError if the file exists or cannot be written.
     """
@@ -287,14 +290,15 @@ def write_back(
     Return a plan with the changes that were made; its `left_alone` also has the skipped rows. A row
     that has changed since it was read is skipped.
 
-    `made`: a vector for each new text, by text. `on_progress`: called with the number of rows done,
-    and the number of all rows to change. `begun`: the undo file of an earlier run that was killed,
-    or None. If this file has all rows to change, no new undo file is written.
+    `reading`: how the rows were read as memories. `now`: the time of the updates. `made`: a vector
+    for each new text, by text. `on_progress`: called with the number of rows done, and the number
+    of all rows to change. `begun`: the undo file of an earlier run that was killed, or None. If
+    this file has all rows to change, no new undo file is written.
 
-    If the process is killed, the undo file is complete, and each row is either in its old or in its
-    new state.
+    The undo file is complete before the first row is changed. If the process is killed after that,
+    each row is either in its old or in its new state.
 
-    Raises: InputError if the undo file cannot be written, and then nothing is changed; or if the
+    Raises: InputError if the undo file cannot be written (then nothing is changed), or if the
     collection cannot be read or written.
     """
     with theirs.opened() as rows:
@@ -371,7 +375,8 @@ def _is_unchanged(row: ForeignRow, rows: OpenCollection, present: Mapping[str, S
 def own_work_in(theirs: ExternalStore, files: Iterable[UndoFile], collection_id: str) -> OwnWork:
     """Return the updates that earlier write-backs made in a collection, by row id.
 
-    `files` are the undo files of the write-backs; those of other collections are ignored.
+    Each update is a pair: the row before the update and the row after it. `files` are undo files of
+    write-backs; undo files of other collections are ignored.
     """
     updates: dict[str, list[tuple[ForeignRow, ForeignRow]]] = {}
     for file in files:
@@ -400,9 +405,9 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
-    """Return a dict from the undo file of each write-back to whether it finished, oldest first.
+    """Return the write-backs of a collection: a dict from undo file to whether it finished.
 
-    A write-back whose undo file no longer exists is left out.
+    The oldest is first. A write-back is left out if its undo file no longer exists.
     """
     with ledger.reading() as reader:
         notes = json.loads(reader.meta(_WRITE_BACKS_OF + collection_id) or "[]")
@@ -410,7 +415,7 @@ def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
 
 
 def note_run(ledger: Ledger, collection_id: str, undo_file: Path, *, finished: bool) -> None:
-    """Note in the ledger that the write-back with this undo file began, or that it `finished`."""
+    """Note in the ledger that the write-back with this undo file began or, if `finished`, ended."""
     runs = noted_runs(ledger, collection_id)
     runs.pop(undo_file, None)
     runs[undo_file] = finished  # as the last one
@@ -426,9 +431,9 @@ def note_run(ledger: Ledger, collection_id: str, undo_file: Path, *, finished: b
 class TakenBack:
     """The result of undoing a write-back.
 
-    `restored` is the number of rows that were restored. `already` is the number of rows that were
-    as before the write-back already. The rows in `left_alone` were changed after the write-back, so
-    they were skipped.
+    `restored` is the number of rows that were restored. `already` is the number of rows that needed
+    no change, because they were as before the write-back. The rows in `left_alone` were changed
+    after the write-back, so they were skipped.
     """
 
     restored: int

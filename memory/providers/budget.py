@@ -52,9 +52,10 @@ class Budget:
 
 
 class CallBudget:
-    """A limit on the number of calls of a model within `window_s` seconds; by default, in total.
+    """A limit of `most` calls of a model within `window_s` seconds; by default, in total.
 
-    `whole`: the larger budget from which these calls were reserved. `answered` says whether the
+    `whole`: the larger budget from which these calls were reserved; None if there is no larger one.
+    When `most` calls are used up, further calls are taken from `whole`. `answered` says whether the
     model has answered at least one question. While it is False, a failed question retires no
     memory. Once it is True, rules may decide a failed question.
     """
@@ -162,7 +163,10 @@ _TRIES: ContextVar[CallBudget | None] = ContextVar("tries", default=None)
 
 
 def another_try() -> bool:
-    """Count one more try of the current question; return whether its budget had a call left."""
+    """Count one more try of the current question; return whether a call was left for it.
+
+    Without a limit on the question's calls, return True.
+    """
     tries = _TRIES.get()
     return tries is None or tries.take()
 

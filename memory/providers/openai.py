@@ -58,9 +58,9 @@ class OpenAIServer:
 
     @property
     def host(self) -> str:
-        """The server's host, as fingerprints of embedders name it.
+        """The server's host, as it is written in the fingerprint of an embedder.
 
-        It has no port, because the port may change. Addresses of this machine become `localhost`.
+        The port is left out, because it may change. Addresses of this machine become `localhost`.
         """
         host = urlsplit(self.base_url).hostname or self.base_url
         return "localhost" if host in _LOOPBACK else host
@@ -83,9 +83,9 @@ class OpenAIServer:
 
     @property
     def request(self) -> Any:
-        """The SDK's options for each request to this server, which forbid redirects.
+        """The options that are given to the SDK with each request to this server.
 
-        Without a key, no authorization header is sent.
+        They forbid redirects. Without a key, no authorization header is sent.
         """
         left_out = [] if self.key else ["Authorization"]
         if not self.is_openai:
@@ -172,9 +172,11 @@ class OpenAIModel(RemoteModel):
         }
 
     def _drop_refused(self, exc: Exception, structure: Structure, body: Mapping[str, Any]) -> bool:
-        """Leave the refused option out of later requests; return whether the server named one.
+        """If the server refused an option, leave the option out of later requests.
 
-        JSON mode replaces a refused JSON schema; instructions in the prompt replace JSON mode.
+        `exc` is the server's error. `structure` and `body` belong to the refused request. JSON mode
+        replaces a refused JSON schema; instructions in the prompt replace a refused JSON mode.
+        Return whether an option was refused.
         """
         if not isinstance(exc, openai.APIStatusError) or exc.status_code not in _REFUSED_AS_ASKED:
             return False

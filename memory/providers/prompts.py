@@ -172,7 +172,7 @@ JSON schema:
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return a question in JSON, with the reason why the last answer to it could not be used."""
+    """Return a question in JSON again, with the `problem` that made the last answer unusable."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
@@ -239,7 +239,7 @@ def extraction_question(
 ) -> str:
     """Return turns, their context and remembered memories as JSON.
 
-    Turns and memories are numbered from 1; the context is not.
+    Turns and memories are numbered from 1; turns of the context have no numbers.
     """
     data: dict[str, object] = {}
     if remembered:
@@ -345,8 +345,8 @@ class FoundAll(_Strict):
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """Parse a model's answer to `question`: groups of memories that state the same fact.
 
-    An answer in plain text is taken as the merged text of all memories, unless the question is a
-    page.
+    If the question is not a page, an answer in plain text is taken as the merged text of all
+    memories of the question.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -364,10 +364,10 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """Parse a model's readings of merged texts, in order; None for a merge that has no reading.
+    """Parse a model's readings of merged texts: what each text lost, and what it added.
 
-    If the answer has two readings of a merge, their faults are combined. `merges`: the number of
-    merges.
+    `merges` is the number of merged texts. The result has one reading for each, in order; None if
+    the answer has none for it. If the answer has two readings of one text, they are combined.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """

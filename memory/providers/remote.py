@@ -90,7 +90,8 @@ def retry_policy(config: LLMConfig) -> dict[str, Any]:
 class Called:
     """The server and model that are called, as error messages name them.
 
-    `setting` chooses the model. `key` is the environment variable with the API key.
+    `setting` is the name of the setting that chooses the model. `key` is the environment variable
+    with the API key.
     """
 
     server: str
@@ -104,6 +105,7 @@ class Called:
         """Return the error for an HTTP status that reports a failure.
 
         `name`: the server's name for the status. `message`: the server's explanation.
+        `retry_after_s`: the pause that the server asks for; None if it asks for none.
         """
         answered = f"{self.server} answered {status} {name}".rstrip()
         if status in _TRY_AGAIN or status >= 500:
@@ -136,7 +138,10 @@ class Called:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the pause in seconds that the header Retry-After asks for; None if it holds a date."""
+    """Return the pause in seconds that the header Retry-After asks for.
+
+    Return None if there is no such header, or if it holds a date.
+    """
     named = headers.get("Retry-After") or headers.get("retry-after") or ""
     return float(named) if re.fullmatch(r"\d+(\.\d+)?", named) else None
 
@@ -161,8 +166,8 @@ class RemoteModel(ABC):
 
     Its methods raise ModelError. A subclass implements `ask_once` and `aclose`.
 
-    `holds_to_schemas` says whether the server makes answers match the JSON schema. If not, the
-    model may correct one malformed answer to a question.
+    `holds_to_schemas` says whether the server makes answers match the JSON schema. If it does not,
+    a question with a malformed answer is asked once more.
     """
 
     page_size = 48
