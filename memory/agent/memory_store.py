@@ -106,6 +106,7 @@ class MemoryStore:
         If a near-copy is stored, the save is blocked: nothing is written, and the result names the
         near-copy. A stored memory with another value, such as 1200 instead of 1300, does not block.
 
+        `distances`: how near a memory must be to block the save or to be linked.
         `replaces`: the id of a stored memory that the new one corrects. The stored memory is
         retired, and the new one takes over its links and tags. Such a save is never blocked.
         `fields`: further fields of `Memory`.
@@ -163,7 +164,9 @@ class MemoryStore:
         date_to: datetime | None = None,
         user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """Return at most `n_results` memories that pass all filters, most similar first.
+        """Return at most `n_results` memories that pass all filters.
+
+        The memories are ordered by their similarity to `content`, most similar first.
 
         `date_from` and `date_to` are included; both must have a time zone. An index cannot filter
         by time, so it is asked for more and more memories until enough are in the range.
@@ -348,7 +351,7 @@ class MemoryStore:
     def create_episode(
         self, memory_ids: Sequence[str], summary: str, importance: int = 3
     ) -> Episode:
-        """Store an episode of these memories.
+        """Store an episode: these memories as a group, with a summary.
 
         The episode belongs to the user of its memories. If the memories belong to several users,
         only an agent that serves everyone can read it.

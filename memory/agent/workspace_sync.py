@@ -82,7 +82,7 @@ class WorkspaceMemorySync:
     # --- writing ---
 
     def sync_memory(self, memory: Memory) -> None:
-        """Write a new memory's entries, and the monologue file if it is an introspection."""
+        """Write a new memory's entries; for an introspection, also the monologue file."""
         self.refresh(memory)
         if memory.category == _MONOLOGUE and not memory.is_private:
             text = _inert(visible(memory.content)) + "\n"

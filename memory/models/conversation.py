@@ -45,7 +45,7 @@ class Turn(Frozen):
     """A name that is unique in the conversation; if None, the store names the turn."""
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
-    """Ids of memories that the bot recalled for this turn. What they state is not stored again."""
+    """Ids of memories that the bot recalled for this turn. What these state is not stored again."""
 
 
 def as_numbers(value: object) -> object:
@@ -76,7 +76,7 @@ class Candidate(Frozen):
     Positions begin at 0.
     """
     merged: Cleaned = ""
-    """One text that states all of `content` and of the memories in `replaces`; "" if none."""
+    """One text that states all of `content` and of the memories in `replaces`, or ""."""
     asked: bool = False
     """Whether the speaker asked the bot to remember the fact."""
 

@@ -29,9 +29,9 @@ Flags = npt.NDArray[np.bool_]
 class Scale(Frozen):
     """A piecewise linear curve from an embedder's cosine to similarity.
 
-    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If a text of the pair has kana
-    or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from 0.95 on, the similarity
-    equals the cosine.
+    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If one of two compared
+    texts has kana or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from 0.95 on,
+    the similarity equals the cosine.
 
     Embedders give equally similar texts different cosines. If each embedder has its own scale, the
     same thresholds fit all embedders.

@@ -15,8 +15,8 @@ further line is the answer about one group. If a group occurs twice, the later l
 - `left_out`: members that stay as they are while the answer is applied to the others.
 - `text`: a merged text that the person wrote; null if they wrote none.
 - `insist`: apply `text` even if a comparison of its words with the members' words objects to it.
-- `retired`: the members that the report showed as retired; null unless the plan is to be applied
-  exactly as shown.
+- `retired`: if the plan is to be applied exactly as the report showed it, the members that it
+  retires; otherwise null.
 - `stays`: if the answer is `same`, the member that replaces the others; null if the person chose
   none.
 

@@ -61,10 +61,10 @@ class UnlessRepeated:
 
 @dataclass(frozen=True)
 class WhileUnchanged:
-    """The condition that the decision's stored members are as they were at `revision`.
+    """The condition that no stored member of the decision has changed after `revision`.
 
-    Only their links may have changed. `revision` is the ledger's revision at which the members were
-    read.
+    Changes of a member's links do not count. `revision` is the ledger's revision at which the
+    members were read.
     """
 
     revision: int
@@ -149,7 +149,7 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the new texts of survivors, such as merged texts; return them by memory id."""
+        """Embed the survivors with a new text, such as a merged one; return them by memory id."""
         made = [
             survivor.memory
             for one in decided

@@ -223,8 +223,8 @@ class ComparisonCache:
 class _Change:
     """The new state of a waiting turn. If `turn` is None, the turn is dropped.
 
-    `candidates`: the facts that a model found in the turn, with None for each erased one; None
-    instead of a sequence if they stay as they are.
+    `candidates`: the facts that a model found in the turn, each erased one replaced by None. If
+    `candidates` itself is None, the facts stay as they are.
     """
 
     seq: int

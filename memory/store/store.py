@@ -429,9 +429,9 @@ class MemoryStore:
         The members get back their texts, values and links. Memories that the decision created are
         erased. Return the undone decisions, newest first.
 
-        Verdicts that a person gave by the decision are withdrawn. With `keep_apart`, the memories
-        that the decision joined are then recorded as distinct, as a person's verdict, so that no
-        batch decides the same again.
+        If a person made a decision, its verdicts are withdrawn. With `keep_apart`, a person's
+        verdict is then recorded that the memories that a decision joined are distinct. So no batch
+        joins them again.
 
         Raises: CannotUndo if any part cannot be undone; nothing is undone then.
         """

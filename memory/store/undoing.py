@@ -28,8 +28,8 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
 
     `target` is the number of a decision or the name of a run.
 
-    Raises: CannotUndo if there are none, a later decision builds on one of them, or a member was
-    forgotten.
+    Raises: CannotUndo if there is nothing to undo, if a later decision builds on one of the
+    decisions, or if a member was forgotten.
     """
     doomed = [_one(reader, target)] if isinstance(target, int) else _whole_run(reader, target)
     numbers = {one.number for one in doomed}
@@ -75,8 +75,8 @@ def undo(
 ) -> list[DecisionRecord]:
     """Undo the decisions that `plan_undo` returns for `target`, and return them.
 
-    With `keep_apart`, the memories that each decision joined are then recorded as distinct, as a
-    person's verdict, so that no batch decides the same again.
+    With `keep_apart`, a person's verdict is then recorded that the memories that a decision joined
+    are distinct. So no batch joins them again.
 
     Raises: CannotUndo if any part cannot be undone; nothing is undone then.
     """
