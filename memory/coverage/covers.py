@@ -186,7 +186,7 @@ def _is_other_list(a: str, b: str) -> bool:
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""A part in which two texts differ is one difference if it has more words than this."""
+"""A differing part of two texts counts as one difference if it has more words than this."""
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
 _KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
@@ -224,9 +224,9 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces that are, in turn, in all of `others` and missing from at least one.
+    """Cut `text` into pieces that alternate between words in all of `others` and other words.
 
-    The first piece is in all of `others`. It may be "".
+    The first piece is in all of `others`, and may be "". The second is missing from at least one.
     """
     own = words(text)
     missing: set[int] = set()

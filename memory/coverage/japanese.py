@@ -154,7 +154,7 @@ class Phrase(NamedTuple):
     """A phrase of a Japanese sentence.
 
     `words`: each word with the particle that joins it to the next word, or "". `role`: the case
-    particle after the phrase; "" for the predicate.
+    particle after the phrase; "" for the predicate. `has_verb`: whether it has a verb or an ending.
     """
 
     words: tuple[tuple[str, str], ...]
@@ -185,9 +185,9 @@ def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
     """Return whether a longer statement states everything that a shorter one states.
 
     Neither may contain a negation or another word that changes the whole statement. Their
-    predicates must be equal, and `longer` must have each phrase of `shorter`. It may add words
-    before a noun, a phrase of place, time or means, or an earlier action. Without a dictionary,
-    the result is False.
+    predicates must be equal, and `longer` must have each phrase of `shorter`. Of three kinds of
+    additions, `longer` may have any: words before a noun; a phrase of place, time or means; an
+    earlier action. Without a dictionary, the result is False.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False

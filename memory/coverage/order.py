@@ -34,7 +34,8 @@ _ORDER = "word order"
 class Side:
     """One of two compared texts.
 
-    `extra`: for each `Word.stated`, how many more times this text has it than the other text.
+    `extra` maps the `Word.stated` of a word to how many more times this text has the word than
+    the other text.
     """
 
     text: str
@@ -45,7 +46,7 @@ class Side:
     def added(self) -> list[bool]:
         """For each of `parse.stated`, whether the other text lacks it.
 
-        If the other text has a word fewer times, it lacks the last occurrences.
+        If both texts have a word, but this text more often, the other lacks the last occurrences.
         """
         remaining = dict(self.extra)
         is_extra = []
@@ -115,8 +116,10 @@ is_ranked = re.compile(
 def _common(side: Side) -> Sequence[Word]:
     """Return the words of a text that the other text has too, with their prepositions adjusted.
 
-    The preposition of a dropped word goes to the next word, unless the dropped word is a time. If
-    "door" is dropped from "door of the house", the preposition of "house" becomes "part of".
+    The preposition of a dropped word goes to the next word: without "big", "in big Paris" becomes
+    "in Paris". The preposition of a dropped time, such as "in 2020", is dropped too. After a
+    dropped word, "of" becomes "part of": without "door", "door of the house" becomes "part of the
+    house".
     """
     if not side.extra:
         return side.parse.words

@@ -36,7 +36,9 @@ class Word(NamedTuple):
     role: str
     """The key of the preposition before the word, or of the Japanese particle after it; else ""."""
     joined: bool
+    """Whether the word directly follows another `Word`, without a comma, article or preposition."""
     clause: int
+    """The number of the clause that contains the word, from 0."""
     is_number: bool
     past: bool
 

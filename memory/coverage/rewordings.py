@@ -25,8 +25,8 @@ from memory.text import (
 def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     """Rewrite every known wording of an English text to its standard form.
 
-    `tokens` and `keys`, the keys of all tokens, may be changed. `owns`: whether the text has an
-    apostrophe, as in "Mia's".
+    `keys` must hold the keys of all `tokens`; both may be changed in place. `owns`: whether the
+    text has an apostrophe, as in "Mia's".
     """
     if owns:
         tokens = [part for token in tokens for part in _with_have(token)]
@@ -72,7 +72,7 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
     **{(word, "but"): (("", ""), ("except", Kind.TURNING)) for word in _ALL},
     **{("great", kin): (("", ""), (f"great {kin}", "")) for kin in _GREAT_KIN},
 }
-"""For the keys of two neighbours, the new (key, kind) of each; "" means unchanged."""
+"""Maps the keys of two adjacent words to each word's new (key, kind); "" means unchanged."""
 
 
 def _pairs_read_as_one(tokens: list[Token]) -> list[Token]:
@@ -141,7 +141,7 @@ def _little(tokens: list[Token]) -> list[Token]:
 
 
 def _in_active_voice(tokens: list[Token]) -> list[Token]:
-    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball", with `PASSIVE` before it."""
+    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball", after a token `PASSIVE`."""
     for be in (n for n, token in enumerate(tokens) if token.key in _FORMS_OF_BE):
         verb = _end(tokens, be + 1, lambda after: after.kind is Kind.FILLER)
         if verb < len(tokens) and tokens[verb].participle:

@@ -1,8 +1,8 @@
 """Check a merged text without a model: accept it, refuse it, or leave it to a model or a person.
 
-Its sources are the texts that were merged. Hard facts are numbers, dates, amounts, names and codes.
-A text is refused if it adds a hard fact, or lacks a hard fact of the newest source. Reasons are
-worded for a model that corrects its text.
+The sources of a merged text are the texts from which it was made. Hard facts are numbers, dates,
+amounts, names and codes. A merged text is refused if it adds a hard fact, or lacks a hard fact of
+the newest source. The reason for a refusal tells the model that wrote the text what to correct.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Belief(StrEnum):
 class Verification:
     belief: Belief
     reason: str = ""
-    """Why the text is refused, or which values of its sources are outdated; else ""."""
+    """Why the text is refused, or which values in its sources are outdated; "" if neither."""
 
 
 def verify(text: str, sources: Sequence[str]) -> Verification:
@@ -102,9 +102,9 @@ def _listing(words: Sequence[str]) -> str:
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
     """Check a merged text by its words alone, because no model will read it; never DOUBTFUL.
 
-    `sources`: oldest first. BELIEVED if the text covers every source and adds no word. A source
-    need not be covered if a newer source states the same with other numbers or dates. Then `reason`
-    names the outdated values.
+    `sources`: oldest first. BELIEVED if the text covers every source and adds no word; otherwise
+    REFUSED. A source need not be covered if a newer source states the same with other numbers or
+    dates. In this case, `reason` names the outdated values.
     """
     found = verify(text, sources)
     if found.belief is not Belief.DOUBTFUL:
@@ -185,8 +185,9 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 class HardFacts:
     """The numbers, dates, amounts, names and codes of one text.
 
-    `stated`: each of them in the words of the text, by its form for comparison. `digits`: the
-    numerals of the text. `squeezed`: the text without spaces and signs, or the set of its words.
+    `stated` maps the form for comparison of each of them to the words in the text. `digits`: the
+    numerals of the text. `squeezed`: the text without spaces and signs; of a long text, the set of
+    its words.
     """
 
     stated: Mapping[str, str]
@@ -194,7 +195,10 @@ class HardFacts:
     squeezed: str | frozenset[str]
 
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
-        """Return this text's facts that none of the `others` may state, in this text's words."""
+        """Return, in this text's words, the facts that this text states and none of `others` does.
+
+        In doubt, another text states a fact: see `may_state`.
+        """
         return [
             words
             for key, words in self.stated.items()
@@ -202,10 +206,10 @@ class HardFacts:
         ]
 
     def may_state(self, key: str, words: str) -> bool:
-        """Return whether this text may state a fact of another text, even if in another form.
+        """Return whether this text possibly states a fact of another text, even in another form.
 
-        `key`, `words`: an item of the other text's `stated`. "11M" may state "11 million". A code
-        must match exactly.
+        `key`, `words`: an item of the other text's `stated`. "11M" possibly states "11 million".
+        A code must match exactly.
         """
         if key in self.stated or is_code(key):
             return key in self.stated
@@ -215,7 +219,7 @@ class HardFacts:
 
 
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
-    """Return the values in which two texts conflict, `old` first; None if they do not conflict.
+    """Return how two texts conflict: (values of `old`, values of `new`); None if they do not.
 
     Two texts conflict if each has a hard fact that the other lacks, or if they have different
     numerals in the same position.

@@ -266,10 +266,11 @@ _CONTINUATION = re.compile(
 def english_statements(
     sentences: Sequence[str], name: str, at: datetime, listeners: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return pairs: a statement in the third person, and the sentence it was taken from.
+    """Return pairs: a statement rewritten in the third person, and the sentence it was taken from.
 
-    `name`: the speaker's. `at`: when the sentences were said. `listeners`: names that are left out.
-    A clause such as "It has a garden" is added to the statement before it.
+    `name`: the speaker's name. `at`: when the sentences were said. `listeners`: names of the people
+    addressed, which are left out. A clause such as "It has a garden" is added to the statement
+    before it.
     """
     found: list[tuple[str, str]] = []
     last: str | None = None
@@ -290,9 +291,10 @@ def english_statements(
 
 
 def retold_english(text: str, name: str, at: datetime, company: str = "others") -> str:
-    """Return a speaker's text in the third person, with dates for words such as "yesterday".
+    """Return a text rewritten in the third person, with dates for words such as "yesterday".
 
-    `company`: words for the people whom "we" includes besides the speaker, such as "their team".
+    `name`: the speaker's name. `at`: when the text was said. `company`: words for the
+    people whom "we" includes besides the speaker, such as "their team".
     """
     retold = with_dates(third_person(plain_spelling(text), name, company), at)
     return retold.strip().rstrip("!. ,;") + "."

@@ -48,8 +48,9 @@ class OfflineModel:
     async def judge(self, question: Question) -> Verdict:
         """Group the memories that can be merged into one text, starting from the newest.
 
-        An older memory joins a group if one of their texts covers the other. Otherwise a near-copy
-        joins, unless it may conflict: the sentences that the group's text lacks are appended.
+        An older memory joins a group if its text covers the group's text, or is covered by it. A
+        near-copy of the group's memories also joins if no sentences may conflict. Its sentences
+        that the group's text lacks are then appended to the group's text.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
@@ -134,8 +135,9 @@ def covering(newer: str, older: str) -> str | None:
 def combine(newer: str, older: str) -> str | None:
     """Return a text that states everything that both texts state; None if they cannot be combined.
 
-    It is the text that covers the other, or `newer` and the sentences of `older` that it lacks.
-    Texts that may conflict, or that differ greatly in length, are not combined.
+    If one text covers the other, the result is the covering text. Otherwise, it is `newer` followed
+    by the sentences of `older` that `newer` lacks. Texts that may conflict, or that differ greatly
+    in length, are then not combined.
     """
     if (whole := covering(newer, older)) is not None:
         return whole
@@ -206,9 +208,11 @@ class Statement(NamedTuple):
 def statements(
     text: str, speaker: str, at: datetime, *, listeners: Iterable[str] = ()
 ) -> list[Statement]:
-    """Return the statements of a text in the third person, with a date for "yesterday".
+    """Return the statements of a text, rewritten in the third person with dates for relative days.
 
-    `at`: when the text was said. `listeners`: names of the people addressed, which are left out.
+    If Mia says "I moved yesterday", the statement is "Mia moved on 7 May 2026". `speaker`: who said
+    the text. `at`: when. `listeners`: names of the people whom the text addresses; "Tom" is left
+    out of "Tom, I moved".
     """
     found: list[tuple[str, str]] = []
     for japanese, run in groupby(sentences(text), is_japanese):
@@ -225,9 +229,10 @@ def statements(
 
 
 def retold(text: str, speaker: str, at: datetime) -> str:
-    """Return a text in the third person, with a date for "yesterday".
+    """Return a text rewritten in the third person, with a date for "yesterday".
 
-    `at`: when the text was said. A text with kana is read as Japanese, any other as English.
+    `speaker`: who said the text. `at`: when it was said. A text with kana is read as Japanese, any
+    other as English.
     """
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 

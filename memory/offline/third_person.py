@@ -244,7 +244,7 @@ def _dated(match: re.Match[str], at: datetime) -> str:
 
 
 def _preposition_and_date(match: re.Match[str], at: datetime) -> tuple[str, str] | None:
-    """Return a pair such as ("on", "8 May 2026"); None if several dates are possible."""
+    """Return a pair such as ("on", "8 May 2026") for "today"; None if the date is unclear."""
     if match["unplain"]:
         return None
     if match["night"]:

@@ -1,4 +1,4 @@
-"""Decide whether an English clause is worth a memory: it is understood by itself and stays true."""
+"""Decide whether an English clause is worth a memory: it must make sense alone and stay true."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ _VAGUE = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
-"""Matches moods, wishes and plans, which must name a person, a thing or a day to be kept."""
+"""Matches moods, wishes and plans. To be kept, they must name a person, a thing or a day."""
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )
