@@ -1,6 +1,6 @@
 """Entry points of the commands `memory-dedup` (also `python -m memory`) and `memory-chat`.
 
-Ctrl-C during the imports ends them without a traceback.
+Ctrl-C ends a command without a traceback, even while its modules are imported.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class MemoryPipelineError(Exception):
 class ConfigError(MemoryPipelineError):
     """A setting is unknown, of the wrong type or out of range.
 
-    `source` says where the setting was read, such as `config.yaml:7`; `key` is its name.
+    `source`: the place where the setting was read, such as `config.yaml:7`, or the setting's name.
+    `key`: the setting's name; "" if `source` is the name, or if no single setting is wrong.
     """
 
     def __init__(self, source: str, key: str, problem: str, remedy: str = "") -> None:
@@ -63,7 +64,8 @@ class ConfigError(MemoryPipelineError):
 class InputError(MemoryPipelineError):
     """A file, a value or another input cannot be used.
 
-    `source` is the path of the file, or a name for the input. `line` is a line of the file, from 1.
+    `source`: the path of the file, or a name for the input. `line`: the number of the wrong line,
+    from 1; None if no single line is wrong.
     """
 
     def __init__(
@@ -128,7 +130,10 @@ class MemoryNotFound(MemoryPipelineError):
 
 
 class StillStatedBy(MemoryPipelineError):
-    """A retired memory cannot be forgotten alone, because a live memory still states it."""
+    """A retired memory cannot be forgotten alone, because a live memory still states its text.
+
+    `successor_id` is the id of the live memory. Forgetting the live memory erases both.
+    """
 
     def __init__(self, memory_id: str, successor_id: str) -> None:
         super().__init__(
@@ -138,7 +143,7 @@ class StillStatedBy(MemoryPipelineError):
 
 
 class CannotUndo(MemoryPipelineError):
-    """A decision cannot be undone, or a run (all decisions of a batch or import) cannot."""
+    """A decision, or a run (all decisions of one batch or import), cannot be undone."""
 
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"

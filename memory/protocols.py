@@ -57,18 +57,18 @@ class LanguageModel(Protocol):
     def page_size(self) -> int:
         """Return how many memories a page (a question about many memories) may show this model.
 
-        0 means that the model reads no pages. Its questions then contain at most eight memories,
+        0 means that the model reads no pages. Each question then contains at most eight memories,
         and `reread` is never called.
         """
 
     async def judge(self, question: Question) -> Verdict:
-        """Return which memories of a question state the same fact, with one text for each group."""
+        """Return groups of memories that state the same fact, with one text for each group."""
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Return what the text of each merge leaves out and adds, in the order of `merges`.
 
-        `merges` has at most 16 items. All their memories belong to one scope, or to the speakers of
-        turns that are extracted together.
+        `merges` has at most 16 items. The memories in all of these merges belong to one scope, or
+        to the speakers of turns that are extracted together.
         """
 
     async def extract(
@@ -83,9 +83,9 @@ class LanguageModel(Protocol):
         No facts are taken from the bot's own turns. `context`: turns said just before, whose facts
         are extracted already. `remembered`: stored memories that may concern the same facts.
 
-        A fact that repeats, updates or extends memories in `remembered` about the same user has
-        their positions, from 0, in `Candidate.replaces`. `Candidate.merged` may have one text for
-        all of them.
+        If a fact repeats, updates or extends memories in `remembered` about the same user,
+        `Candidate.replaces` has the positions of these memories, from 0. `Candidate.merged` may
+        then have one text that states the fact and these memories.
         """
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
@@ -127,9 +127,9 @@ class VectorIndex(Protocol):
     def id(self) -> str:
         """Return an identifier of the index; "" if the index does not exist yet.
 
-        The store records under this identifier how far the index has followed the ledger. Once the
-        index exists, only `clear` may change the identifier, and only to one that was never used
-        before.
+        The store records under this identifier which changes of the ledger the index has received.
+        Once the index exists, only `clear` may change the identifier. The new identifier must never
+        have been used before.
         """
 
     @property

@@ -42,7 +42,11 @@ from memory.store import MemoryStore, utc_now
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The plan of a clean-up. `left_out` has an error for each memory that could not be read."""
+    """The plan of a clean-up.
+
+    If another program's store was audited, `left_out` has an error for each memory that could not
+    be read, and `notes` are messages about the reading.
+    """
 
     report: DeduplicationReport
     left_out: tuple[InputError, ...] = ()
@@ -53,10 +57,14 @@ class AuditReport:
 class ImportReport:
     """The result of an import.
 
-    `actions`: the number of decisions by action, such as "add", "replace" or "merge". `waiting`: by
-    how many this import raised the number of questions that wait for the model. `without_vector`:
-    the number of texts without a vector; `memory-dedup doctor --fix` makes their vectors.
-    `left_out`: an error for each memory that could not be read.
+    `read`: the number of memories read from the source. `actions`: the number of decisions by
+    action, such as "add", "replace" or "merge". `memories_before`, `memories`: the number of live
+    memories in the store before and after the import. `waiting`: how many more questions wait for
+    the model than before the import.
+
+    `without_vector`: the number of texts in the store without a vector; `memory-dedup doctor --fix`
+    makes their vectors. `left_out`: an error for each memory that could not be read. `notes`:
+    messages about the reading. `model`: the model's name; "" if the memories were stored unchanged.
     """
 
     read: int
@@ -83,11 +91,11 @@ async def audit(
 ) -> AuditReport:
     """Plan a clean-up of the configured store, or of `source` if given; change nothing.
 
-    The source is copied to a temporary folder first. `settings` override single values of `config`,
-    which may be the path of a configuration file. `groups`: the most groups in the report (default:
-    all). `user`: report only groups of this user. `model`: your own model. It is not asked; the
-    report estimates the cost of asking. `on_progress` is called, in another thread, with the number
-    of texts compared and the number of all texts.
+    The memories of `source` are first copied to a temporary store. `settings` override single
+    values of `config`, which may be the path of a configuration file. `groups`: the most groups in
+    the report (default: all). `user`: report only groups of this user. `model`: your own model. It
+    is not asked; the report estimates the cost of asking. `on_progress` is called, in another
+    thread, with the number of texts compared and the number of all texts.
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -218,10 +226,12 @@ async def _add_unchanged(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan and the result of a write-back. Without approval, nothing is written.
+    """The plan of a write-back, and what was written. Without approval, nothing is written.
 
-    `undo_files`: undo files for `undo_write_back`, in the order in which to undo them. If this
-    write-back also finished an earlier write-back that was killed, there are two.
+    `updated`, `deleted`: the number of rows. `changed_meanwhile`: the rows that were skipped
+    because they changed after the plan was made. `undo_files`: undo files for `undo_write_back`, in
+    the order in which to undo them. If this write-back also finished an earlier write-back that was
+    killed, there are two.
     """
 
     plan: interchange.WriteBackPlan
@@ -252,8 +262,8 @@ class PlannedWriteBack:
         """Save the affected rows in an undo file, change the collection, and return what was done.
 
         If an earlier write-back to the collection was killed, finish it too. `undo_file`: a new
-        file (default: `COLLECTION.undo-N.jsonl` in the working directory). No file is written if
-        the plan has no changes. `on_progress` is called with the number of rows written and the
+        file (default: `COLLECTION.undo-N.jsonl` in the working directory). No undo file is written
+        if the plan has no changes. `on_progress` is called with the number of rows written and the
         number of all rows to write.
 
         Raises: InputError. If the undo file cannot be written, the collection is not changed.
@@ -303,11 +313,11 @@ class PlannedWriteBack:
 def compare(
     target: Source, config: Config, across: Sequence[str] = (), embedder: str | None = None
 ) -> PlannedWriteBack:
-    """Plan the changes of a collection by comparing it with the store; change nothing.
+    """Compare the collection `target` with the store, and plan a write-back; change nothing.
 
     `across`: metadata keys, such as `run_id`, that may differ between a row and the row that
-    replaces it. `embedder`: a factory of the embedder for merged texts, as `package.module:factory`
-    (default: the configured embedder).
+    replaces it (default: none). `embedder`: a factory of the embedder for merged texts, as
+    `package.module:factory` (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.
     """
@@ -355,7 +365,7 @@ def write_back(
 
     Rows that another row replaces are deleted, and rows with a merged text are updated. Rows that
     have changed since the import are left alone. `approve` is called with the plan before anything
-    is written, but not if the plan has no changes. If it returns False, nothing is written.
+    is written, but not if the plan has no changes. If `approve` returns False, nothing is written.
 
     `settings` override single values of `config`, which may be the path of a configuration file.
     `across` and `embedder` are as in `compare`, `undo_file` and `on_progress` as in

@@ -49,8 +49,10 @@ class Source:
     """Another program's store or an exported file, and how to read it.
 
     For example `Source(mem0="./mem0-store")` or `Source(chroma="./chroma", collection="notes")`.
-    Give exactly one store or file: its folder, path or address. `namespaces`: the namespaces of
-    LangGraph to read (default: those that seem to hold memories).
+    Set exactly one of `chroma`, `mem0`, `qdrant`, `pgvector`, `langgraph`, `mcp_memory` and `file`,
+    to a folder, path or address. `collection`: the collection's name (default: "memories"; for
+    mem0, "mem0"). `reading`: how rows are read as memories. `namespaces`: the namespaces of
+    LangGraph to read (default: all namespaces that seem to hold memories).
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -79,7 +81,7 @@ class Source:
         }
 
     def opened(self) -> tuple[ExternalStore, str]:
-        """Return the collection without reading it, and its folder or address for messages.
+        """Return the collection, not read yet, and its folder or address as shown in messages.
 
         Raises: InputError unless exactly one of `chroma`, `mem0`, `qdrant`, `pgvector` and
         `langgraph` is given.
@@ -103,8 +105,8 @@ class Brought:
     """The memories read from another program's store or a file, and what was left out.
 
     `left_out` has one error for each memory that could not be read. `notes` are messages, one line
-    each, with advice or about data that was not read. `origin` is the collection's id and how it
-    was read; None if it cannot be written back to.
+    each, with advice or about data that was not read. `origin` is the collection's id and how its
+    rows were read; None if cleaned memories cannot be written back to the source.
     """
 
     memories: list[Memory]
@@ -116,7 +118,8 @@ class Brought:
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of another program's store or of a file.
 
-    If `config` allows merging a user's memories of several agents, a note says how to prevent this.
+    If a user has memories of several agents and `config` allows merging these memories, a note in
+    the result says how to prevent this.
 
     Raises: InputError if the source cannot be read.
     """
@@ -132,7 +135,10 @@ def read_source(source: Source, config: Config) -> Brought:
 
 
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
-    """Separate memories from errors; let links between the memories use this program's ids."""
+    """Separate memories from errors, and return both.
+
+    A link to the external id of one of the memories becomes a link to that memory's `id`.
+    """
     read = list(items)
     memories = [item for item in read if isinstance(item, Memory)]
     problems = tuple(item for item in read if isinstance(item, InputError))
@@ -140,7 +146,7 @@ def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
 
 
 def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
-    """Return a note about the namespaces that were not read, as a list; [] if all were read.
+    """Return a list with one note about the namespaces not read; [] if all were read.
 
     `left`: the number of rows in each namespace that was not read. `by_choice`: whether the user
     chose the namespaces to read.

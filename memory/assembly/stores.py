@@ -293,7 +293,9 @@ def embedder_from(config: Config, factory: str, setting: str = "--embedder") -> 
 
 
 def _call_factory(config: Config, setting: str, provider: str) -> Any:
-    """Call the factory `provider`, with the configuration if the factory takes an argument.
+    """Call the factory `provider`, given as `package.module:factory`, and return its result.
+
+    If the factory takes an argument, it gets the configuration.
 
     Raises: ConfigError, which names `setting`, if the factory fails.
     """
@@ -320,7 +322,13 @@ def _gemini_key(config: Config, setting: str) -> SecretStr:
 
 
 def _openai_server(config: Config, setting: str, base_url: str | None) -> providers.OpenAIServer:
-    """Return the server at `base_url`, else at OPENAI_BASE_URL, else OpenAI's (needs a key)."""
+    """Return the server at `base_url` or, if this is None, at the address in OPENAI_BASE_URL.
+
+    If neither is set, return OpenAI's own server, which needs an API key. `setting`: the setting
+    that needs the server, for error messages.
+
+    Raises: ConfigError if the key is missing or the address is not valid.
+    """
     url = base_url or config.openai_url
     if url is not None:
         try:

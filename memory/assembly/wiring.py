@@ -49,7 +49,10 @@ def build_deduplicator(
 
 
 def build_answers(store: store.MemoryStore, config: Config) -> review.Answers:
-    """Build the object that applies a person's answers from a review; they form one new run."""
+    """Build the object that applies a person's answers from a review.
+
+    All decisions of this object are recorded as one new run, which can be undone as a whole.
+    """
     return review.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
@@ -58,8 +61,8 @@ def build_review(
 ) -> review.Review:
     """Build a review, in which a person decides about groups of near-copies.
 
-    The offline judge proposes a decision about each group. `model` proposes one only on request.
-    `blind`: whether to hide similarities and the plan until the person has answered.
+    The offline judge proposes a decision about each group. `model` proposes a decision only on
+    request. `blind`: whether to hide similarities and the plan until the person has answered.
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
@@ -144,8 +147,9 @@ def build_chat_memory(
 ) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called in the extraction thread with each result, unless it has only costs.
-    `release`: awaited when the memory is closed.
+    `on_extracted`: called in the extraction thread with the result of each call of the model. A
+    result that has nothing but the cost of the call is left out. `release`: awaited when the memory
+    is closed.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -165,7 +169,8 @@ def build_tools(
 ) -> agent.AgentTools:
     """Build the agent's tools.
 
-    `observers`: called with each memory that was saved. A repeat is not saved.
+    `observers`: functions that are called with each saved memory. A new memory that repeats another
+    memory is not saved.
 
     Raises: InputError if `agent.user` is set and memories of different users may be compared.
     """

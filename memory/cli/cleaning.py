@@ -130,7 +130,7 @@ def show_audit(
 
 
 def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return a report as a table for the terminal, with its groups above if `groups` is true."""
+    """Return a report as a table for the terminal; if `groups` is true, its groups come first."""
     above = [
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
         for number, group in enumerate(report.groups, start=1)
@@ -271,8 +271,8 @@ def _run_batch(
 ) -> None:
     """Run `batch` and print the report that it returns.
 
-    `batch` takes a deduplicator and, by name, the callbacks `on_progress`, `on_page` and
-    `on_compared`.
+    `label`: the name of the work, shown with its progress. `batch` takes a deduplicator and, by
+    name, the callbacks `on_progress`, `on_page` and `on_compared`.
     """
 
     async def run(tell: ProgressCallback) -> models.DeduplicationReport:
@@ -288,7 +288,7 @@ def _run_batch(
 
 
 def say_cost(planned: models.DeduplicationReport) -> None:
-    """Print the estimated cost of a batch's first round on stderr, unless no model is asked."""
+    """Print on stderr the estimated cost of a batch's first questions, if there are any."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")

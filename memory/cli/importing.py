@@ -135,7 +135,10 @@ def _time(given: str) -> datetime:
 
 
 def with_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options in `_OPTIONS` to a command, and pass their values as its `source`."""
+    """Add the options in `_OPTIONS` to a command.
+
+    The command receives the values of these options as a `Source`, in its argument `source`.
+    """
     value = {"Source": Any}  # loading the class would slow down `--help`
     own = inspect.signature(command, eval_str=True, locals=value)
     options = [

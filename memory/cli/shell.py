@@ -239,7 +239,7 @@ def run_shell(main: Callable[[], None]) -> None:
 
 
 class ProgressCallback(Protocol):
-    """A function that takes the amount done, the total, and the name of what is counted."""
+    """A function that takes the amount done, the total, and what is counted, such as "page"."""
 
     def __call__(self, done: int, total: int, counted: str = "") -> None: ...
 
@@ -253,8 +253,9 @@ def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
 def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
-    Yield a callback, which any thread may call. When a call changes `counted`, the progress starts
-    again from zero. `every_s`: the seconds between two lines of text.
+    Yield a callback, which any thread may call. If `counted` differs from that of the call before,
+    the progress starts again from zero. `label`: the name of the work, shown with its progress.
+    `every_s`: the seconds between two lines of text.
     """
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 

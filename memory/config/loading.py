@@ -27,7 +27,7 @@ TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 EVERY_KEY = "docs/configuration.md lists every key"
 KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
-"""Where each key was set: a file and line (`config.yaml:7`), or the name of a variable."""
+"""Maps each key to where it was set: a file and line (`config.yaml:7`), or a variable's name."""
 Override = tuple[KeyPath, str, Any]
 """A key, the source of its value (the name of a variable or of a setting), and the value."""
 
@@ -168,10 +168,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Read ./config.yaml; return None if it is missing or belongs to another program.
+    """Return the values of ./config.yaml, and where each key was set.
 
-    Unknown keys at the top level are left out. An empty file counts as this program's, so that the
-    data folder is created next to it.
+    Return None if the file is missing or belongs to another program. Unknown keys at the top level
+    are left out. An empty file counts as this program's, so that the data folder is created next to
+    the file.
     """
     if not path.is_file():
         return None
@@ -198,9 +199,11 @@ def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
 def _is_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml with these values belongs to this program.
 
-    If `memory:` has values, one of its keys must resemble a key of this program. Without `memory:`
-    and `api_key:`, the sections `llm:` and `agent:` must be valid, and `llm.base_url` must be
-    missing. Otherwise this program could send memories to the server of another program.
+    An empty file does. A file with `memory:` or `api_key:` does if `memory:` is missing or empty,
+    or has a key that resembles a key of this program.
+
+    Any other file must have a section `llm:` or `agent:`, and these must be valid. It must not set
+    `llm.base_url`, because this program could then send memories to another program's server.
     """
     if not values:
         return True
@@ -243,7 +246,7 @@ def _lines(node: yaml.Node | None, above: KeyPath) -> Iterator[tuple[KeyPath, in
 
 
 def _variables() -> dict[str, tuple[KeyPath, Any]]:
-    """Return the path and the type of each key, by the name of the key's environment variable."""
+    """Return a dict from the name of each environment variable to its key's path and type."""
     keys = (key for section, model in SECTIONS.items() for key in _keys(model, (section,)))
     return {
         "_".join(path if path[0] == "memory" else ("memory", *path)).upper(): (path, type_)

@@ -78,7 +78,7 @@ class SearchConfig(Frozen):
 
     `hybrid`: rank by words and vectors, not by vectors alone. `vectors_mb`: the megabytes of RAM
     for the vectors of recently searched users. `index`: the index for users whose vectors need more
-    RAM than that. It is `chroma`, or your own as `package.module:factory`.
+    RAM than `vectors_mb`. It is `chroma`, or your own as `package.module:factory`.
     """
 
     hybrid: bool = True
@@ -90,6 +90,10 @@ class EmbeddingConfig(Frozen):
     """Which embedder turns texts into vectors.
 
     An existing store keeps its embedder until `memory-dedup reembed` is run.
+
+    `provider`: the name of a built-in embedder, or your own as `package.module:factory`. `model`,
+    `dim`: the name of the model and the length of its vectors, for gemini and openai; None means
+    the provider's default.
 
     `base_url`: the URL of an OpenAI-compatible server. None means the server of `llm` if
     `llm.provider` is openai. Otherwise it means OPENAI_BASE_URL if that variable is set, else
@@ -109,14 +113,19 @@ class EmbeddingConfig(Frozen):
 class MemoryConfig(Frozen):
     """Where memories are stored, and how they are compared, merged and extracted.
 
-    `dedup_upper_threshold`: the lowest similarity at which a memory can replace another memory
-    without asking a model. `dedup_lower_threshold`: the lowest similarity at which a model is asked
-    whether two memories state the same fact. `dedup_scope`: the fields, besides `is_private`, that
-    must be equal for two memories to be compared.
+    `dedup_enabled`: whether new memories are compared with stored ones. `dedup_upper_threshold`:
+    the lowest similarity at which a memory can replace another memory without asking a model.
+    `dedup_guard`: whether the text of the replacing memory must then state everything that the
+    replaced text states. `dedup_lower_threshold`: the lowest similarity at which a model is asked
+    whether two memories state the same fact.
+
+    `dedup_scope`: the fields, besides `is_private`, that must be equal for two memories to be
+    compared. `dedup_candidates`: with how many of its nearest memories a memory is compared.
 
     `read_private`: whether the pages that a model reads may contain private memories.
+    `dedup_calls_per_run`: the maximum number of model calls of one batch or import.
     `dedup_calls_per_hour`: the maximum number of model calls per hour for memories that are saved
-    one by one; questions beyond that number wait for a later batch run.
+    one by one. Questions beyond these numbers wait for a later batch.
 
     `on_merge_failure`: what to do with near-copies about which the model fails to answer. "replace"
     retires each memory whose text another memory states completely; "keep_both" keeps all.
@@ -124,6 +133,9 @@ class MemoryConfig(Frozen):
     `extraction_wait`: the seconds to wait for more turns of a conversation before memories are
     extracted; when ten turns are waiting, memories are extracted at once. `extraction_gap`: a
     silence of more than this many seconds divides a conversation into separate parts.
+
+    `data_dir`: the folder for the files of the ledger and of Chroma. `ledger_url`: the database of
+    the ledger; None means the SQLite file `ledger.db` in `data_dir`.
     """
 
     dedup_enabled: bool = True
@@ -185,9 +197,10 @@ class MemoryConfig(Frozen):
         return self.embedding.scale is None and thresholds != (NEAR_COPY, LOWER)
 
     def scale_for(self, fingerprint: str) -> Scale:
-        """Return the curve that turns the cosines of this embedder into similarities.
+        """Return the curve that turns the cosines of an embedder into similarities.
 
-        If a threshold was changed and no curve is configured, similarity equals cosine.
+        `fingerprint` identifies the embedder. If a threshold was changed and no curve is
+        configured, similarity equals cosine.
         """
         if self.embedding.scale == "plain" or self.thresholds_without_scale:
             return PLAIN
@@ -208,16 +221,17 @@ class LLMConfig(Frozen):
     """Which language model is asked, with its limits and prices.
 
     `provider`: the name of a built-in provider, or your own model as `package.module:factory`.
-    `auto` means gemini if its API key is set, else offline. `base_url`: the URL of the model's
-    server. None means Google's server for gemini. For openai it means OPENAI_BASE_URL if that
-    variable is set, else OpenAI's own server.
+    `auto` means gemini if its API key is set, else offline. `model`: the model's name. None means
+    the default model for gemini; openai needs a name. `base_url`: the URL of the model's server.
+    None means Google's server for gemini. For openai it means OPENAI_BASE_URL if that variable is
+    set, else OpenAI's own server.
 
     `structured`: how an OpenAI-compatible server is told the format of an answer. `auto` uses the
     strictest of the other values that works. Gemini always gets a schema.
 
-    `budget_s`: at most this many seconds are spent on the model for each new memory or batch group.
-    `price_in`, `price_out`: the prices of a million tokens. If both are None, reports show no
-    costs.
+    `budget_s`: the most seconds to wait for the model for one new memory, or for one group of a
+    batch. `price_in`: the price of a million tokens sent. `price_out`: the price of a million
+    tokens received. If both are None, reports show no costs.
 
     `breaker_failures`: after this many failed calls in a row, the model is not called for
     `breaker_pause_s` seconds. If the first call after the pause fails too, the next pause is twice
@@ -247,13 +261,13 @@ class LLMConfig(Frozen):
 class AgentConfig(Frozen):
     """Settings of the server that gives an agent access to the memories.
 
-    `workspace_dir`: the folder for copies of public memories as Markdown files; None writes no
-    copies. `quiet_scaffolds`: whether tools leave out the questions that otherwise end some
-    answers.
+    `user`: serve only this user's memories; None serves all. `workspace_dir`: the folder for copies
+    of public memories as Markdown files; None writes no copies. `quiet_scaffolds`: whether tools
+    leave out the questions that otherwise end some answers.
 
-    A new memory counts as a repeat if its distance to another memory is below `guard_distance`. Two
-    memories are proposed for merging below `merge_distance`, and linked below `link_distance`.
-    Distance is 1 - similarity; for links, it is 1 - cosine.
+    A new memory counts as a repeat, and is not saved, if its distance to another memory is below
+    `guard_distance`. Two memories are proposed for merging below `merge_distance`, and linked below
+    `link_distance`. Distance is 1 - similarity; for links, it is 1 - cosine.
     """
 
     user: Annotated[str, AfterValidator(clean)] | None = None

@@ -27,8 +27,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path; the block must write a file there, which then replaces `path`.
 
     If the block fails, the old file stays. After the block, the new file is safely on disk. If the
-    process is killed, its unfinished file stays until the next call. Only one process may write to
-    a path at a time.
+    process is killed, its unfinished file stays until the next call with this path. Only one
+    process may write to a path at a time.
 
     Raises: OSError.
     """

@@ -103,9 +103,10 @@ class Gate:
         check: Callable[[Request], Awaitable[Response | None]],
         headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Guard `app`. A response that `check` returns is sent instead of the answer of `app`.
+        """Guard `app`: a request reaches `app` only if `check` returns None.
 
-        `headers` are set on every response, also on refusals.
+        If `check` returns a response, this response is sent instead. `headers` are set on every
+        response, also on refusals.
         """
         self._app = app
         self._check = check
@@ -161,8 +162,9 @@ async def serve_until(
 ) -> None:
     """Serve `app` on a listening socket until `stop` is set.
 
-    A client must send a header in `header_s` seconds, and a body in `body_s` seconds. After `stop`,
-    requests in progress get ten more seconds to finish.
+    A client must send a header in `header_s` seconds, and a body in `body_s` seconds. If more than
+    `connections` connections are open, the oldest one with an unfinished request is closed. After
+    `stop`, requests in progress get ten more seconds to finish.
     """
     connections = min(connections, _open_files() // 4)
     limits_s = {h11.IDLE: header_s, h11.SEND_BODY: body_s}

@@ -65,9 +65,10 @@ def _backlog(part: int, _options: CallbackOptions) -> Iterable[Observation]:
 _tracer = trace.get_tracer(_NAME)
 _meter = metrics.get_meter(_NAME)
 decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
-"""Counts decisions by `kind` (the action), `pending`, and `by`.
+"""Counts decisions by three attributes: `kind`, `pending` and `by`.
 
-`by` is the name of the model that decided, "person", or "policy" for the rules.
+`kind` is the action. `pending` says whether a question to the model is still open. `by` is the name
+of the model that decided, "person", or "policy" if rules decided.
 """
 _calls = _meter.create_counter(f"{_NAME}.model.calls", "{call}", "Calls of the language model.")
 _tokens = _meter.create_counter(f"{_NAME}.model.tokens", "{token}", "Tokens of these calls.")

@@ -22,8 +22,8 @@ _STOP = (signal.SIGINT, signal.SIGTERM)
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a blocking call in a thread and return its result.
 
-    If the calling task is cancelled, CancelledError is raised only after the call has ended. So the
-    caller can then close what the call used.
+    If the calling task is cancelled, CancelledError is raised only after the call has ended, so
+    that the caller can then close what the call used.
     """
     work = asyncio.create_task(asyncio.to_thread(call, *args, **kwargs))
     try:
@@ -101,7 +101,7 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
     async def made_aside(self, make: Callable[[], Of]) -> Of:
         """Return the running loop's value; at first use, `make` creates it in another thread.
 
-        Use it if `make` is slow. Callers that arrive while it runs wait for the same value.
+        Use this method if `make` is slow. Callers that arrive while `make` runs get the same value.
         """
         loop = asyncio.get_running_loop()
         if loop not in self:

@@ -46,7 +46,8 @@ _MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,0
 class CalibrationLog:
     """A file of answers about pairs of memories, from one or more sittings.
 
-    `by`: who answers, which is the name of a model or "person". `read` ignores others' answers.
+    `by`: who gives the answers, the name of a model or "person". `read` returns only the answers of
+    `by`.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -54,7 +55,7 @@ class CalibrationLog:
         self._by = by
 
     def read(self) -> dict[str, Answer]:
-        """Return the latest answer about each pair, by pair key; {} if there is no file.
+        """Return a dict from `AlikePair.key` to the latest answer; {} if there is no file.
 
         Raises: InputError if the file cannot be read, or a line of it is not an answer.
         """
@@ -87,9 +88,10 @@ class CalibrationLog:
 
 
 def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
-    """Return the pairs that people decided on in reviews, and the latest answer by pair key.
+    """Return the pairs that people decided on in reviews, and the latest answer about each pair.
 
-    The answer is SAME if an existing memory replaced one or both, MERGE if a new memory replaced
+    The answers are a dict from `AlikePair.key` to the answer. The answer is SAME if one memory of
+    the pair, or a third existing memory, was kept for both. It is MERGE if a new memory replaced
     both, and APART if the person called the two distinct. Undone decisions, forgotten texts and
     pairs of equal texts are left out.
     """
@@ -122,7 +124,8 @@ def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]
 def _joined(record: DecisionRecord, a: str, b: str) -> Answer | None:
     """Return how a decision joined the memories with the ids `a` and `b`.
 
-    SAME: an existing memory stands for both. MERGE: a new memory does. None: not joined.
+    SAME: one of the two, or a third existing memory, was kept for both. MERGE: a new memory
+    replaced both. None: the decision did not join the two.
     """
     joined = (
         Answer.SAME if survivor in record.members else Answer.MERGE
@@ -145,7 +148,8 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
     """Return pairs of similar live memories, and the number of live memories in the store.
 
     Each text is paired with the `nearest` texts of its scope that are most similar to it and have a
-    cosine of at least 0.40. Of memories with the same text, only the oldest is taken.
+    cosine of at least 0.40. If several memories of a scope have the same text, only the oldest is
+    taken.
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -170,7 +174,8 @@ def _in_rounds(
 ) -> Iterator[list[AlikePair]]:
     """Yield up to `left` pairs without an answer, in batches.
 
-    Log the answers to a batch before you ask for the next one: it depends on all answers so far.
+    Log the answers to a batch before you take the next batch, because the choice of its pairs
+    depends on all answers so far.
     """
     offered: set[str] = set()
     while batch := most_informative(pairs, log.read(), min(_ROUND, left), offered):
@@ -180,7 +185,7 @@ def _in_rounds(
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """Return how many more of `pairs` need an answer until `questions` of them have one.
+    """Return how many answers are missing until the log has answers about `questions` of `pairs`.
 
     If there are fewer than `questions` pairs, return the number of pairs without an answer.
     """
@@ -236,8 +241,8 @@ def ask_person(
 ) -> None:
     """Show the most informative pairs to a person, and log the answers.
 
-    `questions`: stop when this number of `pairs` was shown or has an answer in the log. `say` shows
-    a text. `hear` returns the person's next line, and "" at the end of the input.
+    `questions`: stop when this many of `pairs` have been shown or had an answer in the log before.
+    `say` shows a text. `hear` returns the person's next line, and "" at the end of the input.
     """
     total = still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, total))

@@ -1,7 +1,7 @@
 """The computations of calibration: choose pairs to ask about, count answers, fit the scale.
 
-The scale's anchor is the cosine that counts as a similarity of 0.90. Pairs are counted in bands,
-which are ranges of cosine.
+The scale is the curve that turns a cosine into a similarity. Its anchor is the cosine that counts
+as a similarity of 0.90. Pairs are counted in bands, which are ranges of cosine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class AlikePair:
-    """Two similar memories of one scope with different texts, and the cosine of their vectors."""
+    """Two similar memories of one scope with different texts, and the cosine of their vectors.
+
+    `key` identifies the two texts, in either order.
+    """
 
     older: Memory
     newer: Memory
@@ -77,10 +80,12 @@ def most_informative(
 ) -> list[AlikePair]:
     """Choose up to `most` pairs to ask about next; return them, the most similar first.
 
-    `answers`: the answers so far, by pair key. Pairs with an answer and pairs whose keys are in
-    `passed_over` are not chosen. A few pairs of every band are chosen first. Then come the pairs
-    nearest to the anchor, because their answers are the most uncertain. Pairs with and without kana
-    or Han are chosen in turn. The same arguments always give the same result.
+    `answers`: the answers so far, by `AlikePair.key`. Pairs with an answer and pairs whose keys are
+    in `passed_over` are not chosen.
+
+    A few pairs of every band are chosen first. Then come the pairs nearest to the anchor, because
+    their answers are the most uncertain. Pairs with kana or Han take turns with all other pairs.
+    The same arguments always give the same result.
     """
     ranked = [
         _ranked([pair for pair in pairs if pair.has_cjk is cjk], answers, passed_over)
@@ -172,7 +177,7 @@ class Band:
 def tally(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> list[Band]:
     """Sort the pairs into bands, and count the answers of each band; the lowest band comes first.
 
-    `answers`: the answers by pair key. Pairs below the lowest band are left out.
+    `answers`: the answers by `AlikePair.key`. Pairs below the lowest band are left out.
     """
     bands = []
     for (low, high), members in zip(pairwise(EDGES), _by_band(pairs), strict=True):
@@ -204,12 +209,12 @@ def _counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Count
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, the cost and the gain of asking about all pairs from this band up.
+    """Return, for each band, the cost and the gain of asking about this and all higher bands.
 
     `bands`: all bands, the lowest first. `memories`: the number of live memories. The cost is the
     number of questions to a model for every 1,000 memories; covered pairs need no question. The
-    gain is the expected number of pairs with the answer SAME or MERGE. It is None if a band from
-    this one up has pairs but no answers.
+    gain is the expected number of pairs with the answer SAME or MERGE. The gain is None if this or
+    a higher band has pairs but no answers.
     """
     costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -267,9 +272,9 @@ class Suggestion:
 def fit_anchor(pairs: Sequence[AlikePair], answers: Mapping[str, Answer]) -> Fit:
     """Fit the cosine (the anchor) at which half of the answers are SAME or MERGE.
 
-    `answers`: the answers by pair key. The anchor lies within the cosines of the pairs that have an
-    answer, and below 0.95. It is None if there are fewer than 12 answers, if none or all of them
-    are APART, or if the share of SAME and MERGE does not rise with the cosine.
+    `answers`: the answers by `AlikePair.key`. The anchor lies within the cosines of the pairs that
+    have an answer, and below 0.95. It is None if there are fewer than 12 answers, if none or all of
+    them are APART, or if the share of SAME and MERGE does not rise with the cosine.
     """
     asked = [pair for pair in pairs if pair.key in answers]
     cosines = np.array([pair.cosine for pair in asked])
@@ -314,8 +319,8 @@ def suggest(
 ) -> Suggestion:
     """Return the scale and the upper threshold that the answers suggest.
 
-    `answers`: the answers by pair key. `now`: the store's present scale. `wanted` and `guard` are
-    as in `suggest_upper`.
+    `answers`: the answers by `AlikePair.key`. `now`: the store's present scale. `wanted` and
+    `guard` are as in `suggest_upper`.
     """
     others, cjk = (
         fit_anchor([pair for pair in pairs if pair.has_cjk is cjk], answers)
@@ -347,9 +352,9 @@ def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper
 
     A replacement is right if the answer about the pair is SAME. Of all pairs that reach the
     threshold, at least the share `wanted` (0 to 1) must be right. The share is estimated from the
-    answers in each band, weighted by the band's number of pairs. `guard`: count only covered pairs,
-    because only these are replaced. The search goes down from the highest band. It ends where the
-    share is too small, or where a band has pairs but no answers.
+    answers in each band, weighted by the band's number of pairs. If `guard` is true, only covered
+    pairs count, because only these are replaced. The search goes from the highest band down. It
+    ends where the share is too small, or where a band has pairs but no answers.
     """
     best = Upper(1.0, None, Counted())
     pairs, right, known = 0, 0.0, Counted()

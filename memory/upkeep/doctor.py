@@ -32,7 +32,11 @@ _AT_ONCE = 1_000  # texts in one call of the embedder
 _FIX = "run `memory-dedup doctor --fix`"
 
 Kind = Literal["damage", "mendable", "yours"]
-"""A fault that must never happen, a fault that `mend` repairs, or a task for a person."""
+"""The kind of a problem.
+
+"damage" is a fault that `mend` cannot repair. "mendable" is a fault that `mend` repairs. "yours" is
+a task for a person.
+"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
     """Repair everything that can be rebuilt from the ledger.
 
     Embed texts that have no vector. Rebuild the index if it differs from the ledger. Remove
-    forgotten memories from the index. Delete summaries that may tell of forgotten memories.
+    forgotten memories from the index. Delete the summaries of episodes (groups of memories) that
+    may tell of forgotten memories.
     `on_progress` is called only while the index is rebuilt, with the number of vectors added and
     the number of all vectors.
 
@@ -166,10 +171,11 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
-    """Return the ids of episodes whose summary may tell of a forgotten memory.
+    """Return the ids of episodes (groups of memories) whose summary may tell of a forgotten memory.
 
-    Such an episode has a forgotten memory, or no memories at all. A memory that was erased because
-    its decision was undone does not count as forgotten.
+    These are the episodes that contain a forgotten memory, and the episodes without any memories. A
+    memory does not count as forgotten if it was erased because the decision that created it was
+    undone.
     """
     return [
         episode_id
@@ -252,7 +258,7 @@ def _listed(what: str, ids: list[str], remedy: str, kind: Kind = "damage") -> It
 def back_up(ledger: Ledger, file: Path) -> int:
     """Write a backup of a ledger to a new file; return the number of live memories in it.
 
-    The backup is a SQLite ledger, whatever the database of `ledger`. It holds the state of one
+    The backup is a SQLite ledger, even if `ledger` is in PostgreSQL. It holds the state of one
     moment. If writing fails, no file is left.
 
     Raises: InputError if the file exists or cannot be written; LedgerError.
