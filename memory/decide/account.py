@@ -57,9 +57,9 @@ class Account:
 
     A group is identified by the set of its members' ids. `only_ids`: only groups with at least one
     of these memories are settled; None for no limit. `left`: the groups left for the next run,
-    because no call was left or two decisions conflicted. `failed`: the groups whose question stays
-    pending. `apart`: pairs of texts that this run judged different. `conflicts`: groups for which a
-    decision could not be written.
+    because the model could not be asked or a decision could twice not be written. `failed`: the
+    groups whose question stays pending. `apart`: pairs of texts that this run judged different.
+    `conflicts`: groups for which a decision could not be written, because a member had changed.
 
     `first` and `latest`: the plans of the first and of the latest round. `readings`: how often the
     pages of each scope were read; `MOST_READINGS` or more if some were left unread. `unread_ids`:

@@ -128,8 +128,8 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
     """Return whether all cosines between two sets of vectors reach their required minimums.
 
     `rows`, shape (n,), and `columns`, shape (m,), are row numbers of `matrix`. `min_cosines` has
-    the shape (n, m). The cosine of a row with itself always counts as reached. Products are
-    computed in float32, and products near their minimum a second time in float64.
+    the shape (n, m). A row always reaches its minimum with itself. Products are computed in
+    float32, and products near their minimum a second time in float64.
     """
     products = matrix[rows] @ matrix[columns].T
     margin = slack(matrix.shape[1])
@@ -147,7 +147,7 @@ def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -
 def connected(n: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Return the connected components of a graph with the nodes 0 to n - 1, each sorted.
 
-    Nodes without an edge are components of one node.
+    A node without an edge is a component of its own.
     """
     component = {node: [node] for node in range(n)}
     for a, b in edges:

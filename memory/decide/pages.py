@@ -23,9 +23,9 @@ MOST_CHARACTERS = 8_000
 NEIGHBOURS = 10
 SURELY_MET = 8
 _SHOWN = 0.81
-"""The share of the total edge weight at which pages suffice; thorough pages need all edges.
+"""Pages are added until they show edges with this share of the total weight.
 
-An edge counts if both of its memories are on one page.
+An edge is shown if both of its memories are on one page. Thorough pages must show all edges.
 """
 _FEW = 0.25
 _WEIGHT = 2_520

@@ -40,8 +40,8 @@ BANDS = (0.98, 0.95, 0.90)
 class AskedAgain:
     """Groups of texts that pages must show together, even if a model has already read them.
 
-    `groups`: for each scope key, the groups, each as a set of text keys. `alone`: whether pages are
-    made only for these texts, and not for other unread texts.
+    `groups` maps a scope's key to its groups; each group is a set of text keys. `alone`: whether
+    pages are made only for these texts, and not for other unread texts.
     """
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
@@ -78,8 +78,8 @@ class RoundPlan:
 
     `pairs` maps each of `BANDS`, written as "0.95", to the number of pairs of memories of one scope
     that are at least this similar. `just_below`: the number of pairs just below the lower
-    threshold; None if they were not counted. `alone`: texts that no model has read, have a vector,
-    and are on none of the pages.
+    threshold; None if they were not counted. `alone`: texts that have a vector, that no model has
+    read, and that are on none of the pages.
     """
 
     snapshot: Snapshot
@@ -107,11 +107,11 @@ class RoundPlan:
 class Planner:
     """Plans the rounds of a batch run; keeps the plan of a scope in which nothing has changed.
 
-    The texts of one scope are the nodes of a graph. An edge joins two texts if their similarity is
-    at least the upper threshold. An edge also joins a text to each of its nearest neighbours with
-    at least the lower threshold. The texts are divided into groups in which every two texts have at
-    least the lower threshold. If a text was merged from older texts, the older texts must also be
-    this similar to the other texts of the group.
+    The texts of one scope are the nodes of a graph. An edge joins two texts if their similarity
+    reaches the upper threshold. An edge also joins a text to each of its nearest neighbours if
+    their similarity reaches the lower threshold. The texts are divided into groups in which the
+    similarity of every two texts reaches the lower threshold. If a text was merged from older
+    texts, the older texts must also be this similar to the other texts of the group.
 
     So two memories are never merged only because a third memory is similar to both. A pair that one
     round splits is also split in later rounds. Groups do not depend on the order in which memories
@@ -364,8 +364,9 @@ class _Scope:
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
         """Return the vectors of a group's texts and of the texts from which these were merged.
 
-        The first array has the row number of each vector. The second array has the lowest cosine
-        that a vector of another group may have with each vector. Both have shape (n,).
+        The first array has the row numbers of these vectors. The second array has, for each of
+        them, the minimum cosine with the vectors of a group that is to be joined. Both arrays have
+        shape (n,).
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]

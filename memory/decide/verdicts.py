@@ -72,7 +72,7 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
     DOUBTFUL means that a model must read the text. `by_words`: whether only words are compared,
-    because no model will read the text. The result is then never DOUBTFUL. The text is accepted if
+    because no model will read the text. Then the result is never DOUBTFUL: the text is accepted if
     it adds no word and contains every statement and value of the members. A value may be missing if
     a newer member has another value in its place.
     """
@@ -94,7 +94,7 @@ def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]
 
     Groups with fewer than two members are left out. A group is refused if `apart` finds a judge who
     ruled that two of its members are different facts. If a person ruled so, the refusal is final.
-    If a model ruled so, it is final only when `question` repeats an earlier question.
+    If a model ruled so, the refusal is final only when `question` repeats an earlier question.
     """
     shown = range(len(question.members))
     taken: set[int] = set()

@@ -65,7 +65,10 @@ from memory.text import shortened
 logger = logging.getLogger(__name__)
 
 _MOST_QUESTIONS = 2
-"""At most this many questions about a memory. The second is asked if another write came first."""
+"""At most this many questions about a new memory.
+
+A second question is asked if another write came before the first answer was stored.
+"""
 _MOST_DECISIONS = 50
 """At most this many attempts to decide about a memory. The last one stores it in any case."""
 _OTHERS_FIRST = "others kept coming first"
@@ -140,8 +143,9 @@ class MemoryDeduplicator:
         model. The model is asked about pairs from `lower_threshold` to `upper_threshold`.
 
         The default thresholds refer to a similarity that is calibrated for the embedder. Other
-        thresholds refer to the plain cosine: this logs a warning and changes `store.scale`, unless
-        the store was opened with an explicit scale.
+        thresholds refer to the plain cosine: a warning is logged, and `store.scale` is set to the
+        plain cosine. If the store was opened with an explicit scale, all thresholds refer to this
+        scale instead.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -399,9 +403,9 @@ class MemoryDeduplicator:
         are kept.
 
         `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
-        all). This asks no model, opens no index and writes nothing. `thorough`: if the model reads
-        pages, also show it memories that it has read before, unless it read them in an earlier
-        thorough run.
+        all). A dry run asks no model, opens no index and writes nothing. `thorough`: if the model
+        reads pages, also show it memories that it has read before, unless it read them in an
+        earlier thorough run.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages

@@ -1,4 +1,4 @@
-"""Have a model read the pages of one scope, check its merged texts, and apply its decisions."""
+"""Show the pages of one scope to a model, check the merged texts, and apply the decisions."""
 
 from __future__ import annotations
 

@@ -447,8 +447,9 @@ def _uncopied(
 
     A candidate's new words are those that no turn contains. Names of speakers do not count as new.
     Dates within two weeks of the turns do not count either, because a model writes them in place of
-    "yesterday". The candidate is a copy if one memory of another speaker contains all its new
-    words. In addition, the new words must be at least half of its words or include a digit.
+    "yesterday". A candidate is a copy if two conditions hold: one memory of another speaker
+    contains all new words of the candidate; and the new words are at least half of the candidate's
+    words or include a digit.
     """
     speakers = {source.anchor.turn.speaker for source, _ in taken}
     others = [one for one in remembered if speakers != {one.user}]
