@@ -21,7 +21,7 @@ from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multipl
 EVERYBODY = Scope(())
 _PRODUCTS = 4_000_000
 _SCOPES = 16
-"""The cache of matching rows is cleared when it has more than this many scopes."""
+"""The cache of which rows match a scope is cleared when it has more than this many scopes."""
 BOUNDED_FROM = 10_000
 """From this many rows on, a single query skips rows by an upper bound: see `_likely`."""
 _DIMS_PER_AXIS = 4
@@ -44,9 +44,10 @@ class LiveVectors:
         dim: int,
         count: int,
     ) -> None:
-        """Read the vectors of the owner's live memories, about `count`, from the ledger.
+        """Read the vectors of the owner's live memories from the ledger.
 
-        `fields` are the metadata keys that scopes may contain.
+        `fields`: the metadata keys that scopes may contain. `count`: about how many memories the
+        owner has.
 
         Raises: IndexFault if a vector does not have `dim` dimensions.
         """
@@ -57,7 +58,7 @@ class LiveVectors:
         room = count + count // 16 + 1
         self.nbytes = bytes_of(room, dim)
         self._matrix: Vectors = np.empty((room, dim), np.float32)
-        """A row for each of `_ids`, then spare rows; likewise `_numbers`, `_kinds` and `_short`."""
+        """A row for each of `_ids`, then spare rows. `_numbers` and `_kinds` have the same rows."""
         self._numbers: Ints = np.empty(room, np.int64)  # from the ledger, in order of arrival
         self._kinds: npt.NDArray[np.int32] = np.empty(room, np.int32)
         self._axes: Vectors = np.empty((0, 0), np.float32)
@@ -286,8 +287,9 @@ class VectorsByUser:
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """Load an owner's vectors, as of the reader's `revision`.
 
-        Return None if they exceed the limit. Return None also if another thread's query has added
-        a metadata key: the loaded rows lack its values, so the caller must load them again.
+        Return None if they exceed the limit. Return None also if, meanwhile, a query in another
+        thread has a new metadata key in its scope: the loaded rows lack the values of this key, so
+        the caller must load them again.
         """
         fields = self._fields
         count = reader.followers.count(owner)
@@ -344,8 +346,8 @@ class VectorsByUser:
 def owner_of(scope: Scope) -> Scope:
     """Return the scope whose vectors are loaded to search in `scope`.
 
-    The result has only the field `user` of `scope`, which may be None. It is EVERYBODY if `scope`
-    has no such field.
+    The result has only the field `user` of `scope`, whose value may be None. If `scope` has no
+    field `user`, the result is EVERYBODY.
     """
     values = dict(scope.values)
     return Scope((("user", values["user"]),)) if "user" in values else EVERYBODY
@@ -358,7 +360,7 @@ def metadata_fields(queries: Sequence[Query]) -> set[str]:
 def nearest_in_parts(ledger: Ledger, owner: Scope, queries: Sequence[Query]) -> list[list[str]]:
     """Return the ids of each query's `k` nearest memories, reading a part of the ledger at a time.
 
-    This needs little RAM, but is slow. `owner` contains the scopes of all queries.
+    This needs little RAM, but is slow. `owner`: a scope that contains the scopes of all queries.
 
     Raises: LedgerError, IndexFault.
     """

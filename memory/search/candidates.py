@@ -57,8 +57,8 @@ def in_order(pairs: Pairs) -> Pairs:
 class CandidatePairs(NamedTuple):
     """The pairs found by `candidate_pairs`, sorted by (i, j).
 
-    `upper`: all pairs that reach the upper threshold. `nearest`: each row's nearest pairs below it.
-    `counts`: for each of the `bands`, how many pairs reach it.
+    `upper`: all pairs that reach the upper threshold. `nearest`: of the pairs below the upper
+    threshold, the nearest of each row. `counts`: how many pairs reach each threshold in `bands`.
     """
 
     upper: Pairs
@@ -84,9 +84,11 @@ def candidate_pairs(
     the `k` nearest of each row. Of equally near rows, the one with the lower position counts
     as nearer. The result is exact.
 
-    - `bands` are thresholds: pairs that reach them are counted, but not returned.
-    - `weights`, shape (n,): a pair adds the product of its rows' weights to a count; None means 1.
-    - `across`: only pairs of one of the first `across` rows with a later row; None means all pairs.
+    - `bands`: more thresholds. The result has only the number of pairs that reach each of them.
+    - `weights`, shape (n,): in these numbers, a pair counts as the product of its rows' weights.
+      None means that each pair counts as 1.
+    - `across`: only pairs of one of the first `across` rows and one of the rows after these are
+      found. None means all pairs.
     - `threads`: None means one for each core.
 
     The search needs RAM for about three copies of the vectors. It is slow if all rows are equal.
@@ -111,9 +113,10 @@ def candidate_pairs(
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Return those of `pairs` that are among the `k` nearest of a row, sorted by (i, j).
+    """Return those of `pairs` that are among the `k` nearest of either row, sorted by (i, j).
 
-    `pairs` may join the results of several searches, without repeats. `rows`: the number of rows.
+    `pairs` may come from several searches, but must not contain a pair twice. `rows`: the number of
+    rows that were compared.
     """
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
@@ -151,7 +154,8 @@ class Products:
     def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
         """Prepare the products of these rows (n, dim).
 
-        With `across`, only pairs of one of the first `across` rows with a later row are wanted.
+        With `across`, only pairs of one of the first `across` rows and one of the rows after these
+        are wanted.
         """
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)
@@ -255,7 +259,8 @@ class _Level:
 class _Best:
     """The `k` nearest other rows of each row.
 
-    Of equally near rows, the one with the lower `position` counts as nearer.
+    `position`: a number for each row. Of equally near rows, the one with the lower number counts
+    as nearer.
     """
 
     def __init__(self, position: Ints, k: int) -> None:
@@ -267,7 +272,8 @@ class _Best:
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
         """Add pairs; no pair may be added twice.
 
-        Return the rows that may have changed, and each row's k-th highest cosine, or -inf.
+        Return the rows whose nearest rows may be others now, and the k-th highest cosine of each of
+        these rows: -inf if a row has fewer than `k` pairs.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -317,7 +323,7 @@ class _Search:
         floors = levels[0] - self._slack if best.k else self._limits
         floors = np.minimum(floors, self._limits).astype(np.float32)
         self._floors = self._products.padded(floors)
-        """For each row, the product from which on a pair is compared exactly. It only rises."""
+        """For each row, the lowest product at which a pair is compared exactly; it never falls."""
         self._found: list[Pairs] = []
         self._lock = threading.Lock()
 

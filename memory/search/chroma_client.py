@@ -31,7 +31,7 @@ _HEARTBEAT_S = 5.0
 _CALL_S = 30.0
 _ENDING_S = 10.0
 _WAIT_S = 30.0
-"""Seconds to wait for a locked folder. The process of a killed owner may still have it open."""
+"""Seconds to wait for a locked folder: the process of a killed program may still have it open."""
 _ENVIRONMENT = (
     *("PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
@@ -169,17 +169,18 @@ def own_embedding(collection: ChromaCollection) -> Any | None:
 
 
 class ChromaProcess:
-    """A Chroma client whose calls run in a separate process, which ends with its owner.
+    """A Chroma client whose calls run in a separate process, which ends when this program ends.
 
-    hnswlib writes uninitialised memory into its files, so the process gets no texts and no keys. A
-    slow write or a damaged folder cannot stop the owner's interpreter. An object may be shared
-    between threads.
+    Chroma's library hnswlib writes uninitialised memory into its files, so the process gets no
+    texts and no keys. A slow write or a damaged folder cannot stop this program's interpreter. An
+    object may be shared between threads.
     """
 
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
         """Start the process, and wait until it has opened the folder.
 
-        `is_ours`: the folder is this program's own index; its state is recorded when it is closed.
+        `is_ours`: whether the folder is this program's own index, whose state is recorded when the
+        client is closed.
         `lock`: the file to lock while the folder is open. None means a file next to the folder if
         `is_ours`, otherwise no lock.
 
@@ -329,8 +330,9 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
     """Execute calls from stdin, and write their results to stdout, until stdin ends.
 
-    Our own folder, or any folder with a `lock`, is locked until the last call has ended. That call
-    may outlast a killed owner, and still run when the next process starts.
+    `path`: the folder. With `is_ours` or a `lock`, the folder is locked until the last call has
+    ended. If the program that started this process is killed, the last call may still be running
+    when the next such process starts.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it

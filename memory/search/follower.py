@@ -77,9 +77,9 @@ class Follower:
     def nearest(self, queries: Sequence[Query], *, fill: bool = True) -> list[list[str] | None]:
         """Return, for each query, the ids of memories that may be nearest to it.
 
-        The caller must compare them exactly. None means that the index is too far behind, or found
-        too few memories in the scope. With `fill`, a thread starts to copy what the index lacks if
-        that is more than half of `lag`.
+        The caller must compare these memories exactly. A query gets None if the index lacks more
+        than `lag` changes, or finds too few memories in the scope. With `fill`, a thread starts to
+        copy changes into the index if the index lacks more than half of `lag`.
 
         Raises: IndexFault, LedgerError.
         """
@@ -122,7 +122,7 @@ class Follower:
     def scrub(self) -> None:
         """Remove all vectors of forgotten memories from the index.
 
-        An index that only this process uses is cleared instead, and refilled when it is next
+        An index that only this process uses is cleared completely, and refilled when it is next
         needed.
 
         Raises: IndexFault, LedgerError.
@@ -184,8 +184,9 @@ class Follower:
     def _watermark(self) -> int:
         """Return the revision up to which the index has copied the ledger's changes.
 
-        The index is cleared first if the ledger does not know its id, or if it may hold forgotten
-        memories. From a shared index, `scrub` removes forgotten memories instead.
+        The index is cleared first if the ledger does not know the index's id, or if the index may
+        hold forgotten memories. A shared index that the ledger knows is not cleared for forgotten
+        memories: `scrub` removes them.
         """
         with self._ledger.reading() as reader:
             watermark, is_stale = reader.followers.state(self.index.id)
@@ -207,7 +208,8 @@ class Follower:
     ) -> list[str] | None:
         """Return ids from the index and from `changes`; None if the index found too few.
 
-        `changes`: those that the index lacks. `known`: their vectors by text key.
+        `changes`: the ledger's changes that the index lacks. `known` maps the text keys of the
+        changed memories to their vectors.
         """
         newer = {change.id for change in changes}
         scored = [

@@ -38,8 +38,9 @@ class SearchRouter:
     ) -> None:
         """Keep at most `limit` bytes of vectors in RAM.
 
-        `open_index` is called when a user's vectors exceed this limit. With `at_once`, it is called
-        at the first query, so that a server's wrong address is noticed early. None means no index.
+        `open_index` opens the index; None means that there is no index. It is called when a user's
+        vectors exceed the limit. With `at_once`, it is called at the first query, so that a
+        server's wrong address is noticed early.
         """
         self._ledger = ledger
         self._by_user = VectorsByUser(ledger, limit)

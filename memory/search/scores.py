@@ -24,7 +24,10 @@ Key 1: the right factor is a vector. Key 2: it is a matrix.
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's parameters k1 and b, as found by Robertson and Walker. Other values rank about as well."""
 SHORTLIST = 50
-"""If vectors are not in RAM, at least this many memories are selected by words and by vector."""
+"""At least how many memories are selected by words, and how many by vector.
+
+This applies only if the user's vectors are not in RAM.
+"""
 SPARE = 10
 """How many memories beyond `k` are compared exactly.
 
@@ -118,7 +121,8 @@ def ranked_by(
 ) -> list[SearchResult]:
     """Return the memories of these rows, most similar to `probe` first, then newest first.
 
-    `known` holds vectors by text key. Rows whose vector is not in it are left out.
+    `known` maps text keys to vectors. Rows whose text key is not in `known` are left out. `scale`
+    converts cosines to the similarities by which the memories are sorted.
     """
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:
@@ -195,7 +199,8 @@ def bm25(postings: Postings) -> WordScores:
 class Spread(NamedTuple):
     """The mean and the standard deviation of a question's cosines with a scope's memories.
 
-    If the cosines hardly differ, all standard scores are 0.
+    They turn a cosine into a standard score: its distance from the mean, in standard deviations. If
+    the cosines hardly differ, all standard scores are 0.
     """
 
     mean: float
@@ -212,7 +217,10 @@ class Spread(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The ids of the memories that answer a question best, best first."""
+    """The ids of the memories that answer a question best, best first.
+
+    `spread`: the mean and the standard deviation that turned their cosines into standard scores.
+    """
 
     ids: Sequence[str]
     spread: Spread

@@ -67,7 +67,7 @@ class Token(NamedTuple):
     surface: str
     past: bool = False
     participle: bool = False
-    """Whether it may be an English past participle, or is a verb by the Japanese dictionary."""
+    """Whether the word may be an English past participle, or is a verb in a Japanese dictionary."""
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
@@ -349,7 +349,7 @@ _EMPTY = frozenset(
 def kana_tokens(run: str) -> tuple[Token, ...]:
     """Return the tokens of a run of hiragana; () if it has no meaning of its own.
 
-    Function words come first: "にいきたい" becomes "たい" for the wish, "に" and "いきたい".
+    Endings and particles come first: "にいきたい" becomes "たい" (a wish), "に" and "いきたい".
     """
     plain = run
     for pattern, short in _POLITE:

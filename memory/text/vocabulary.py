@@ -49,7 +49,7 @@ EMPHASES = frozenset(
     "really truly absolutely definitely actually certainly simply literally genuinely deeply "
     "honestly indeed".split()
 )
-"""The words of `FILLERS` that have a meaning after a negation: "not really" is not "not"."""
+"""The words of `FILLERS` that matter after a negation: "not really" is weaker than "not"."""
 
 GOVERNING = {
     "of": "of", "in": "in", "on": "in", "at": "in", "into": "in", "onto": "in", "within": "in",
@@ -77,7 +77,7 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words with which an added word may narrow a statement, as in "all big cats"."""
+"""English words that let an added word narrow a statement, as "all" does in "all big cats"."""
 
 PRIVATIVE = frozenset(
     # no longer so

@@ -66,7 +66,7 @@ class Grammar(Protocol):
     NUMBERED: frozenset[str]
     """Nouns such as "chapter", after which a Roman numeral may follow."""
     O_CLOCK: frozenset[str]
-    """Words after a time of day, with their capitals."""
+    """Words that follow a time of day, with their capitals, such as "Uhr"."""
     FIRST_PERSON: frozenset[str]
     """Words such as "I" and "my"."""
     QUOTABLE: frozenset[str]
@@ -76,7 +76,7 @@ class Grammar(Protocol):
 GRAMMARS: Mapping[str, Grammar] = {"German": german}
 
 ENGLISH, JAPANESE, OTHER = "English", "Japanese", "other"
-"""Languages without a file here: the rules themselves read English and Japanese.
+"""Languages that are not in `GRAMMARS`. English and Japanese have rules of their own instead.
 
 OTHER is any language that is not recognised.
 """
@@ -94,7 +94,10 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""A text with one of these words is in no language whose `GOVERNING` lacks the word."""
+"""English words: a text with one of them is not in a language of `GRAMMARS`.
+
+Exception: a word in a language's `GOVERNING` may occur in that language.
+"""
 
 
 def language_of(text: str) -> str:
@@ -112,10 +115,10 @@ def language_of(text: str) -> str:
 
 
 def grammar_of(text: str) -> Grammar | None:
-    """Return the tables of the text's language; None if it is not in `GRAMMARS`."""
+    """Return the word lists of the text's language; None if the language is not in `GRAMMARS`."""
     return GRAMMARS.get(language_of(text))
 
 
 def with_all_languages(words: str, field: Callable[[Grammar], frozenset[str]]) -> frozenset[str]:
-    """Return the words in `words`, and those that `field` returns for each of `GRAMMARS`."""
+    """Return the words in `words`, and the words that `field` returns for each of `GRAMMARS`."""
     return frozenset(words.split()).union(*map(field, GRAMMARS.values()))
