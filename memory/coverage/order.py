@@ -110,7 +110,7 @@ is_ranked = re.compile(
     rf"|{'|'.join(_RANKING)})\b",
     re.IGNORECASE,
 ).search
-"""A search for words that give a list's order a meaning, such as "by age" or "in turn"."""
+"""Searches a text for words that give a list's order a meaning, such as "by age" or "in turn"."""
 
 
 def _common(side: Side) -> Sequence[Word]:

@@ -54,6 +54,7 @@ class Parse(NamedTuple):
     turning: Set[tuple[str, bool]]
     """The key of each word that changes the whole statement, and whether it is a past form."""
     persons: Sequence[str]
+    """The keys of the pronouns, in the order of the text."""
     shades: Sequence[tuple[str, str]]
     """Fillers that have a meaning, such as "very", each with the key of the stated word before it.
     """
@@ -61,6 +62,7 @@ class Parse(NamedTuple):
     language: str
     """ENGLISH, JAPANESE, OTHER or a key of `GRAMMARS`."""
     passive: bool
+    """Whether a passive was made active in `words`: "Mia threw it" for "it was thrown by Mia"."""
 
 
 @lru_cache(maxsize=16_384)
