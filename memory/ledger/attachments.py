@@ -35,10 +35,10 @@ class Episodes(TableGroup):
         return self._found(t.episodes.c.user == user)
 
     def without_some(self) -> dict[str, list[str]]:
-        """Map episodes that still have a summary to the ids of their forgotten memories.
+        """Map the ids of episodes to the ids of the episodes' forgotten memories.
 
-        Keys are episode ids. Episodes without forgotten memories are left out, except episodes with
-        no memories at all: these map to an empty list.
+        Every episode with a forgotten memory is included. An episode that has no memories at all is
+        included with an empty list. Episodes whose summary was erased are left out.
         """
         held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
         gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)
@@ -127,7 +127,8 @@ _BETWEEN = "."
 class ItemPlace(NamedTuple):
     """The id of a stored item, and the id and text key of its memory.
 
-    `memory_id` is None if the item has no memory. `text_key` is None if it has no live memory.
+    `memory_id` is None if the item has no memory. `text_key` is None if the memory is missing or
+    not live.
     """
 
     id: str

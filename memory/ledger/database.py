@@ -69,8 +69,8 @@ class Database(ABC):
     def exclusive(self, task: str) -> contextlib.AbstractContextManager[bool]:
         """Try once to lock a task for the `with` block; yield whether that succeeded.
 
-        The block also runs without the lock. `task`: a name such as `index-1`. If the process ends,
-        its lock ends too.
+        The block also runs if the task could not be locked. If the process ends, its lock ends too.
+        `task`: a name such as `index-1`.
 
         Raises: LedgerError.
         """
@@ -114,7 +114,7 @@ _LOG_PAGES = 1_000
 _MOST_LOG_PAGES = 4_000
 """At this many pages, SQLite copies the log during a commit, and other writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
-"""Estimated pages that a transaction adds to the log, in addition to one for each row."""
+"""Estimated pages that a transaction adds to the log, besides one page for each changed row."""
 
 
 class SqliteDatabase(Database):
@@ -194,7 +194,7 @@ class SqliteDatabase(Database):
     def _check_unchanged(self, cause: LedgerDamaged | None = None) -> None:
         """Check that no process wrote to the file while it was read without locks.
 
-        `cause`: damage that reading found. Such a write would explain it.
+        `cause`: the damage that reading found, if any. A concurrent write would explain the damage.
 
         Raises: LedgerError, caused by `cause`.
         """
@@ -328,9 +328,11 @@ class _View:
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
     """Choose how SQLite opens a ledger's file, so that a reader does not change it.
 
-    - If there is a write-ahead log, a reader uses mode `ro`. In mode `rw`, SQLite would move a log
-      that a crash left into the file.
-    - If there is none, a reader that must not or cannot make files in the folder uses no locks.
+    `untouched`: SQLite must not make files in the folder.
+
+    - If there is a write-ahead log, a reader uses mode `ro`. In mode `rw`, SQLite would copy a
+      crashed process's log into the file.
+    - If there is no log, a reader uses no locks if it must not or cannot make files in the folder.
     - In all other cases, the mode is `rw`.
     """
     state = _state_of(path)

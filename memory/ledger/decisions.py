@@ -50,7 +50,7 @@ class Decisions(TableGroup):
         return self._found(sa.select(t.decisions).where(t.decisions.c.run == run))
 
     def after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of later decisions that must be undone before `record`.
+        """Return the numbers of later decisions that must be undone before `record` is undone.
 
         Each of them retired memories, shares a memory with `record`, and is not undone yet.
         """
@@ -63,10 +63,10 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions that must be undone before `record`.
+        """Return the numbers of a person's later decisions to undo before `record` is undone.
 
-        Each calls a pair of texts distinct that `record` calls distinct too. To undo `record` first
-        would erase the later verdict.
+        A later decision must be undone first if it and `record` call the same pair of texts
+        distinct. Otherwise, undoing `record` would erase the later verdict.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -134,7 +134,7 @@ class Decisions(TableGroup):
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
     def first_states(self) -> dict[str, Memory]:
-        """Return, by memory id, the oldest version of each memory that is saved for undo.
+        """Map the id of each memory to its oldest version among those saved for undo.
 
         Memories without a saved version are left out.
         """
@@ -188,7 +188,7 @@ class Decisions(TableGroup):
     def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
         """Mark pending decisions as answered by later decisions.
 
-        A later decision answers each earlier one whose members are all members of the later one.
+        A pending decision is answered if all its members are also members of one later decision.
         `answered`: for each later decision, the ids of its members and its number.
         """
         ids = {name for names, _ in answered for name in names}
@@ -208,9 +208,9 @@ class Decisions(TableGroup):
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Erase what decisions recorded about the forgotten memories `ids`, except their ids.
 
-        A merge that was undone may have put words of a forgotten memory into another memory. If
-        decisions made before the undo saved that other memory's text, the saved text is erased too.
-        Return the decisions concerned, as they were before.
+        A merge may have put words of a forgotten memory into another memory. If the merge was
+        undone, decisions made before the undo may still hold the merged text. The merged text is
+        erased from these decisions too. Return all these decisions as they were before erasing.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -235,10 +235,11 @@ class Decisions(TableGroup):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """If `record` was undone, return later decisions that may quote a text that it made.
+        """Return later decisions that may quote texts written by `record`, if `record` was undone.
 
-        They mention a survivor of `record`, and were made before the next decision about the same
-        members. Each is returned with the ids of the survivors.
+        Such a decision mentions a memory that `record` left live, and was made before the next
+        decision about exactly the members of `record`. Each decision is returned with the ids of
+        all memories that `record` left live. If `record` was not undone, return an empty list.
         """
         if not record.undone or not record.survivors:
             return []
@@ -254,8 +255,8 @@ class Decisions(TableGroup):
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Erase reasons from the verdicts that a person's decisions saved for undo.
 
-        A verdict loses its reason if that is in `reasons`, and one of its two text keys is in
-        `keys`.
+        A verdict loses its reason if the reason is in `reasons` and one of the two texts has its
+        key in `keys`.
         """
         by_index: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")
         for record in self._found(sa.select(t.decisions).where(by_index)):

@@ -34,11 +34,11 @@ class DistinctPairs(TableGroup):
     def of_all(
         self, texts: Sequence[tuple[Scope, str]], by: Sequence[Judge] = JUDGES
     ) -> list[set[str]]:
-        """Return, for each pair of a scope and a text key, the keys of the texts distinct from it.
+        """Return, for each of `texts`, the keys of the texts that were called distinct from it.
 
-        A verdict counts if a judge in `by` gave it in the same scope. A person's verdict also
-        counts if its scope has other fields, as long as the fields in both scopes have equal
-        values. A set contains the text's own key if a person keeps two memories with this text.
+        `texts`: pairs of a scope and a text key. A verdict counts if a judge in `by` gave it in the
+        same scope. A person's verdict in another scope also counts if all fields that both scopes
+        have are equal. A set contains the text's own key if a person keeps two memories with it.
         """
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
@@ -92,8 +92,8 @@ class DistinctPairs(TableGroup):
     def restore(self, verdicts: Sequence[KnownPair]) -> None:
         """Restore earlier verdicts on pairs of texts.
 
-        A verdict whose `by` is None deletes the present one. If a pair has several verdicts, the
-        first counts.
+        Each earlier verdict replaces the present verdict on the same pair. If the earlier verdict's
+        `by` is None, the present one is deleted. If a pair occurs repeatedly, the first counts.
         """
         for known in reversed(verdicts):
             values = dict(zip(_PAIR, known.pair, strict=True))
@@ -106,8 +106,8 @@ class DistinctPairs(TableGroup):
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
         """Erase reasons of verdicts; the pairs of texts stay distinct.
 
-        A verdict loses its reason if that is in `reasons`, and one of its two text keys is in
-        `keys`.
+        A verdict loses its reason if the reason is in `reasons` and one of the two texts has its
+        key in `keys`.
         """
         statement = t.distinct_pairs.update().where(
             _in_pair(_DISTINCT, keys), among(_DISTINCT.reason, reasons)
@@ -127,7 +127,7 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
 
 MOST_ATTEMPTS = 5
 BATCH_PAUSE = timedelta(minutes=10)
-"""After a model's first failure to answer a question, batches do not repeat it for this long."""
+"""How long batches wait before repeating a question after a model's first failure to answer."""
 _LONGER = 6
 
 

@@ -1,7 +1,7 @@
 """The ledger, and its readers and writers.
 
 The last step of each writing transaction takes the next revision, so revisions are in commit order.
-An index that follows the ledger asks for the rows above the last revision it has seen.
+An index that follows the ledger asks for rows with a higher revision than the last it has read.
 """
 
 from __future__ import annotations
@@ -226,10 +226,10 @@ class Reader:
         return found[0].value if found else None
 
     def external_ids_behind(self) -> dict[str, list[str]]:
-        """Return, by id of a live memory, the external ids of the retired memories it replaced.
+        """Map the id of each live memory to the external ids of the memories that it replaced.
 
-        The ids of the oldest retired memories come first. Live memories without such ids are left
-        out.
+        An external id is the id that another program gave to a memory. The external ids of the
+        oldest replaced memories come first. A live memory is left out if its list would be empty.
         """
         c = t.memories.c
         query = (

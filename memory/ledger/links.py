@@ -26,11 +26,11 @@ class Links(TableGroup):
     """The links between memories. Writing a link gives both memories a new revision."""
 
     def touching(self, ids: Sequence[str]) -> list[Any]:
-        """Return the rows of all links of these memories, also those to retired memories."""
+        """Return the rows of all links of these memories, also of links to retired memories."""
         return sorted(_ALL.rows(self._connection, ids=ids)) if ids else []
 
     def between(self, a: str, b: str) -> MemoryLink | None:
-        """Return the link of two memories as `a` carries it."""
+        """Return the link from memory `a` to memory `b`; None if they are not linked."""
         low, high = sorted((a, b))
         query = sa.select(t.links).where(t.links.c.low_id == low, t.links.c.high_id == high)
         link = self._connection.execute(query).first()
@@ -43,7 +43,7 @@ class Links(TableGroup):
         return self._transaction.count(t.links, ends)
 
     def put(self, links: Sequence[tuple[str, MemoryLink]], *, replace_old: bool = True) -> None:
-        """Store links; `links` are pairs of a memory's id and the link that it carries.
+        """Store links; `links` are pairs of a memory's id and a link from this memory.
 
         If the two memories are linked already, the new link replaces the old one. Without
         `replace_old`, the old one stays.
@@ -86,7 +86,7 @@ def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
 
 class Successors(TableGroup):
     def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
-        """Return, by id, the id of each memory's live successor; a live memory maps to itself.
+        """Map each id to the id of the memory's live successor; a live memory maps to itself.
 
         The result has the order of `ids`. Memories without a live successor are left out.
         """
@@ -113,9 +113,9 @@ class Successors(TableGroup):
         return list(found)[len(set(ids)) :]
 
     def successions(self) -> dict[str, str | None]:
-        """Map the id of each retired memory to the id of its direct successor, or to None.
+        """Map the id of each retired memory to the id of its direct successor.
 
-        Forgotten memories are left out.
+        A memory without a successor maps to None. Forgotten memories are left out.
         """
         query = sa.select(t.memories.c.id, t.memories.c.successor_id).where(
             sa.not_(t.memories.c.live), t.memories.c.text_key != t.FORGOTTEN_KEY
@@ -141,9 +141,9 @@ def inherited(
     """Return the links that successors inherit when memories are retired.
 
     `links`: all links of the retired memories and of their successors. `successions`: pairs of a
-    retired memory's id and its successor's id, in the order of retiring. `states`: by id, the
-    rows of `_STATES` for all memories at the ends of `links`; this function updates them. Two
-    memories that are already linked get no new link.
+    retired memory's id and its successor's id, in the order of retiring. `states` maps the ids of
+    all memories at the ends of `links` to rows of the query `_STATES`; this function updates it.
+    Two memories that are already linked get no new link.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:
@@ -192,10 +192,11 @@ def live_end(memory_id: str, states: Mapping[str, Any]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield the memory's id and its link `end`, redirected to the target's live successor.
+    """Yield `memory_id` and the memory's link `end`, redirected to a new target.
 
-    Yield nothing if the target was forgotten, or if its successor is the memory itself. `targets`:
-    the result of `resolved_ids` for the link's target.
+    `targets`, made by `resolved_ids`, maps the id of the link's target to the id of the new target.
+    Yield nothing if the link's target is not in `targets` (it was forgotten), or if the new target
+    is the memory itself.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

@@ -113,8 +113,9 @@ class Memories(Successors):
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
 
-        Return a pair for each memory, in order: the row of the same memory (None if it is not
-        stored), and whether its id is taken. A stored memory is the same if one of these is true:
+        Return a pair for each given memory, in order: the row of the stored memory that is the same
+        (None if there is none), and whether the given memory's id is taken. A stored memory is the
+        same if one of these is true:
 
         - It has the same id, user and privacy, and it has or once had the same text.
         - It has the same id, and it was forgotten.
@@ -210,10 +211,10 @@ class Memories(Successors):
         )
 
     def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
-        """Restore links; `links` are pairs of a memory's id and the link that it carries.
+        """Restore links; `links` are pairs of a memory's id and a link from this memory.
 
-        Links of retired memories go to their live successors. Links of forgotten memories are not
-        restored, and existing links stay as they are.
+        At both ends of a link, a retired memory is replaced by its live successor. Links of
+        forgotten memories are not restored, and existing links stay as they are.
         """
         alive = self.resolved({name for source, end in links for name in (source, end.target_id)})
         restored = [
@@ -274,9 +275,9 @@ class Memories(Successors):
             last = page[-1].seq
 
     def _live_in(self, scope: Scope, query: sa.Select[Any], **values: Any) -> list[Row]:
-        """Return the rows of a query on live memories that are in the scope.
+        """Execute a query on live memories; return the rows of memories in the scope.
 
-        SQL conditions check the columns; the fields of the metadata are checked afterwards.
+        SQL checks the fields that are columns; Python then checks the fields of the metadata.
         """
         own = {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
         rows = self._found(_with_columns(query, tuple(own)), **own, **values)
@@ -285,8 +286,7 @@ class Memories(Successors):
     def _found(self, query: Prepared, **values: Any) -> list[Row]:
         """Return the rows of a query on memories, sorted in order of arrival.
 
-        They are sorted here because SQLite, for an ORDER BY, would read the whole table in that
-        order.
+        Python sorts the rows because SQLite, for an ORDER BY, would read the whole table in order.
         """
         found = query.rows(self._connection, **values)
         ids = {row.id for row in found}
@@ -315,10 +315,10 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 
 
 def _identities(memory: Memory) -> tuple[str, str]:
-    """Return the memory's identity hash, and the hash that it has after it gets a new id.
+    """Return a memory's identity hash, and the hash that the memory would have under a new id.
 
-    A memory gets a new id if its id is taken. The old id becomes its external id, unless it already
-    has an external id.
+    A memory gets a new id if its id is taken. The old id then becomes the memory's external id if
+    the memory had no external id.
     """
     own = identity_hash(memory)
     return own, own if memory.external_id else identity_hash(memory, memory.id)
@@ -388,10 +388,11 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
 
 @cache
 def _with_columns(query: sa.Select[Any], parameters: tuple[str, ...]) -> Prepared:
-    """Prepare a query with conditions that columns equal parameters: `user` equals `scope_user`.
+    """Add conditions to a query and prepare it: each parameter equals the column of its name.
 
-    The conditions keep SQLite from using these columns' indexes. It would prefer them to better
-    ones, because it assumes that each user has few rows.
+    The parameter `scope_user` is compared with the column `user`. The conditions are written so
+    that SQLite does not use the indexes of these columns. SQLite would prefer these indexes to
+    better ones, because it assumes that each user has few rows.
     """
     for name in parameters:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]

@@ -1,8 +1,8 @@
 """Steps that upgrade an older ledger, one schema version each, on SQLite and PostgreSQL.
 
-A step uses nothing from `tables`, which changes later. After a step, the next write of a running
-process of the previous version must fail. Processes of version 2 and later check the schema's
-version before each write; step 2 makes those of version 1 fail.
+A step uses nothing from `tables`, which changes later. A process that still runs the previous
+version must fail at its next write after a step. Processes of version 2 and later fail because they
+check the schema's version before each write. Processes of version 1 fail because of step 2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION = t.meta.c.key == "schema_version"
 UPGRADE_COPIES = "upgrade_copies"
 """Key in the table `meta` for the paths of copies made before upgrades.
 
-A copy still contains memories that are forgotten later, so a user may want to delete it.
+A copy still contains memories that are forgotten later, so a user may want to delete the copy.
 """
 _NOTE = t.meta.c.key == UPGRADE_COPIES
 
@@ -55,8 +55,8 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
     """Copy the ledger, upgrade it to the current schema, and return the copy's path.
 
     If the schema is current, no copy is made, and the result is None. `keep_copy` makes the copy
-    and returns its path; it is called with the schema version after the first step. No process can
-    write between the copy and the first step.
+    and returns its path; its argument is the schema version to which the first step leads. No
+    process can write between the copy and the first step.
 
     Raises: LedgerError if a step fails. Steps completed before that stay applied.
     """
@@ -85,7 +85,7 @@ def copy_before(version: str, database: Database, folder: Path) -> Path:
     The first copy for version 2 is named `ledger.db.before-2-1`. A SQLite ledger's copy lies next
     to it, a PostgreSQL ledger's in `folder`.
 
-    Raises: LedgerError; no file is left then.
+    Raises: LedgerError; no part of a copy is left then.
     """
     ledger = database.file or folder.absolute() / "ledger.db"
     names = (ledger.with_name(f"{ledger.name}.before-{version}-{number}") for number in count(1))
@@ -207,8 +207,8 @@ _TO_3 = (
 def _to_4(connection: Connection) -> None:
     """Give episodes an owner and a table of their memories, and index a person's decisions.
 
-    The owner is the user whom all the episode's memories share. If one of these memories was
-    forgotten, the episode gets no owner, and its summary is erased, since it may quote the memory.
+    The owner is the one user of all the episode's memories. If one of these memories was forgotten,
+    the episode gets no owner, and its summary is erased, since it may quote the memory.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
@@ -281,7 +281,8 @@ def _to_6(connection: Connection) -> None:
 class _Rekeyed:
     """The memories whose text keys change. Creating the object stores their new keys.
 
-    `changed`: by old key that changes, its new keys, each with the number of its memories.
+    `changed` maps each old key that changes to a dict. The dict maps each new key that replaces the
+    old key to the number of memories that get the new key.
     """
 
     def __init__(self, connection: Connection) -> None:

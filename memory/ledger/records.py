@@ -83,7 +83,10 @@ class Change(NamedTuple):
 
 
 class LiveRow(NamedTuple):
-    """A live memory with what decides its scope. `number` is its position in order of arrival."""
+    """A live memory with the values that decide its scope.
+
+    `number`: the memory's position in order of arrival.
+    """
 
     id: str
     text_key: str
@@ -99,7 +102,8 @@ class DecisionRecord:
     about. `survivors`: pairs of the id of a memory that the decision leaves live, and the ids that
     this memory replaces. `before`: JSON with the rows and links that undo restores. `model`: the
     model's name, or "person"; None if rules decided alone. `cosine`: the cosine from which
-    `similarity` was computed; None if it equals `similarity`.
+    `similarity` was computed; None if it equals `similarity`. `verified`: how the survivors' texts
+    were checked, such as "by words"; None if no check is recorded.
     """
 
     number: int
@@ -152,7 +156,7 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that `survivors` names; all members if it names none."""
+        """Ids of the members that `survivors` names; all members if `survivors` names no member."""
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 
@@ -208,8 +212,8 @@ class PendingTurn:
     """A turn that waits for extraction.
 
     `name`: the turn's id, or its position or time. `attempts`: the number of failed extractions.
-    `candidates`: the facts that a model found, None for each forgotten fact; None instead of a
-    tuple if no model was asked yet.
+    `candidates`: the facts that a model found in the turn, with None in place of each forgotten
+    fact. It is None instead of a tuple if no model has answered yet.
     """
 
     seq: int
@@ -255,7 +259,7 @@ class StoredItem:
 class Counts:
     """Numbers of rows. `users`: live memories of each user. `decisions`: decisions by action.
 
-    `pending`: decisions made without a model's answer. `turns`: turns that wait for extraction.
+    `pending`: decisions whose question is still open. `turns`: turns that wait for extraction.
     """
 
     live: int

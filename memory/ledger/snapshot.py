@@ -15,12 +15,12 @@ from memory.ledger.vectors import VectorTable
 class Snapshot:
     """All live memories at one revision, oldest first, with the verdicts on their texts.
 
-    - `ancestors`: by memory id, the keys of the texts from which the memory was merged. With
-      `whole_lineage`, also the keys of all texts that it has replaced.
+    - `ancestors`: by memory id, the keys of the texts from which the memory was merged. If the
+      snapshot was taken with `whole_lineage`, also the keys of all texts that the memory replaced.
     - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
     - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
-      pairs that the model failed to judge recently or too often. `waiting` is the number of the
-      latter.
+      pairs that the model failed to judge recently or too often.
+    - `waiting`: the number of pairs that the model failed to judge recently or too often.
     - `kept_apart`: pairs that a person keeps as two memories.
     - `stands_for`: by memory id, the keys of all texts that the memory has replaced or was merged
       from. It is filled only if `kept_apart` has pairs.

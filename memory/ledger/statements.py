@@ -287,7 +287,7 @@ def scope_values_of(
 
 @contextlib.contextmanager
 def naming_damage(of: str) -> Iterator[None]:
-    """Turn errors of parsing a row into LedgerDamaged, which names the row `of`."""
+    """Turn errors of a block that parses a row into LedgerDamaged; `of` describes the row."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as exc:

@@ -91,7 +91,7 @@ mentions = sa.Table(
 """The memories that each decision mentions.
 
 `involved`: true if the decision is about the memory or created it; false if the memory was only
-compared with such a memory or linked to one.
+compared with an involved memory or linked to one.
 """
 distinct_pairs = sa.Table(
     "distinct_pairs",

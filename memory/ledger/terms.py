@@ -32,7 +32,10 @@ _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
 """If a search is over more memories than this, its most frequent terms are left out."""
 _MOST_ENTRIES = 150_000
-"""Such a search reads at most this many entries, but always those of the rarest term."""
+"""A search that leaves out terms reads at most this many entries in the lists of its terms.
+
+An entry is one memory in a term's list. The list of the rarest term is read even if it is longer.
+"""
 
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
 _TOTAL = sa.select(t.term_totals).where(among(t.term_totals.c.owner, "owners"))
@@ -71,10 +74,10 @@ class RankedRow(NamedTuple):
 class Postings(NamedTuple):
     """The live memories that contain terms of a query, with the numbers of occurrences.
 
-    The arrays have shape (n,). Entry i says that memory `numbers[i]`, which has `lengths[i]` terms,
-    contains term `terms[i]` `counts[i]` times. A memory's number is its position in order of
-    arrival. Terms are numbered from 0 in any order. `memories`: the number of memories searched.
-    `mean_length`: the mean number of their terms.
+    The arrays have shape (n,). Each i stands for one term in one memory: the term numbered
+    `terms[i]` occurs `counts[i]` times in memory `numbers[i]`, which has `lengths[i]` terms in all.
+    A memory's number is its position in order of arrival. Terms are numbered from 0 in any order.
+    `memories`: the number of memories searched. `mean_length`: how many terms they have on average.
     """
 
     memories: int
@@ -91,8 +94,9 @@ class Terms(TableGroup):
     def postings(self, terms: Collection[str], user: str | None, *, everyone: bool) -> Postings:
         """Return which live memories of a user contain these terms, and how often.
 
-        `user` None means memories without a user; `everyone` means those of all users. If there are
-        more than `_READ_AT_ONCE` memories, the most frequent terms are left out.
+        If `user` is None, memories without a user are searched. With `everyone`, all memories are
+        searched, and `user` is ignored. If more than `_READ_AT_ONCE` memories are searched, the
+        most frequent terms are left out.
         """
         owners = [_hashed(user)]
         if everyone:
@@ -122,7 +126,11 @@ class Terms(TableGroup):
         )
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """Return the rarest terms, at least one, with at most `_MOST_ENTRIES` entries in all."""
+        """Return the rarest terms whose lists have at most `_MOST_ENTRIES` entries in all.
+
+        The rarest term is always returned, even if its list alone is longer. A term's list has an
+        entry for each memory that contains the term.
+        """
         term = t.postings.c.term
         length = sa.func.sum(sa.func.length(t.postings.c.entries))
         query = sa.select(term, length).where(*_OF).group_by(term)
@@ -177,9 +185,9 @@ def fill_terms(connection: sa.Connection) -> None:
 def _update_index(connection: sa.Connection, states: Iterable[Sequence[Any]]) -> None:
     """Update the index of terms for memories.
 
-    Each of `states` holds six values: the memory's number, whether it is live, its user, its text,
-    and the hashed user and joined hashes of terms that the index has for it now. The last two are
-    None if it is not in the index.
+    Each of `states` holds six values about a memory. The first four are its number, whether it is
+    live, its user and its text. The last two are what the index holds for the memory now: the
+    hashed user, and the joined hashes of the terms. Both are None if the index lacks the memory.
     """
     old, new = list[_Listed](), list[_Listed]()
     for number, live, user, content, owner_before, before in states:

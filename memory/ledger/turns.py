@@ -20,7 +20,7 @@ from memory.models import KeptCandidate, Turn
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 SHARED = "default"
-"""The conversation, before schema version 7, of all turns for which none was named."""
+"""The conversation that held all turns without a named conversation before schema version 7."""
 
 
 class Turns(TableGroup):
@@ -30,9 +30,10 @@ class Turns(TableGroup):
     def to_extract(
         self, conversation: str, most_attempts: int, after: int, limit: int
     ) -> list[PendingTurn]:
-        """Return the first `limit` waiting turns of a conversation with a number above `after`.
+        """Return the first `limit` waiting turns of a conversation.
 
-        Turns whose extraction failed `most_attempts` times are left out.
+        Only turns with a number above `after` are returned. Turns whose extraction failed
+        `most_attempts` times are left out.
         """
         return self._found(
             _worth_a_try(most_attempts),
@@ -115,9 +116,9 @@ class Turns(TableGroup):
     def clear(self, conversation: str, but: int, older_than_s: float) -> None:
         """Erase the texts of extracted turns that are no longer needed as context.
 
-        Two kinds of turns lose their texts: those of `conversation`, except the last `but`, and
-        those of any conversation that were stored more than `older_than_s` seconds ago. The hashes
-        stay, so that such a turn is recognised if it is sent again.
+        Two kinds of extracted turns lose their texts: all turns of `conversation` except the last
+        `but`, and the turns of any conversation that were stored more than `older_than_s` seconds
+        ago. The hash of each text stays, so that a turn is recognised if it is sent again.
         """
         done = sa.select(t.turns.c.seq).where(_DONE, t.turns.c.conversation == conversation)
         earlier = done.order_by(t.turns.c.seq.desc()).offset(but)
@@ -175,8 +176,8 @@ class Leases(TableGroup):
     def is_held(self, conversation: str, seconds: float) -> bool:
         """Return whether a process holds the lease of a conversation.
 
-        `seconds`: the normal length of a lease. A lease that ends later than that from now does not
-        count, because the database's clock was set back after it was taken.
+        `seconds`: the normal length of a lease. A lease does not count if it ends more than
+        `seconds` from now, because the database's clock must then have been set back.
         """
         now_s = self._transaction.now_s()
         ends = t.leases.c.expires_at

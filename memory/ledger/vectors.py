@@ -20,7 +20,7 @@ from memory.models import SCOPE_FIELDS, Scope, Vector, Vectors
 
 _PAGE = 500
 _MANY = 4
-"""If more than one vector in this many is wanted, all are read, because that is faster."""
+"""If more than 1/_MANY of all vectors are wanted, all are read, because that is faster."""
 _OF_KEYS = Prepared(sa.select(t.vectors).where(among(t.vectors.c.text_key, "keys")))
 _KNOWN = Prepared(sa.select(t.vectors.c.text_key).where(among(t.vectors.c.text_key, "keys")))
 _HOLDERS = Prepared(
@@ -28,7 +28,7 @@ _HOLDERS = Prepared(
         among(t.memories.c.text_key, "keys"), t.memories.c.revision + 0 < sa.bindparam("revision")
     )
 )
-"""The ids of memories with one of these text keys that this transaction has not written yet.
+"""Ids of memories that have one of these text keys and were not written by this transaction.
 
 `+ 0` makes SQLite use the index of text keys instead of the index of revisions.
 """
@@ -94,7 +94,7 @@ class TextVectors(TableGroup):
 
         Return the numbers of the rows whose key has no vector.
 
-        Raises: ValueError if a vector's length is not that of the matrix's rows.
+        Raises: ValueError if a vector is longer or shorter than the matrix's rows.
         """
         rows = {key: row for row, key in enumerate(keys)}
         is_known = np.zeros(len(keys), np.bool_)
@@ -116,7 +116,7 @@ class TextVectors(TableGroup):
     def _pages_of(self, keys: Collection[str]) -> Iterator[Sequence[Any]]:
         """Yield lists of pairs (text key, vector) for these keys.
 
-        If there are many keys, all stored vectors are yielded, because reading all is faster then.
+        If there are many keys, the pairs of all stored vectors are yielded, because this is faster.
         """
         if len(keys) > _PAGE:
             last = self._connection.scalar(sa.select(sa.func.max(t.memories.c.seq))) or 0
@@ -221,8 +221,8 @@ class Followers(TableGroup):
     ) -> list[Change]:
         """Return the memories written after the revision `after`, the lowest revision first.
 
-        `limit`: stop after this many memories, but not within a revision; None means no limit.
-        `fields`: the metadata fields that belong to scopes; the results hold no others.
+        `limit`: stop after this many memories, but complete the last revision; None means no limit.
+        `fields`: the metadata fields that belong to scopes; the results hold no other fields.
         """
         last = None
         if limit is not None:
@@ -262,7 +262,7 @@ class Followers(TableGroup):
         return self._transaction.count(t.memories, t.memories.c.revision > after)
 
     def state(self, collection: str) -> tuple[int, bool]:
-        """Return how far a vector index has followed the ledger; (0, True) if it is unknown.
+        """Return how far a vector index has followed the ledger; (0, True) if nothing is recorded.
 
         The first value is the last revision that the index contains. The second is whether the
         index may still hold vectors of forgotten memories.
@@ -280,7 +280,10 @@ class Followers(TableGroup):
         return list(self._connection.scalars(locations.where(t.index_state.c.stale)))
 
     def note(self, collection: str, location: str, watermark: int) -> None:
-        """Record that a collection contains all changes up to the revision `watermark`."""
+        """Record that a collection contains all changes up to the revision `watermark`.
+
+        `collection`: the name of a vector index. `location`: where the index is stored.
+        """
         values = {"place": location, "watermark": watermark}
         statement = self._transaction.upsert(t.index_state).values(collection=collection, **values)
         self._connection.execute(
@@ -302,7 +305,7 @@ class Followers(TableGroup):
         self._connection.execute(t.index_state.update().values(watermark=0, stale=True))
 
     def drop_others(self, location: str, collection: str) -> None:
-        """Delete the records of this location's collections other than `collection`."""
+        """Delete the records of all vector indexes at `location` except `collection`."""
         state = t.index_state.c
         gone = t.index_state.delete().where(state.place == location, state.collection != collection)
         self._connection.execute(gone)
