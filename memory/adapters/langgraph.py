@@ -181,8 +181,8 @@ class DedupStore(BaseStore):
     ) -> dict[str, dict[str, Any]]:
         """Return a dict that has, under each key of `items`, the fields of LangGraph's `Item`.
 
-        If the memory of an item's text is retired, the field `value` has the text of the live
-        successor instead.
+        The text of an item is also stored as a memory. If this memory is retired, the text in the
+        field `value` is replaced by the text of the memory's live successor.
         """
         living = reader.memories.living_rows(
             item.memory_id for item in items.values() if item.memory_id is not None

@@ -83,14 +83,15 @@ class MemoryStore:
         dedup_threshold: float = 0.05,
         **fields: object,
     ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
-        """Save a memory as `save` does, with the limits as parameters; return a tuple.
+        """Save a memory as `save` does, but with three limits in place of `distances`.
 
-        A stored memory blocks the save if its distance (`1 - similarity`) is below
-        `dedup_threshold`. The new memory is linked with stored memories whose distance
-        (`1 - cosine`) is below `link_threshold`.
+        `dedup_threshold`: a stored memory blocks the save if `1 - similarity` is below this limit.
+        `link_threshold`: a stored memory is linked with the new one if `1 - cosine` is below this
+        limit. `max_links`: the maximum number of stored memories to link; the nearest are linked.
 
-        Return the saved memory (None if blocked), the number of its links, the linked memories,
-        nearest first, and the memory that blocked the save (or None).
+        Return four values: the saved memory (None if the save was blocked), the number of linked
+        memories, the linked memories, nearest first, and the stored memory that blocked the save
+        (None if the save was not blocked).
 
         Raises: InputError, MemoryNotFound.
         """

@@ -62,7 +62,8 @@ def build_review(
     """Build a review, in which a person decides about groups of near-copies.
 
     The offline judge proposes a decision about each group. `model` proposes a decision only on
-    request. `blind`: whether to hide similarities and the plan until the person has answered.
+    request. `blind`: whether to hide how similar the memories of a group are, and what is proposed
+    for them, so that the person answers without seeing either.
     """
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)

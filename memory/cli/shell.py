@@ -253,9 +253,9 @@ def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
 def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs: a bar on a terminal, otherwise lines of text.
 
-    Yield a callback, which any thread may call. If `counted` differs from that of the call before,
-    the progress starts again from zero. `label`: the name of the work, shown with its progress.
-    `every_s`: the seconds between two lines of text.
+    Yield a callback, which any thread may call. If the callback's argument `counted` is not the
+    same as in its previous call, the progress starts again from zero. `label`: the name of the
+    work, shown with its progress. `every_s`: the seconds between two lines of text.
     """
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 

@@ -26,7 +26,8 @@ def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     """Rewrite every known wording of an English text to its standard form.
 
     `keys` must hold the keys of all `tokens`; both may be changed in place. `owns`: whether the
-    text has an apostrophe, as in "Mia's".
+    text contains any apostrophe. If it does, "have" is added after each word in "'s" or "s'", such
+    as "Mia's".
     """
     if owns:
         tokens = [part for token in tokens for part in _with_have(token)]

@@ -33,10 +33,12 @@ Order = Literal["certain", "size", "time"]
 class GroupFilter:
     """Which groups of a plan to show, and in which order.
 
-    `most`: the maximum number of groups; None for all. `order`: which groups come first: the least
-    certain for "certain", the largest for "size", the newest for "time". If `most` is None,
-    "certain" keeps the plan's order instead. `user`: show only the groups of this user; None for
-    all users.
+    `most`: the maximum number of groups; None for all. `user`: show only the groups of this user;
+    None for all users.
+
+    `order`: "size" puts the largest groups first, and "time" the newest groups. "certain" puts the
+    groups first whose plan is the least certain. But if `most` is None, "certain" leaves the groups
+    in the order of the plan.
     """
 
     most: int | None = None

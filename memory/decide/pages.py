@@ -67,8 +67,9 @@ class PagePlan:
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:
         """Return the page with each retired memory replaced by its live successor.
 
-        `living` maps the id of a retired memory to its successor, which may be retired too. A
-        successor of several members occurs once.
+        `living` maps the id of a retired memory to its successor. If the successor's id is also in
+        `living`, its own successor is looked up, and so on. If several members have the same live
+        successor, it is on the page only once.
         """
         members: dict[str, Memory] = {}
         for member in self.members:

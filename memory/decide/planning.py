@@ -362,11 +362,15 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the vectors of a group's texts and of the texts from which these were merged.
+        """Return the row numbers of a group's n vectors, and the required cosine of each vector.
 
-        The first array has the row numbers of these vectors. The second array has, for each of
-        them, the minimum cosine with the vectors of a group that is to be joined. Both arrays have
-        shape (n,).
+        The group's texts, and all texts from which they were merged, each have one vector. `nodes`:
+        the positions of the group's texts in `self._keys`.
+
+        The first array, shape (n,), has the row number of each vector in `self._vectors.matrix`.
+        The second array, shape (n,), has the required cosine of each vector. Two groups may be
+        joined only if every vector of one group has at least its required cosine with every vector
+        of the other group.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]

@@ -402,10 +402,12 @@ class MemoryDeduplicator:
         runs are repeated when they are due. If the run is interrupted, the decisions made so far
         are kept.
 
-        `dry_run`: only plan the first round, and report the `groups` least certain groups (default:
-        all). A dry run asks no model, opens no index and writes nothing. `thorough`: if the model
-        reads pages, also show it memories that it has read before, unless it read them in an
-        earlier thorough run.
+        `dry_run`: only plan the first round, and report its groups. A dry run asks no model, opens
+        no index and writes nothing. `groups`: the maximum number of groups that a dry run reports,
+        the least certain first (default: all groups).
+
+        `thorough`: if the model reads pages, show it also the memories that it read in earlier
+        runs. Memories that it read in an earlier thorough run are not shown again.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages

@@ -96,10 +96,10 @@ class ScopeReading:
     The model reads `at_once` pages at the same time. Then the merged texts of all these answers are
     checked together. `apply` applies a decision, and returns the live memory that now stands in
     place of the decision's newest member. `apply` returns None if another write came first.
-    `record` records text keys as read.
+    `record` takes text keys, and writes to the ledger that the model has read these texts.
 
-    `arrival` maps the id of each memory to its position in the order in which memories were stored.
-    A merged memory has the position of the last stored of the memories from which it was merged.
+    `arrival` maps the id of each memory to its position in a list of all memories, oldest first. A
+    merged memory has the same position as the newest of the memories from which it was merged.
     `left`: the number of pages that are left unread.
     """
 
@@ -207,13 +207,14 @@ class ScopeReading:
     def _without_overlaps(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Resolve overlaps between accepted groups, so that each memory is merged at most once.
 
-        If the largest of the overlapping groups contains the others, only the largest is kept.
-        Otherwise, a group of all their members replaces them; the model is asked about it once
-        more.
+        If the largest of the overlapping groups contains all members of the others, only the
+        largest is kept. Otherwise, one new group with all their members replaces the overlapping
+        groups. The new group is marked as refused, so that the caller asks the model about it.
 
-        If this group would be too large, or hold two members that were judged different, it is not
-        made. Instead, some of the overlapping groups are chosen, the largest first, so that no two
-        share a member. The other memories will be read again.
+        A new group is not made if it would be too large, or would hold two members that were judged
+        different. In this case, some of the overlapping groups are kept, the largest first, so that
+        no two of them share a member. Memories that are in none of the kept groups are marked to be
+        read again.
         """
         kept = set(filter(_is_refused, groups))
         found = [group for group in groups if group not in kept]

@@ -216,8 +216,8 @@ class MemoryExtractor:
 class BackgroundExtraction:
     """Extracts conversations when they are due, several at once, in one event loop.
 
-    A conversation is due when enough turns for one call of the model wait, or when the first of
-    them has waited for `wait_s` seconds. `run` starts the extraction.
+    A conversation is due when enough of its turns are waiting to fill one call of the model, or
+    when the first waiting turn has waited for `wait_s` seconds. `run` starts the extraction.
 
     `at_once`: the greatest number of conversations that are extracted at the same time.
     `on_extracted`: called with the result of each call of the model.

@@ -125,10 +125,10 @@ def _other_format(path: Path, number: int, problem: object) -> InputError:
 
 
 def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
-    """Return copies of the memories, in the same order, with links to ids of this program.
+    """Return the memories in the same order, with external ids in their links replaced.
 
-    If the target of a link is the external id of one of `memories`, the target becomes this
-    memory's `id`. Other links stay.
+    A memory's `external_id` is its id in another program. If a link's target is the `external_id`
+    of one of `memories`, the target becomes the `id` of that memory. Other links stay as they are.
     """
     ours = {memory.external_id: memory.id for memory in memories if memory.external_id}
 

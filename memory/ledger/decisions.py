@@ -66,7 +66,7 @@ class Decisions(TableGroup):
         """Return the numbers of a person's later decisions to undo before `record` is undone.
 
         A later decision must be undone first if it and `record` call the same pair of texts
-        distinct. Otherwise, undoing `record` would erase the later verdict.
+        distinct. If `record` were undone first, the later verdict on this pair would be lost.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -253,10 +253,11 @@ class Decisions(TableGroup):
         return [(decision, names) for decision in later if decision.number < until]
 
     def forget_reasons(self, reasons: Collection[str], keys: Collection[str]) -> None:
-        """Erase reasons from the verdicts that a person's decisions saved for undo.
+        """Erase reasons of verdicts that are saved in a person's decisions.
 
-        A verdict loses its reason if the reason is in `reasons` and one of the two texts has its
-        key in `keys`.
+        If a person calls a pair of texts distinct, the decision saves the earlier verdict on this
+        pair, so that undo can restore it. A saved verdict loses its reason if the reason is in
+        `reasons` and the key of at least one text of the pair is in `keys`.
         """
         by_index: sa.ColumnElement[bool] = sa.literal_column("model = 'person'")
         for record in self._found(sa.select(t.decisions).where(by_index)):
@@ -277,8 +278,10 @@ def _scrubbed(
 ) -> dict[str, Any] | None:
     """Return the parameters of the statement `_SCRUB` for a decision; None if nothing changes.
 
-    `others`: ids of memories that are not forgotten, but whose saved texts may contain words of a
-    forgotten memory.
+    The statement erases the decision's reason, and what the decision saved for undo about some
+    memories: their texts and links, and verdicts on them. These memories are given by id.
+    `forgotten`: the forgotten memories. `others`: further memories; the texts that the decision
+    saved of them may contain words of a forgotten memory.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}

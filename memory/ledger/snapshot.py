@@ -76,7 +76,10 @@ def take_snapshot(
 
 
 def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
-    """Take a snapshot of the memories with these ids, without verdicts and ancestors."""
+    """Take a snapshot of only the memories with these ids.
+
+    The snapshot's fields for verdicts and ancestors are empty.
+    """
     found = reader.memories.rows(ids).values()
     rows = tuple(sorted(found, key=lambda row: (row.memory.timestamp, row.seq)))
     return Snapshot(

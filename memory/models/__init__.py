@@ -1,4 +1,4 @@
-"""Immutable values that the other rooms exchange: memories, decisions, conversations, reports."""
+"""Immutable values that other packages exchange: memories, decisions, conversations, reports."""
 
 import lazy_loader
 

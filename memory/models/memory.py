@@ -1,4 +1,4 @@
-"""Memories, links and scopes, the types of their fields, and why a value was rejected."""
+"""Memories, links and scopes, the types of their fields, and a class for validation problems."""
 
 from __future__ import annotations
 

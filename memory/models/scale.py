@@ -71,9 +71,10 @@ class Scale(Frozen):
         return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
 
     def cosine(self, similarity: float, text: str = "") -> float:
-        """Return the lowest cosine at which `text` and some other text are at least this similar.
+        """Return the lowest cosine at which two texts can have at least this similarity.
 
-        The result is rounded to 6 decimals. Texts with kana or Han may need a higher cosine.
+        `text`: one of the two texts; "" counts as a text without kana or Han. The other text may be
+        any text. If `text` has kana or Han, the result may be higher. It is rounded to 6 decimals.
         """
         return _lowest_cosine(self, similarity, has_cjk(text))
 

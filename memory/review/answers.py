@@ -384,7 +384,11 @@ def _as_proposed(group: _Group, proposal: Decision) -> Decision:
 def _decision(
     group: _Group, action: Action, reason: str, survivors: Sequence[Survivor] = ()
 ) -> Decision:
-    """Return a person's decision. Left-out members are recorded as distinct from all others."""
+    """Return a person's decision about a group.
+
+    The members that the person left out are those missing from `group.plan.members`. Each of them
+    is recorded as distinct from every remaining member and from every survivor.
+    """
     kept = (*group.plan.members, *(survivor.memory for survivor in survivors))
     names = dict.fromkeys(memory.id for memory in kept)
     left_out = [member.id for member in group.members if member not in group.plan.members]

@@ -127,9 +127,10 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 
 
 def open_group(rows: Sequence[Row]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the key of a group, and for each member its id and the hash of its text.
+    """Return the key of a group, and a list with the id and the text's hash of each member.
 
-    If a member is no longer live, the question cannot be answered, and the list is empty.
+    `rows`: the members. If a member is no longer live, a person cannot decide about the group any
+    more, and the list is empty.
     """
     members = [(row.memory.id, content_hash(row.memory.content)) for row in rows]
     return card_key(members), members if all(row.live for row in rows) else []

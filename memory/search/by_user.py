@@ -23,7 +23,7 @@ _PRODUCTS = 4_000_000
 _SCOPES = 16
 """The cache of which rows match a scope is cleared when it has more than this many scopes."""
 BOUNDED_FROM = 10_000
-"""From this many rows on, a single query skips rows by an upper bound: see `_likely`."""
+"""If a single query has at least this many rows, `_likely` drops rows that are too far away."""
 _DIMS_PER_AXIS = 4
 _SAMPLE = 2_000
 _OVERSAMPLING = 4
@@ -240,9 +240,11 @@ class VectorsByUser:
         self._fields: tuple[str, ...] = ()
 
     def current(self, owner: Scope, queries: Sequence[Query]) -> LiveVectors | None:
-        """Return an owner's vectors as of the latest commit, or None if they exceed the limit.
+        """Return an owner's vectors as of the latest commit; None if they take too many bytes.
 
-        `owner` is `owner_of(query.scope)` for every query. There must be at least one query.
+        `queries`: the searches for which the vectors are wanted, at least one. The metadata keys in
+        their scopes are loaded with the vectors. `owner`: must be `owner_of(query.scope)` for each
+        of the queries.
 
         Raises: IndexFault, LedgerError.
         """

@@ -171,9 +171,9 @@ def own_embedding(collection: ChromaCollection) -> Any | None:
 class ChromaProcess:
     """A Chroma client whose calls run in a separate process, which ends when this program ends.
 
-    Chroma's library hnswlib writes uninitialised memory into its files, so the process gets no
-    texts and no keys. A slow write or a damaged folder cannot stop this program's interpreter. An
-    object may be shared between threads.
+    Chroma's library hnswlib writes uninitialised memory into its files. So the process is given no
+    texts of memories, and no environment variables that may hold API keys. A slow write or a
+    damaged folder cannot stop this program's interpreter. An object may be shared between threads.
     """
 
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:

@@ -144,10 +144,13 @@ def ranked_by(
 
 
 class WordScores(NamedTuple):
-    """The BM25 scores of a user's memories for one question."""
+    """The BM25 scores of a user's memories for one search text."""
 
     numbers: npt.NDArray[np.int64]
-    """The ledger's numbers of the memories that contain a word of the question, ascending."""
+    """The numbers that identify memories in the ledger, ascending.
+
+    Only memories that contain a word of the search text are listed.
+    """
     by_number: Floats
     """The score of the memory with the number `n` is at position `n - numbers[0]`.
 
@@ -181,7 +184,7 @@ class WordScores(NamedTuple):
 
 
 def bm25(postings: Postings) -> WordScores:
-    """Return the BM25 score of each memory for the words of a question."""
+    """Return the BM25 score of each memory for the words of a search text."""
     _, mean_length, terms, numbers, counts, lengths = postings
     memories = max(postings.memories, 1)
     if not len(numbers):

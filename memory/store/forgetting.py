@@ -132,8 +132,9 @@ def forget_user(
 def _forget_some_of(ledger: Ledger, user: str, at: datetime, most: int) -> int | None:
     """Erase up to `most` memories of a user, and the memories that these replaced.
 
-    Return how many of the up to `most` memories were live. If the user has no memories left, erase
-    the turns and episodes instead, and return None.
+    Return how many of the user's erased memories were live; the memories that these replaced do
+    not count. If the user had no memories before the call, erase the user's turns and episodes
+    instead, and return None.
     """
     with ledger.writing() as writer:
         rows = writer.memories.first_of(user, most)

@@ -426,12 +426,12 @@ class MemoryStore:
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
 
-        The members get back their texts, values and links. Memories that the decision created are
-        erased. Return the undone decisions, newest first.
+        The members of an undone decision get back their texts, values and links. Memories that the
+        decision created are erased. If a person made the decision, its verdicts are withdrawn.
+        Return the undone decisions, newest first.
 
-        If a person made a decision, its verdicts are withdrawn. With `keep_apart`, a person's
-        verdict is then recorded that the memories that a decision joined are distinct. So no batch
-        joins them again.
+        `keep_apart`: whether memories joined by an undone decision are recorded as distinct. The
+        record counts as a person's verdict, so no batch joins these memories again.
 
         Raises: CannotUndo if any part cannot be undone; nothing is undone then.
         """

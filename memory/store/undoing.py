@@ -75,8 +75,8 @@ def undo(
 ) -> list[DecisionRecord]:
     """Undo the decisions that `plan_undo` returns for `target`, and return them.
 
-    With `keep_apart`, a person's verdict is then recorded that the memories that a decision joined
-    are distinct. So no batch joins them again.
+    `keep_apart`: whether memories joined by an undone decision are recorded as distinct. The record
+    counts as a person's verdict, so no batch joins these memories again.
 
     Raises: CannotUndo if any part cannot be undone; nothing is undone then.
     """

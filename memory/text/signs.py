@@ -22,7 +22,11 @@ _UNUSUAL = re.compile(
 
 @lru_cache(maxsize=8_192)
 def is_code(surface: str) -> bool:
-    """Return whether `surface`, a token as the text spells it, is a sign or a code."""
+    """Return whether `surface`, a token as the text spells it, is a sign or a code.
+
+    "→" and "👍" are signs. "C#", "v1.2.0" and "iPhone" are codes. Plain words and plain numbers,
+    such as "Mia" and "2024", are neither.
+    """
     return unified(surface).strip() == encoded(surface)
 
 
