@@ -94,7 +94,7 @@ def _without_auxiliaries(tokens: list[Token]) -> list[Token]:
         if token.key in AUXILIARIES:
             after = _end(tokens, position + 1, _may_stand_between)
             helps = (
-                any(verb.participle or verb.key == "been" for verb in tokens[after : after + 1])
+                after < len(tokens) and (tokens[after].participle or tokens[after].key == "been")
                 if token.key == "have"
                 else any(between.kind is Kind.NOT for between in tokens[position + 1 : after])
             )

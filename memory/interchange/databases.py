@@ -204,7 +204,9 @@ class Sqlite(ForeignDatabase):
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with _sqlite_faults(self.name):
-            return [*map(dict, self.connection.execute(statement.replace("%s", "?"), values))]
+            return [
+                dict(row) for row in self.connection.execute(statement.replace("%s", "?"), values)
+            ]
 
     def transaction(self, *, writing: bool) -> AbstractContextManager[None]:
         return _transaction(self, "BEGIN IMMEDIATE" if writing else "BEGIN")

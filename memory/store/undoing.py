@@ -88,11 +88,15 @@ def undo(
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and keep_apart:
-            parted = [
-                (scope_of(a), text_key(a.content), text_key(b.content), "kept by a person")
+            keys = {member.id: text_key(member.content) for member in members}
+            joined = [
+                [member for member in members if member.id in {survivor, *stands_for}]
                 for survivor, stands_for in record.survivors
-                for a, b in combinations(members, 2)
-                if {a.id, b.id} <= {survivor, *stands_for}
+            ]
+            parted = [
+                (scope_of(a), keys[a.id], keys[b.id], "kept by a person")
+                for together in joined
+                for a, b in combinations(together, 2)
             ]
             writer.distinct.mark_all(parted, "person")
         decision = Decision(Action.UNDO, f"decision {record.number} taken back", tuple(members))
