@@ -179,9 +179,10 @@ _LOOSE = frozenset({"", "in", "of"})
 
 
 def governed(left: Sequence[Word], right: Sequence[Word]) -> tuple[str, ...]:
-    """Return how the equal words of two texts differ in plural or in preposition.
+    """Return how words that occur in both texts differ in number or in the preposition before them.
 
-    Examples are "cat / cats" and "in March / by March".
+    `left` and `right` are the words of the two texts. Words at the same position are compared. Each
+    difference is returned as one string, such as "cat / cats" or "in March / by March".
 
     Prepositions are compared only if no word is singular in one text and plural in the other.
     """

@@ -142,7 +142,11 @@ def _little(tokens: list[Token]) -> list[Token]:
 
 
 def _in_active_voice(tokens: list[Token]) -> list[Token]:
-    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball", after a token `PASSIVE`."""
+    """Rewrite "The ball was thrown by Mia" as "Mia threw the ball".
+
+    The rewritten list begins with the token `PASSIVE`. If no passive with "by" is found, `tokens`
+    is returned unchanged.
+    """
     for be in (n for n, token in enumerate(tokens) if token.key in _FORMS_OF_BE):
         verb = _end(tokens, be + 1, lambda after: after.kind is Kind.FILLER)
         if verb < len(tokens) and tokens[verb].participle:

@@ -55,9 +55,11 @@ class PgvectorStore(DatabaseStore):
     def as_read(self, stored: Stored) -> ForeignRow:
         """Return a stored row in the form in which an import reads it.
 
-        The metadata has the columns by name. A JSON column is replaced by the keys of its object.
-        If such a key has the name of another column, the value of that column is used. The column
-        `document`, which LangChain has, becomes the row's document.
+        The metadata maps the names of columns to their values. Columns that are NULL are left out.
+        If a JSON column holds an object, the metadata has one entry for each key of the object,
+        and no entry for the column. If a key is also the name of a column that is not JSON, the
+        entry has the value of that column. The value of the column `document`, which LangChain's
+        table has, becomes the row's document and is not in the metadata.
         """
         keys: dict[str, Any] = {}
         columns: dict[str, Any] = {}

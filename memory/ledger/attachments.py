@@ -1,4 +1,8 @@
-"""Tables besides memories: summaries (episodes), and values of other programs (items)."""
+"""The tables of episodes and of items.
+
+An episode is a summary of several memories. An item is a JSON value that another program stores
+under a namespace and a key.
+"""
 
 from __future__ import annotations
 

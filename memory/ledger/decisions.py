@@ -210,7 +210,10 @@ class Decisions(TableGroup):
 
         A merge may have put words of a forgotten memory into another memory. If the merge was
         undone, decisions made before the undo may still hold the merged text. The merged text is
-        erased from these decisions too. Return all these decisions as they were before erasing.
+        erased from these decisions too.
+
+        Return the decisions that were examined, as they were before erasing. They mention a
+        forgotten memory or may hold such a merged text.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`

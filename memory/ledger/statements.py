@@ -34,7 +34,11 @@ class Prepared:
     """
 
     def __init__(self, statement: sa.Select[Any] | sa.Insert | sa.Update) -> None:
-        """Take a statement. Rows of an INSERT must have a value for every column except `seq`."""
+        """Prepare a statement, which is compiled at its first execution.
+
+        If `statement` is an INSERT, each row given to `run` must have a value for every column
+        except `seq`.
+        """
         self._statement = statement
         self._compiled: dict[str, _Compiled] = {}
 

@@ -209,7 +209,7 @@ class LiveVectors:
             self.row_of[last_id] = row
 
     def _make_room(self, rows: int) -> None:
-        """Enlarge the arrays in place. No view of them may be in use."""
+        """Enlarge the arrays in place to `rows` rows in total. No view of them may be in use."""
         self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)
         self._numbers.resize(rows, refcheck=False)
         self._kinds.resize(rows, refcheck=False)

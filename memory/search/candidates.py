@@ -152,10 +152,12 @@ class Products:
     """
 
     def __init__(self, rows: Vectors, blocks: Blocks, across: int | None = None) -> None:
-        """Prepare the products of these rows (n, dim).
+        """Prepare to compute the products of all pairs of rows of the matrix `rows`.
 
-        With `across`, only pairs of one of the first `across` rows and one of the rows after these
-        are wanted.
+        - `rows` has the shape (n, dim).
+        - `blocks`: the sizes of the tiles and blocks that are computed at once.
+        - `across`: if given, one row of each pair is among the first `across` rows, and the other
+          row is among the remaining rows. Other pairs are not wanted.
         """
         size, width = rows.shape
         padded = np.zeros((-(-size // blocks.tile) * blocks.tile, width), np.float32)

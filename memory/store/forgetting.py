@@ -234,10 +234,11 @@ class _Change:
 
 
 def _forget_said_by(writer: Writer, user: str) -> None:
-    """Erase a user's waiting turns and episodes, and the bot's answers to this user.
+    """Erase a user's waiting turns and episodes, and the bot's waiting answers to this user.
 
-    Other people's waiting turns lose facts that are about this user or that this user stated. All
-    extracted turns lose their texts, and all extractions under way start again.
+    A waiting turn waits for its facts to be extracted and stored. Facts already found in the other
+    waiting turns are erased if they are about this user or if this user stated them. The texts of
+    everybody's extracted turns are erased. Everybody's extractions under way start again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()

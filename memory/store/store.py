@@ -114,7 +114,10 @@ class _Look:
     same: tuple[Row, ...]
     distinct: frozenset[str]
     hidden: int
-    """The number of live memories in the scope whose text is in `distinct`."""
+    """The number of live memories in the scope that may not become matches.
+
+    They have a text key in `distinct`, so their texts were judged distinct from the new one.
+    """
 
 
 class MemoryStore:

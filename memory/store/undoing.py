@@ -110,15 +110,17 @@ def reopen_pending(
     scope_of: Callable[[Memory], Scope],
     most: int,
 ) -> list[DecisionRecord]:
-    """Undo decisions that were made without a model's answer; return them, to be asked again.
+    """Return pending decisions, to ask the model about them, and undo those that can be undone.
 
-    At most `most` decisions are returned, oldest first. `unasked` returns pairs of texts that the
-    model must not be asked about; decisions about such pairs are left out. The returned decisions
-    stay pending until `close_pending` is called.
+    Pending decisions were made without the model's answer. At most `most` are returned, oldest
+    first. The returned decisions stay pending until `close_pending` is called.
 
-    A decision is returned, but not undone, if it retired nothing, if later decisions build on it,
-    or if one of its members was forgotten. A decision is not returned if later decisions left fewer
-    than two of its members' texts live.
+    A returned decision is not undone now if it retired nothing, if it is undone already, if later
+    decisions build on it, or if one of its members was forgotten.
+
+    Two kinds of pending decisions are neither returned nor undone. In the first kind, two members
+    have a pair of texts that `unasked` returned: the model must not be asked about these pairs. In
+    the second kind, later decisions left fewer than two of the members' texts live.
 
     Raises: LedgerError.
     """
