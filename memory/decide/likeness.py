@@ -198,9 +198,9 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 class PairSearch:
     """A search for pairs of similar texts within one scope.
 
-    It finds all pairs with a similarity of at least `upper`. Of the pairs below `upper`, it finds
-    for each text those with its nearest texts: at most `neighbours` pairs, each with a similarity
-    of at least `floor`. For each similarity in `bands`, it counts the pairs of memories that are at
+    It finds all pairs with a similarity of at least `upper`. Below `upper`, it pairs each text only
+    with its nearest texts: with at most `neighbours` texts, and only at a similarity of at least
+    `floor`. For each similarity in `bands`, it counts the pairs of memories that are at
     least that similar.
 
     `keys` identifies the n texts. `is_cjk`: whether each text has Chinese, Japanese or Korean

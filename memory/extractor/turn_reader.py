@@ -71,8 +71,8 @@ class SourceTurns:
 
     `anchor`: the last of these turns that the memory's user spoke; the memory takes its external id
     and time from this turn. `names`: if the model named several turns, the identifiers of those
-    that people spoke. `is_guess`: whether the model named no turn; the candidate may then replace
-    no stored memory.
+    that people spoke. `is_guess`: True if the model did not name any turn; the candidate must then
+    not replace a stored memory.
     """
 
     anchor: PendingTurn

@@ -218,9 +218,10 @@ def _grouped(rows: Iterable[_Known], key: Callable[[_Known], Hashable]) -> list[
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
-    """Yield each row of `part` with another of these rows that can replace it, or with None.
+    """Yield each row of `part` with another row of `part` that can replace it.
 
-    None means that the row must stay. The plan gives none of these rows a new text.
+    The second item is None if the row must stay. `part` has only rows whose text the plan does not
+    change.
     """
     staying: list[_Known] = []
     for row in sorted(part, key=_lasting, reverse=True):

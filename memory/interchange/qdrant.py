@@ -187,7 +187,8 @@ def _point(row: Stored) -> Any:
 def _point_id(name: str) -> int | str:
     """Return a row's id as Qdrant expects it: an integer, or the text of a UUID.
 
-    A name of digits alone is an integer, but one of more than 20 digits is a UUID.
+    A name that consists only of digits is an integer if it has at most 20 digits. A longer one is a
+    UUID without hyphens that happens to have no letters.
     """
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
 

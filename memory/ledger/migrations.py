@@ -205,10 +205,11 @@ _TO_3 = (
 
 
 def _to_4(connection: Connection) -> None:
-    """Give episodes an owner and a table of their memories, and index a person's decisions.
+    """Add an owner to each episode, a table that links episodes to memories, and an index.
 
-    The owner is the one user of all the episode's memories. If one of these memories was forgotten,
-    the episode gets no owner, and its summary is erased, since it may quote the memory.
+    The index is of the decisions that people made. If all memories of an episode have the same
+    user, this user is its owner; otherwise it has none. If one of the memories was forgotten, the
+    episode has no owner either, and its summary is erased, since it may quote that memory.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")

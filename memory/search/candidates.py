@@ -274,8 +274,8 @@ class _Best:
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
         """Add pairs; no pair may be added twice.
 
-        Return the rows whose nearest rows may be others now, and the k-th highest cosine of each of
-        these rows: -inf if a row has fewer than `k` pairs.
+        Return the rows whose nearest rows may have changed, and for each of them its k-th highest
+        cosine, or -inf if it has fewer than `k` pairs.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])

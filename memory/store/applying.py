@@ -149,7 +149,10 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed the survivors with a new text, such as a merged one; return them by memory id."""
+        """Embed each survivor whose text no member of its decision has, such as a merged text.
+
+        Return the embeddings by memory id.
+        """
         made = [
             survivor.memory
             for one in decided
