@@ -54,7 +54,8 @@ class Recorded(Frozen):
 
     `by`: who decided, such as "a person" or a model's name. `verified`: how the merged text was
     checked; None if it was not. `cosine`: the cosine from which the card's similarity was computed;
-    None if the similarity is the cosine itself. `reversible`: whether decisions of this kind can be undone.
+    None if the similarity is the cosine itself. `reversible`: whether decisions of this kind can be
+    undone.
     """
 
     number: int
