@@ -91,12 +91,22 @@ def temporary_folder() -> Iterator[Path]:
     If the process is killed, the next call of this function in any process deletes the folder.
     """
     clear_temporary_folders()
-    folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+    folder, lock = _locked_folder()
     try:
-        with own_lock(folder / _LOCK):
-            yield folder
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+
+
+def _locked_folder() -> tuple[Path, filelock.FileLock]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+        lock = own_lock(folder / _LOCK, 0)
+        # Until it is locked, another process may take the folder for one to clear.
+        with contextlib.suppress(filelock.Timeout, FileNotFoundError):
+            lock.acquire()
+            return folder, lock
 
 
 def clear_temporary_folders() -> None:
@@ -105,9 +115,7 @@ def clear_temporary_folders() -> None:
         lock = folder / _LOCK
         if folder.is_symlink() or not lock.exists():
             continue
-        with contextlib.suppress(filelock.Timeout, OSError):
-            with own_lock(lock, 0):
-                pass
+        with contextlib.suppress(filelock.Timeout, OSError), own_lock(lock, 0):
             shutil.rmtree(folder, ignore_errors=True)
 
 

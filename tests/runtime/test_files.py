@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import filelock
 import pytest
 
 from memory.runtime.files import (
     all_set_aside,
+    clear_temporary_folders,
+    own_lock,
     read_bounded,
     replacing,
     replacing_alone,
@@ -136,3 +140,34 @@ def test_leftovers_of_a_killed_process_go_with_the_next_and_files_in_use_stay(
         assert len(list(tmp_path.glob("memory-dedup-*/copy"))) == 1
         busy.communicate()
     assert {path.name for path in tmp_path.iterdir()} == {"busy.db", "next.db"}
+
+
+def test_a_folder_that_another_process_clears_before_it_is_locked_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared, own = tmp_path / "memory-dedup-a", tmp_path / "memory-dedup-b"
+    cleared.mkdir()
+    own.mkdir()
+    names = iter([cleared, own])
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(next(names)))
+    with own_lock(cleared / ".lock"), temporary_folder() as folder:
+        assert folder == own
+    assert not own.exists()
+
+
+def test_an_abandoned_folder_stays_locked_while_it_is_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    writing(tmp_path / "killed.db", "dies").communicate()
+    [abandoned] = tmp_path.glob("memory-dedup-*")
+    locked = []
+
+    def rmtree(folder: Path, ignore_errors: bool) -> None:
+        with pytest.raises(filelock.Timeout), own_lock(folder / ".lock", 0):
+            pass
+        locked.append(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    clear_temporary_folders()
+    assert locked == [abandoned]
