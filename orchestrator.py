@@ -176,8 +176,8 @@ async def _deduplicate(
 def _read_transcript(path: Path) -> list[Turn]:
     """Return the turns of a JSON Lines file.
 
-    A turn without a conversation gets one named after the file and its first speaker. So two
-    people's files of the same name do not share a conversation.
+    If a turn names no conversation, its conversation is named after the file and the first person
+    who speaks in it. So two people's files of the same name do not share a conversation.
 
     Raises: InputError, which names the wrong line.
     """
@@ -427,7 +427,7 @@ def _has_descriptor() -> bool:
 class _PipedLines:
     """Reads lines from a pipe with `os.read`; bytes that are not UTF-8 become U+FFFD.
 
-    Unlike `sys.stdin`, a waiting call holds no lock, so that Python can exit.
+    A waiting read of `sys.stdin` would hold a lock that Python needs to exit; `os.read` holds none.
     """
 
     def __init__(self) -> None:

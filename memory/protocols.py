@@ -67,8 +67,8 @@ class LanguageModel(Protocol):
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         """Return what the text of each merge leaves out and adds, in the order of `merges`.
 
-        `merges` has at most 16 items. The memories in all of these merges belong to one scope, or
-        to the speakers of turns that are extracted together.
+        `merges` has at most 16 items. In a batch, all memories of these merges belong to one scope.
+        In an extraction, they belong to people who speak in the extracted turns.
         """
 
     async def extract(

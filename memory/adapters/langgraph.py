@@ -179,7 +179,7 @@ class DedupStore(BaseStore):
     def _item_fields(
         self, reader: Reader, items: Mapping[str, StoredItem]
     ) -> dict[str, dict[str, Any]]:
-        """Return a dict that has, under each key of `items`, the fields of LangGraph's `Item`.
+        """Return, for each key of `items`, the fields of a LangGraph `Item` as a dict.
 
         The text of an item is also stored as a memory. If this memory is retired, the text in the
         field `value` is replaced by the text of the memory's live successor.
@@ -224,11 +224,11 @@ class DedupStore(BaseStore):
     # --- writing ---
 
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], dict[str, str | None]]:
-        """Store the values in one transaction; return the new memories, and a dict of ids.
+        """Store the values in one transaction; return the new memories, and a dict of memory ids.
 
-        The new memories are not yet deduplicated. If an item whose text had a memory is overwritten
-        or deleted, the dict maps the id of this former memory to the id of the item's new memory;
-        to None if the item has no memory now.
+        The new memories are not yet deduplicated. The dict is about items that lost their memory,
+        because they were overwritten or deleted. It maps the id of the former memory to the id of
+        the item's new memory, or to None if the item has no memory now.
         """
         new: list[Memory] = []
         successors: dict[str, str | None] = {}
@@ -392,10 +392,10 @@ def open_dedup_store(
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the memory `memory_id`, or its live successor, if this memory may be removed.
+    """Return the memory `memory_id`, or its live successor, if it may be removed; else None.
 
-    Return None if the memory must stay, because an item still has this memory or one that it
-    replaced, or because this adapter did not store all of these memories.
+    It must stay if an item refers to it or to a memory that it replaced. It must also stay if this
+    adapter did not store it and all memories that it replaced.
     """
     living = reader.memories.living(memory_id)
     if living is None:
@@ -410,10 +410,10 @@ def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
 def _live_memories(
     reader: Reader, places: Sequence[ItemPlace]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the live memory of each item, and a hash of the text of each live memory.
+    """Return the ids of the items' live memories, and the hashes of their texts.
 
     The first dict maps the id of an item's memory to the id of its live successor; a live memory is
-    its own successor. The second dict maps the id of each live memory to the hash.
+    its own successor. The second dict maps the id of each live memory to the hash of its text.
     """
     text_keys = {
         place.memory_id: place.text_key for place in places if place.memory_id and place.text_key

@@ -45,7 +45,7 @@ class ConsolidationStats:
 class ConsolidationEngine:
     """Links recent memories that are close in time, and proposes near-copies to merge.
 
-    `merge_distance`: two memories are near-copies if their distance (`1 - similarity`) is smaller.
+    Two memories are near-copies if their distance (`1 - similarity`) is below `merge_distance`.
     """
 
     def __init__(self, merge_distance: float = 0.10) -> None:

@@ -239,7 +239,9 @@ class MemoryStore:
     # --- changing ---
 
     async def delete(self, memory_id: str) -> Memory | None:
-        """Erase a memory as `forget` does; return the memory as it was, or None.
+        """Erase a memory as `forget` does, and return the memory as it was.
+
+        Return None if the agent has no memory with this id.
 
         Raises: StillStatedBy.
         """
@@ -323,8 +325,8 @@ class MemoryStore:
     ) -> dict[tuple[str, str], bool]:
         """Link the two memories of each pair, and add `delta` to the confidence of their link.
 
-        Pairs with a memory that is not live are skipped. Return a dict that maps each pair that was
-        not skipped to whether its link is new.
+        Pairs with a memory that is not live are skipped. The returned dict has the other pairs as
+        keys; each value says whether the link of the pair is new.
 
         Also remove forgotten memories from all episodes. An episode that had such a memory loses
         its summary, because the summary may repeat what was forgotten.

@@ -45,7 +45,7 @@ class AuditReport:
     """The plan of a clean-up.
 
     If another program's store was audited, `left_out` has an error for each memory that could not
-    be read, and `notes` are messages about the reading.
+    be read, and `notes` has advice and messages about other data that was not read.
     """
 
     report: DeduplicationReport
@@ -57,14 +57,15 @@ class AuditReport:
 class ImportReport:
     """The result of an import.
 
-    `read`: the number of memories read from the source. `actions`: the number of decisions by
-    action, such as "add", "replace" or "merge". `memories_before`, `memories`: the number of live
-    memories in the store before and after the import. `waiting`: how many more questions wait for
-    the model than before the import.
+    `read`: the number of memories read from the source. `actions`: for each action, such as "add",
+    "replace" or "merge", the number of these memories. `memories_before`, `memories`: the number of
+    live memories in the store before and after the import. `waiting`: the increase in the number of
+    questions that wait for the model.
 
-    `without_vector`: the number of texts in the store without a vector; `memory-dedup doctor --fix`
-    makes their vectors. `left_out`: an error for each memory that could not be read. `notes`:
-    messages about the reading. `model`: the model's name; "" if the memories were stored unchanged.
+    `without_vector`: the number of stored texts that have no vector; `memory-dedup doctor --fix`
+    computes the missing vectors. `left_out`: an error for each memory that could not be read.
+    `notes`: advice, and messages about other data that was not read. `model`: the model's name; ""
+    if the memories were stored unchanged.
     """
 
     read: int
@@ -316,7 +317,7 @@ def compare(
     """Compare the collection `target` with the store, and plan a write-back; change nothing.
 
     `across`: metadata keys, such as `run_id`, that may differ between a row and the row that
-    replaces it (default: none). `embedder`: a factory of the embedder for merged texts, as
+    replaces it (default: none). `embedder`: the embedder for merged texts, given as
     `package.module:factory` (default: the configured embedder).
 
     Raises: InputError if nothing was ever imported from the collection.

@@ -49,10 +49,10 @@ class Source:
     """Another program's store or an exported file, and how to read it.
 
     For example `Source(mem0="./mem0-store")` or `Source(chroma="./chroma", collection="notes")`.
-    Set exactly one of `chroma`, `mem0`, `qdrant`, `pgvector`, `langgraph`, `mcp_memory` and `file`,
-    to a folder, path or address. `collection`: the collection's name (default: "memories"; for
-    mem0, "mem0"). `reading`: how rows are read as memories. `namespaces`: the namespaces of
-    LangGraph to read (default: all namespaces that seem to hold memories).
+    Set exactly one of `chroma`, `mem0`, `qdrant`, `pgvector`, `langgraph`, `mcp_memory` and `file`;
+    its value is a folder, a path or an address. `collection`: the collection's name (default:
+    "memories"; for mem0, "mem0"). `reading`: how rows become memories. `namespaces`: the namespaces
+    of LangGraph to read (default: all namespaces that seem to hold memories).
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -104,9 +104,9 @@ class Source:
 class Brought:
     """The memories read from another program's store or a file, and what was left out.
 
-    `left_out` has one error for each memory that could not be read. `notes` are messages, one line
-    each, with advice or about data that was not read. `origin` is the collection's id and how its
-    rows were read; None if cleaned memories cannot be written back to the source.
+    `left_out` has one error for each memory that could not be read. `notes` has advice and messages
+    about other data that was not read; each note is one line. `origin` is the collection's id and
+    how its rows were read; None if cleaned memories cannot be written back to the source.
     """
 
     memories: list[Memory]
@@ -137,7 +137,7 @@ def read_source(source: Source, config: Config) -> Brought:
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
     """Separate memories from errors, and return both.
 
-    A link to the external id of one of the memories becomes a link to that memory's `id`.
+    If a link names one of these memories by its external id, the link is changed to name its `id`.
     """
     read = list(items)
     memories = [item for item in read if isinstance(item, Memory)]

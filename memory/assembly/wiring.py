@@ -1,4 +1,4 @@
-"""Build the systems on a store and a model: deduplicator, review, chatbot, agent.
+"""Build the objects that work on a store: deduplicator, review, chat memory, agent's tools.
 
 Importing this module is fast, because the packages load their parts only when they are needed.
 """
@@ -148,9 +148,9 @@ def build_chat_memory(
 ) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called in the extraction thread with the result of each call of the model. A
-    result that has nothing but the cost of the call is left out. `release`: awaited when the memory
-    is closed.
+    `on_extracted`: called in the extraction thread with the result of each call of the model,
+    unless the result contains only the cost of the call. `release`: awaited when the memory is
+    closed.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -204,7 +204,8 @@ def build_workspace(
 def keep_workspace(config: Config, ledger: ledger.Ledger) -> None:
     """Record the configured folder of Markdown copies in the ledger, so that all commands find it.
 
-    Also remove copies of forgotten memories that a killed process left in the files.
+    Also erase leftover copies of forgotten memories from the folder. Copies are left over if a
+    process was killed after it erased memories from the store.
     """
     if config.agent.workspace_dir is not None:
         with ledger.writing() as writer:

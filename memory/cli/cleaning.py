@@ -130,7 +130,7 @@ def show_audit(
 
 
 def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return a report as a table for the terminal; if `groups` is true, its groups come first."""
+    """Return a report as a table for the terminal; with `groups`, show the groups above it."""
     above = [
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
         for number, group in enumerate(report.groups, start=1)
@@ -288,7 +288,7 @@ def _run_batch(
 
 
 def say_cost(planned: models.DeduplicationReport) -> None:
-    """Print on stderr the estimated cost of a batch's first questions, if there are any."""
+    """Print on stderr the estimated cost of a batch's first round, if this asks the model."""
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")

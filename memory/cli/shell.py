@@ -44,7 +44,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Debug = Annotated[bool, typer.Option("--debug", help="Log every decision.")]
 MaxCalls = Annotated[
     int | None,
-    typer.Option(min=0, help="The most calls of the model [default: memory.dedup_calls_per_run]."),
+    typer.Option(min=0, help="The most calls to the model [default: memory.dedup_calls_per_run]."),
 ]
 
 

@@ -313,4 +313,4 @@ ACCESS = {
     "openai_key": "OPENAI_API_KEY",
     "openai_url": "OPENAI_BASE_URL",
 }
-"""For each field of `Config` that only an environment variable can set, the variable's name."""
+"""The fields of `Config` that only environment variables can set, with the variables' names."""

@@ -56,8 +56,8 @@ _CLAUSE = re.compile(
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Return the extra words of `longer` that change what `shorter` states; () if none does.
 
-    Each is returned with the words beside it, such as "cat toy". `extra` holds all words that
-    only `longer` has. It is returned as a whole if its words cannot be checked one by one.
+    Each is returned with the words beside it, such as "cat toy". `extra`: all words that only
+    `longer` has. If they cannot be checked one by one, all of them are returned.
     """
     if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -120,10 +120,10 @@ _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.I
 
 
 def _forbids_additions(longer: Side, shorter: Side) -> bool:
-    """Return whether any extra word in `longer` would change the statement.
+    """Return whether `longer` is worded so that no extra word can be accepted.
 
-    This is so if `longer` has a word such as "all", "if" or "not". After "all" or "not", a clause
-    may still be added at the end: "Leo has no car, as he likes trains".
+    This is so if it has a word such as "all", "if" or "not". Exception: with "all" or "not", an
+    extra clause at the end is accepted: "Leo has no car, as he likes trains".
     """
     whole, part = _sentences_that_differ(longer.text, shorter.text)
     if (

@@ -1,8 +1,8 @@
 """Coverage: whether one text states everything that another states, and what it lacks.
 
-Text A covers text B if A states each number, name, negation and content word of B. Order and
-prepositions must leave unchanged who does what. The extra words of A must only add to B: "a tabby
-cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
+Text A covers text B if A states each number, name, negation and content word of B. A different word
+order or preposition must not change who does what. The extra words of A must only add to B: "a
+tabby cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _is_other_list(a: str, b: str) -> bool:
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""A differing part of two texts counts as one difference if it has more words than this."""
+"""If two texts differ in a part of more words than this, the part counts as one difference."""
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
 _KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
@@ -224,9 +224,10 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces that alternate between words in all of `others` and other words.
+    """Cut `text` into pieces: words that all of `others` have alternate with other words.
 
-    The first piece is in all of `others`, and may be "". The second is missing from at least one.
+    The first piece has words that all of `others` have; it may be "". Each word of the second piece
+    is missing from at least one of `others`, and so on.
     """
     own = words(text)
     missing: set[int] = set()

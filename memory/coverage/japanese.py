@@ -182,12 +182,13 @@ _SCOPE = frozenset(
 
 
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
-    """Return whether a longer statement states everything that a shorter one states.
+    """Return whether a longer statement states all that a shorter one states, and only adds to it.
 
-    Neither may contain a negation or another word that changes the whole statement. Their
-    predicates must be equal, and `longer` must have each phrase of `shorter`. Of three kinds of
-    additions, `longer` may have any: words before a noun; a phrase of place, time or means; an
-    earlier action. Without a dictionary, the result is False.
+    `longer` must have each phrase of `shorter` and, except for adverbs of manner, the same
+    predicate. It may add words before a noun, phrases of place, time or means, and earlier actions.
+
+    The result is False if either statement has a negation or another word that changes the whole
+    statement, or if no dictionary is installed.
     """
     if _tokenizer() is None or not (_is_plain(longer) and _is_plain(shorter)):
         return False

@@ -34,8 +34,8 @@ _ORDER = "word order"
 class Side:
     """One of two compared texts.
 
-    `extra` maps the `Word.stated` of a word to how many more times this text has the word than
-    the other text.
+    `extra`: the words that this text has more often than the other, each by its `Word.stated`, and
+    how many times more.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Side:
     def added(self) -> list[bool]:
         """For each of `parse.stated`, whether the other text lacks it.
 
-        If both texts have a word, but this text more often, the other lacks the last occurrences.
+        If this text has a word more often than the other, its last occurrences count as lacking.
         """
         remaining = dict(self.extra)
         is_extra = []
@@ -57,7 +57,7 @@ class Side:
 
 
 def moved(left: Side, right: Side) -> tuple[str, ...]:
-    """Return how the words that two texts share differ in order, in plural or in preposition.
+    """Return how the shared words of two texts differ in order, number or preposition.
 
     Each item is "word order" or a pair such as "cat / cats" or "in March / by March".
     """
@@ -114,7 +114,7 @@ is_ranked = re.compile(
 
 
 def _common(side: Side) -> Sequence[Word]:
-    """Return the words of a text that the other text has too, with their prepositions adjusted.
+    """Drop the words that only this text has; return the others, with adjusted prepositions.
 
     The preposition of a dropped word goes to the next word: without "big", "in big Paris" becomes
     "in Paris". The preposition of a dropped time, such as "in 2020", is dropped too. After a

@@ -26,8 +26,8 @@ def reworded(tokens: list[Token], keys: set[str], *, owns: bool) -> list[Token]:
     """Rewrite every known wording of an English text to its standard form.
 
     `keys` must hold the keys of all `tokens`; both may be changed in place. `owns`: whether the
-    text contains any apostrophe. If it does, "have" is added after each word in "'s" or "s'", such
-    as "Mia's".
+    text contains any apostrophe. If it does, "have" is added after each word that ends in "'s" or
+    "s'", such as "Mia's".
     """
     if owns:
         tokens = [part for token in tokens for part in _with_have(token)]
@@ -110,7 +110,7 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _idioms_with_no(tokens: list[Token]) -> list[Token]:
-    """Join idioms such as "by no means" to one token, which is a negation if the idiom denies."""
+    """Join each idiom with "no" into one token: "by no means" negates, "in no time" does not."""
     for position in range(len(tokens) - 3, -1, -1):
         before, no, noun = tokens[position : position + 3]
         denies = NO_IDIOMS.get((before.surface.lower(), noun.key))

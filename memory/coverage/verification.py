@@ -52,8 +52,8 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
     """Check a merged text against its `sources`, oldest first.
 
     BELIEVED if it equals a source that covers all others. REFUSED if it is empty, is much longer
-    than all sources together, has no word of one source, adds a hard fact, or lacks a hard fact of
-    the newest source. Otherwise DOUBTFUL.
+    than all sources together, has no word in common with one of them, adds a hard fact, or lacks a
+    hard fact of the newest source. Otherwise DOUBTFUL.
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
@@ -100,11 +100,11 @@ def _listing(words: Sequence[str]) -> str:
 
 
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
-    """Check a merged text by its words alone, because no model will read it; never DOUBTFUL.
+    """Check a merged text by its words alone, because no model will read it.
 
-    `sources`: oldest first. BELIEVED if the text covers every source and adds no word; otherwise
-    REFUSED. A source need not be covered if a newer source states the same with other numbers or
-    dates. In this case, `reason` names the outdated values.
+    `sources`: oldest first. The result is BELIEVED if the text covers every source and adds no
+    word, otherwise REFUSED. Exception: the text need not cover a source if a newer source states
+    the same with other numbers or dates; `reason` then names the outdated values.
     """
     found = verify(text, sources)
     if found.belief is not Belief.DOUBTFUL:
@@ -185,9 +185,9 @@ _NOT_ALNUM = re.compile(r"[\W_]+")
 class HardFacts:
     """The numbers, dates, amounts, names and codes of one text.
 
-    `stated` maps the form for comparison of each of them to the words in the text. `digits`: the
-    numerals of the text. `squeezed`: the text without spaces and signs; of a long text, the set of
-    its words.
+    `stated` maps each hard fact, in a form for comparison, to its words in the text. `digits`: the
+    numerals of the text. `squeezed`: the text in lower case, without spaces and signs; if a long
+    text is compared, the set of its words in this form.
     """
 
     stated: Mapping[str, str]
@@ -197,7 +197,7 @@ class HardFacts:
     def beyond(self, others: Sequence[HardFacts]) -> list[str]:
         """Return, in this text's words, the facts that this text states and none of `others` does.
 
-        In doubt, another text states a fact: see `may_state`.
+        In doubt, a fact counts as stated by another text: see `may_state`.
         """
         return [
             words

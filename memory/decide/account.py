@@ -58,15 +58,15 @@ class Account:
     """The decisions, questions and leftovers of a batch run. Use it from one thread only.
 
     A group is identified by the set of its members' ids. `only_ids`: only groups with at least one
-    of these memories are settled; None for no limit. `left`: the groups left for the next run,
-    because the model could not be asked or a decision could twice not be written. `failed`: the
-    groups whose question stays pending. `apart`: pairs of texts that this run judged different.
-    `conflicts`: groups for which a decision could not be written, because a member had changed.
+    of these memories are settled; None for no limit. `failed`: the groups whose question stays
+    pending. `apart`: pairs of texts that this run judged different. `conflicts`: groups for which a
+    decision could not be written, because a member had changed. `left`: the groups left for the
+    next run, because the model could not be asked, or because of a second conflict.
 
     `first` and `latest`: the plans of the first and of the latest round. `readings`: how often the
-    pages of each scope were read; `MOST_READINGS` or more if some were left unread. `unread_ids`:
-    the members of all pages of the scopes with unread pages. `shown`: the texts on the pages of all
-    other scopes that were read.
+    pages of each scope were read. A scope with unread pages counts as read `MOST_READINGS` times
+    more, so that it is left for the next run. `unread_ids`: the ids of the memories on all pages of
+    such scopes. `shown`: the texts on the pages of all other scopes that were read.
     """
 
     run: str
@@ -131,7 +131,7 @@ class Account:
         ]
 
     def mark_read(self, pages: Sequence[PagePlan], left: int) -> None:
-        """Record that a model has read these pages of one scope, all but `left` of them."""
+        """Record that a model has read the pages of one scope; `left` pages stay unread."""
         self.readings[pages[0].scope] += MOST_READINGS if left else 1
         self.pages += len(pages) - left
         self.pages_left += left

@@ -308,7 +308,7 @@ class PlanExecutor:
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
     """Return the plan of each group, in order.
 
-    If a plan has a question, the question's `cosine` is the lowest between two of its members.
+    If a plan has a question, the question's `cosine` is the lowest cosine of two members.
     """
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 

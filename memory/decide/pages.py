@@ -61,7 +61,10 @@ class PagePlan:
 
     @property
     def question(self) -> Question:
-        """A question about all members, in the page's order; the caller must sort them by time."""
+        """A question about all members, in the page's order.
+
+        Before a model is asked, the caller must sort the members by time, oldest first.
+        """
         return Question(self.members, "read on a page", 0.0, is_page=True)
 
     def with_living(self, living: Mapping[str, Memory]) -> PagePlan:

@@ -362,15 +362,14 @@ class _Scope:
         return all_alike(self._vectors.matrix, rows, columns, np.maximum.outer(lower, least))
 
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
-        """Return the row numbers of a group's n vectors, and the required cosine of each vector.
+        """Return the row numbers of a group's vectors, and a minimum cosine for each vector.
 
-        The group's texts, and all texts from which they were merged, each have one vector. `nodes`:
-        the positions of the group's texts in `self._keys`.
+        The vectors are those of the group's texts, and of all texts from which these were merged.
+        Texts without a vector are left out. `nodes`: the positions of the group's texts in
+        `self._keys`. Both arrays have shape (n,). Row numbers are those of `self._vectors.matrix`.
 
-        The first array, shape (n,), has the row number of each vector in `self._vectors.matrix`.
-        The second array, shape (n,), has the required cosine of each vector. Two groups may be
-        joined only if every vector of one group has at least its required cosine with every vector
-        of the other group.
+        Two vectors are near enough if their cosine is at least both of their minimums. Two groups
+        may be joined only if each vector of one is near enough to each vector of the other.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]

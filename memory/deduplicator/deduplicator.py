@@ -184,8 +184,8 @@ class MemoryDeduplicator:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
         Each memory is compared with the stored memories and with the memories before it in the
-        list. If extraction proposed to merge a memory with stored memories, they are merged if the
-        merged text passes a check.
+        list. If extraction proposed a merge with stored memories, its text is checked first. The
+        memories are merged if the text passes.
 
         `run`: the identifier under which the decisions are recorded. The calls of the model are
         limited per run or, if `run` is None, per hour. `lease`: the lease on the conversation from

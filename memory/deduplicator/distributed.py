@@ -37,12 +37,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Block:
-    """A part of a search, which compares the texts of two ranges, or the texts of one range.
+    """A part of a search, which compares one range of texts with another or with itself.
 
     `search`: position of the search in the list of all searches. `part`: the search limited to
     these texts. `across`: number of texts in the first range; None if there is only one range.
-    `left`, `right`: the positions at which the ranges start in the whole search; equal if there is
-    only one range.
+    `left`, `right`: where the two ranges start in the whole search; equal if there is only one.
     """
 
     search: int
@@ -56,7 +55,7 @@ class DistributedExecutor(PlanExecutor):
     """Searches for pairs and plans groups in tasks on worker processes or a cluster.
 
     `ledger_url`: the address at which workers open the ledger. `rows`: the texts of a search are
-    divided into ranges of this many texts; a task compares two ranges.
+    divided into ranges of this many texts. A task compares two ranges, or several smaller ones.
     """
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:

@@ -94,9 +94,9 @@ class ScopeReading:
     """Shows the pages of one scope to a model, and applies the decisions.
 
     The model reads `at_once` pages at the same time. Then the merged texts of all these answers are
-    checked together. `apply` applies a decision, and returns the live memory that now stands in
-    place of the decision's newest member. `apply` returns None if another write came first.
-    `record` takes text keys, and writes to the ledger that the model has read these texts.
+    checked together. `apply` applies a decision. It returns the decision's newest member or, if
+    this was retired, its live successor; None if another write came first. `record` takes text
+    keys, and writes to the ledger that the model has read these texts.
 
     `arrival` maps the id of each memory to its position in a list of all memories, oldest first. A
     merged memory has the same position as the newest of the memories from which it was merged.

@@ -1,8 +1,9 @@
 """Store the turns of conversations, and extract memories from them in the background.
 
 When the memories of a turn are stored, the text of the turn is erased. Only the last few turns of a
-conversation are kept, as context for the next turns. After a crash or a failure of the model, turns
-stay pending, and the next process continues. Only one process at a time extracts a conversation.
+conversation keep their texts longer, as context for the next turns. After a crash or a failure of
+the model, turns stay pending, and the next process continues. Only one process at a time extracts a
+conversation.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class MemoryExtractor:
         """Store turns, to be extracted later; return the number of turns that were already stored.
 
         A turn is recognised by its conversation, text and id. For a turn without an id, its
-        position in `turns` is used instead. If exactly one person has turns that name no
-        conversation, the bot's turns that name none are put into this person's conversation.
+        position in `turns` is used instead. If the turns without a given conversation come from
+        one person and the bot, those of the bot are put into this person's conversation.
 
         Raises: LedgerError.
         """
@@ -112,8 +113,8 @@ class MemoryExtractor:
     ) -> ExtractionResult:
         """Store turns, and extract memories from all turns that wait, including these.
 
-        Turns that were stored before are not stored twice. A conversation that another process is
-        extracting is waited for. If the model fails, turns stay pending. `on_progress` is called
+        Turns that were stored before are not stored twice. If another process is extracting a
+        conversation, wait for it. If the model fails, turns stay pending. `on_progress` is called
         with the number of turns that are extracted and the number of all turns.
 
         Raises: LedgerError.
@@ -220,7 +221,8 @@ class BackgroundExtraction:
     when the first waiting turn has waited for `wait_s` seconds. `run` starts the extraction.
 
     `at_once`: the greatest number of conversations that are extracted at the same time.
-    `on_extracted`: called with the result of each call of the model.
+    `on_extracted`: called with the result of each call of the model, unless the result contains
+    only the cost of the call.
     """
 
     def __init__(
@@ -391,10 +393,11 @@ class BackgroundExtraction:
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns in order; put the bot's answers into the conversation of one person.
+    """Return the turns, with the bot's answers put into the conversation of the person.
 
-    If exactly one person has turns that name no conversation, the bot's turns that name none get
-    this person's conversation. Otherwise, the turns are returned unchanged.
+    Only turns without a given conversation are considered. If they come from one person and the
+    bot, those of the bot get this person's conversation. Otherwise, all turns are returned
+    unchanged.
     """
     unnamed = {n for n, turn in enumerate(turns) if "conversation" not in turn.model_fields_set}
     people = {turns[n].speaker for n in unnamed if not turns[n].is_bot}

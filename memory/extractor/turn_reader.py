@@ -1,4 +1,4 @@
-"""Extract memories from some turns of a conversation with a model, and store them.
+"""Let a model extract memories from turns of a conversation, and store these memories.
 
 If the model gives no usable answer, it is shown fewer turns at a time. So a single turn does not
 prevent the extraction of the other turns.
@@ -56,7 +56,7 @@ _CANDIDATES_PER_TURN, _CHARACTERS_PER_CANDIDATE = 10, 100
 
 @dataclass(frozen=True)
 class TurnsRead:
-    """The result of reading some turns, with the cost of failed calls.
+    """The result of reading some turns, including the cost of failed calls.
 
     `fault` is the reason why reading ended early; None if it did not.
     """
@@ -171,8 +171,9 @@ class TurnReader:
     ) -> tuple[dict[int, list[KeptCandidate | None]], Sequence[Memory], ExtractionResult]:
         """Find the candidates in turns, and store them in the ledger.
 
-        Return a dict from each turn's number to its candidates, the memories that the model was
-        shown, and the cost. A candidate that was forgotten in the meantime is None.
+        Return three values: a dict from each turn's number to its candidates; the memories that the
+        model was shown; and a result with the cost and the number of candidates over the limit. A
+        candidate that was forgotten in the meantime is None.
         """
         found, to_ask = await in_thread_if_long(_texts(chunk), _without_model, chunk)
         remembered, usage, over_limit = tuple[Memory, ...](), Usage(), 0
@@ -206,10 +207,10 @@ class TurnReader:
     ) -> KeptCandidate:
         """Convert a candidate to its stored form.
 
-        A candidate names the memories that it replaces by position in `remembered`; the stored form
-        names them by id. Memories of another user or scope are left out. If the model did not say
-        from which turns the candidate comes, all memories are left out, because another person may
-        have spoken these turns.
+        `candidate.replaces` has positions in `remembered`; the stored form has the ids of these
+        memories. Memories of another user or scope are left out. If the model did not say from
+        which turns the candidate comes, all memories are left out, because another person may have
+        spoken these turns.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -369,7 +370,11 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _without_model(
     chunk: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate | None]], list[PendingTurn]]:
-    """Return the candidates found without a model, by turn number, and the turns for the model."""
+    """Return the candidates that are known already, by turn number, and the turns for the model.
+
+    A candidate is known if it was stored in an earlier attempt, or if the user asked to remember
+    it.
+    """
     found = {
         one.seq: _requested(one.turn) if one.candidates is None else list(one.candidates)
         for one in chunk
@@ -412,11 +417,12 @@ def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceT
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
-    """Limit the candidates by the number and length of the turns.
+    """Drop candidates over a limit, which grows with the number and the length of the turns.
 
-    Return the kept candidates, each with its turns, and the number of dropped candidates. If there
-    are too many, the first candidate of each turn is kept, then the second of each turn, and so on,
-    so that one turn cannot crowd out the others.
+    Return the kept candidates, each with its turns, and the number of candidates over the limit. If
+    there are too many, the first candidate of each turn is kept, then the second of each turn, and
+    so on, so that one turn cannot crowd out the others. Candidates that come only from the bot's
+    turns are dropped too, but not counted.
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
@@ -478,7 +484,7 @@ def _uncopied(
 
 
 def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:
-    """Return the positions of turns that are over `gap_s` seconds from the turn before them."""
+    """Return the positions of the turns that follow a silence of more than `gap_s` seconds."""
     return [
         n
         for n, (before, turn) in enumerate(pairwise(turns), start=1)
@@ -489,8 +495,8 @@ def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:
 def summed(first: ExtractionResult, other: ExtractionResult) -> ExtractionResult:
     """Return the sum of two results.
 
-    `pending` and `known` are not added: they are those of `first`. `problem` is that of `first` or,
-    if that is empty, that of `other`.
+    `pending` and `known` are not added; they come from `first`. `problem` comes from `first` or, if
+    it is empty there, from `other`.
     """
     return replace(
         first,

@@ -56,7 +56,7 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def opened(self, copy: Path | None = None) -> Iterator[ChromaRows]:
-        """Open the collection. If `copy` is given, open the copy of the folder in `copy` instead.
+        """Open the collection. If `copy` is given, open this copy of the folder instead.
 
         A folder is opened in another process, so that a crash of Chroma ends only that process.
         """
@@ -88,14 +88,14 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def writing(self, collection_id: str, sync_threshold: int | None) -> Iterator[OpenCollection]:
-        """Open the collection for writing; until it is closed, Chroma rewrites no index files.
+        """Open the collection for writing; Chroma rewrites no index files until it is closed.
 
-        If Chroma is killed while it rewrites these files, the collection can never be opened again.
-        Until they are rewritten, the changes are in Chroma's SQLite file. A server needs no such
-        care, because it keeps running if this process is killed.
+        If Chroma is killed while it rewrites its index files, the collection can never be opened
+        again. Until it rewrites them, the changes are in Chroma's SQLite file. The settings of a
+        server are not changed, because it keeps running if this process is killed.
 
-        `sync_threshold` is the number of writes after which Chroma rewrites the files once the
-        collection is closed; None stands for Chroma's default.
+        `sync_threshold` is the value of Chroma's setting to restore at the end; None stands for
+        Chroma's default. Chroma rewrites the index files after this number of writes.
 
         Raises: InputError if Chroma fails, or if the collection's id is not `collection_id`.
         """
@@ -176,8 +176,8 @@ class ChromaRows(OpenCollection):
 def _lock_of(folder: Path) -> Path:
     """Return the path of the lock file that this program uses while it has a Chroma folder open.
 
-    If this process is killed, its Chroma process may live longer, and keeps the lock. The next run
-    waits until the Chroma process has ended.
+    If this process is killed, its Chroma process may run on and keep the lock. The next run waits
+    until the Chroma process has ended.
     """
     user = getattr(os, "getuid", int)()
     name = hashlib.sha256(f"{user} {folder.resolve()}".encode()).hexdigest()[:16]

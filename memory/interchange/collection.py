@@ -203,7 +203,7 @@ class OpenCollection(ABC):
         return replace(stored, document=document, metadata={**stored.metadata, **changes})
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:
-        """Return a dict from the name of each vector of the row to the text that it was made from.
+        """Return the texts that the row's vectors were made from, by the vector's name.
 
         A vector whose text is not known is left out. `reading` says how to find the row's text.
         """
@@ -309,7 +309,7 @@ def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
 def changes_for(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return the document and the metadata values to write to `row`, to give it the text `text`.
+    """Return what to write so that `row` gets a new text: its document and its metadata values.
 
     The document is None if the row has none. If the metadata has the time of the last update, or
     values that mem0 derives from the text, the new values are included. `now` is the new time.

@@ -155,7 +155,7 @@ class ForeignDatabase(ABC):
         before: Mapping[str, Any],
         after: Mapping[str, Any],
     ) -> None:
-        """Write the columns of a row whose values differ between `before` and `after`.
+        """Update a row: write only the columns that differ between `before` and `after`.
 
         `before` and `after` map columns to values. `wanted` selects the row, as in `condition`.
         """
@@ -380,8 +380,8 @@ class Postgres(ForeignDatabase):
 def connected(url: str) -> Iterator[Postgres]:
     """Connect to a PostgreSQL database, and yield it. JSON and times are read as text.
 
-    Raises: InputError, which does not show the password, if psycopg is missing or the database
-    cannot be reached.
+    Raises: InputError if psycopg is missing, or the database cannot be reached. The error does not
+    show the password.
     """
     address = without_password(url)
     try:

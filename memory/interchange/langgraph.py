@@ -52,9 +52,9 @@ def langgraph_at(place: str) -> LangGraphStore:
 class _Items(OpenTables):
     """The items of an open LangGraph store.
 
-    In the `Stored` of an item, `metadata` has the columns of the item's row that are in `_WRITTEN`.
-    `beside` is a dict of dicts: it maps `""` to the other columns of the item's row, and the name
-    of each vector to the other columns of the vector's row.
+    In the `Stored` of an item, `metadata` has the item's columns that `_WRITTEN` names, and
+    `beside[""]` has the item's other columns. For each vector, `beside[NAME]` has the columns of
+    the vector's row that `_OWN_NAMES` does not name.
     """
 
     @property
@@ -222,8 +222,9 @@ def _text_at(value: Any, field: str) -> str | None:
 def _as_row(item: Mapping[str, Any]) -> ForeignRow:
     """Return a LangGraph item, given as its database columns, as a row that an import reads.
 
-    The row's metadata has the fields of the item's value, `namespace`, `key`, and each label of the
-    namespace: `namespace.0`, `namespace.1` and so on. `created_at` is the time of the last update.
+    The row's metadata has `namespace`, `key`, and the fields of the item's value. Each label of the
+    namespace is there, too, as `namespace.0`, `namespace.1` and so on. `created_at` is the time of
+    the last update.
     """
     try:
         value = json.loads(item["value"])

@@ -83,8 +83,8 @@ class WriteBackPlan:
     """The changes that a write-back is to make in a collection, and the rows that it skips.
 
     `left_alone` and `staying` have rows that are not changed although their memories were merged.
-    `unknown` is the number of other rows that are not as they were imported, or whose memories were
-    forgotten.
+    `unknown` is the number of other rows that were never imported or have changed since, or whose
+    memories were forgotten.
     """
 
     updates: tuple[Update, ...]
@@ -240,9 +240,9 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
 def _as_imported(
     rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
 ) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
-    """Yield each readable row, the memory read from it, and the memory that it was at its import.
+    """Yield each readable row, the memory read from it now, and the one read at its import.
 
-    For the second memory, the updates in `own_work` are taken back.
+    The second memory is read from the row as it was before the updates in `own_work`.
     """
     for row in rows:
         before, updates = row, list(own_work.get(row.id, ()))

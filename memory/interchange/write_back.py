@@ -218,7 +218,7 @@ class UndoHeader(Frozen):
     def is_outdated(self) -> bool:
         """Whether only an earlier version of this program can undo the write-back.
 
-        In format 1, LangGraph's items have another layout.
+        Undo files of format 1 store LangGraph's items in another layout.
         """
         return self.kind == "langgraph" and self.format.endswith("1")
 
@@ -405,9 +405,9 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
-    """Return the write-backs of a collection: a dict from undo file to whether it finished.
+    """Return whether each write-back of a collection finished, by undo file, oldest first.
 
-    The oldest is first. A write-back is left out if its undo file no longer exists.
+    A write-back is left out if its undo file no longer exists.
     """
     with ledger.reading() as reader:
         notes = json.loads(reader.meta(_WRITE_BACKS_OF + collection_id) or "[]")
@@ -447,8 +447,8 @@ def undo_write_back(
     """Restore the text, metadata and vectors that each row had before a write-back.
 
     `header` and `rows` are the content of the undo file. `on_progress` is called with the number of
-    rows that are as before, and the number of all rows. A row that was changed after the write-back
-    is skipped. A write-back that was killed can be undone too.
+    rows that are again as before the write-back, and the number of all rows. A row that was changed
+    after the write-back is skipped. A write-back that was killed can be undone too.
 
     Raises: InputError if the collection cannot be read or written.
     """

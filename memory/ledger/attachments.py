@@ -39,10 +39,11 @@ class Episodes(TableGroup):
         return self._found(t.episodes.c.user == user)
 
     def without_some(self) -> dict[str, list[str]]:
-        """Map the ids of episodes to the ids of the episodes' forgotten memories.
+        """Map the id of each incomplete episode to the ids of its forgotten memories.
 
-        Every episode with a forgotten memory is included. An episode that has no memories at all is
-        included with an empty list. Episodes whose summary was erased are left out.
+        An episode is incomplete if one of its memories was forgotten. An episode without any
+        memories is incomplete, too; its list is empty. Episodes whose summary was erased are left
+        out.
         """
         held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
         gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)

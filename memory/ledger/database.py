@@ -110,9 +110,12 @@ class Database(ABC):
 
 _DAMAGED = "damaged"
 _LOG_PAGES = 1_000
-"""At about this many pages, a writer copies the write-ahead log into the file after its commit."""
+"""After about this many new pages in the write-ahead log, a writer copies the log into the file.
+
+It does this after its commit, so other writers do not wait.
+"""
 _MOST_LOG_PAGES = 4_000
-"""At this many pages, SQLite copies the log during a commit, and other writers wait."""
+"""If the log has this many pages, SQLite copies it during a commit, and other writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
 """Estimated pages that a transaction adds to the log, besides one page for each changed row."""
 
@@ -332,7 +335,8 @@ def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
 
     - If there is a write-ahead log, a reader uses mode `ro`. In mode `rw`, SQLite would copy a
       crashed process's log into the file.
-    - If there is no log, a reader uses no locks if it must not or cannot make files in the folder.
+    - If there is no log, a reader uses no locks in two cases: `untouched` is set, or the folder is
+      read-only.
     - In all other cases, the mode is `rw`.
     """
     state = _state_of(path)

@@ -52,7 +52,7 @@ class Decisions(TableGroup):
     def after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of later decisions that must be undone before `record` is undone.
 
-        Each of them retired memories, shares a memory with `record`, and is not undone yet.
+        Such a decision has retired memories, shares a memory with `record`, and is not undone yet.
         """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
@@ -63,10 +63,10 @@ class Decisions(TableGroup):
         return sorted(self._connection.scalars(later.where(involving)))
 
     def parted_after(self, record: DecisionRecord) -> list[int]:
-        """Return the numbers of a person's later decisions to undo before `record` is undone.
+        """Return the numbers of later decisions by people that must be undone before `record`.
 
-        A later decision must be undone first if it and `record` call the same pair of texts
-        distinct. If `record` were undone first, the later verdict on this pair would be lost.
+        These decisions call a pair of texts distinct that `record` also calls distinct. If `record`
+        were undone first, the later verdict on this pair would be lost.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -238,11 +238,12 @@ class Decisions(TableGroup):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return later decisions that may quote texts written by `record`, if `record` was undone.
+        """Return later decisions that may quote texts of `record`; none if `record` is still valid.
 
-        Such a decision mentions a memory that `record` left live, and was made before the next
-        decision about exactly the members of `record`. Each decision is returned with the ids of
-        all memories that `record` left live. If `record` was not undone, return an empty list.
+        A decision may quote them if it mentions a memory that `record` left live, and was made
+        while `record` was valid. `record` was valid until the next decision with the same members:
+        its undo, or the answer when its question was asked again. Each decision is returned with
+        the ids of all memories that `record` left live.
         """
         if not record.undone or not record.survivors:
             return []
@@ -281,10 +282,12 @@ def _scrubbed(
 ) -> dict[str, Any] | None:
     """Return the parameters of the statement `_SCRUB` for a decision; None if nothing changes.
 
-    The statement erases the decision's reason, and what the decision saved for undo about some
-    memories: their texts and links, and verdicts on them. These memories are given by id.
-    `forgotten`: the forgotten memories. `others`: further memories; the texts that the decision
-    saved of them may contain words of a forgotten memory.
+    `forgotten`: ids of the forgotten memories. `others`: ids of further memories, whose saved texts
+    may contain words of a forgotten memory.
+
+    The statement erases the decision's reason. From the state saved for undo, it erases the texts
+    and links of all these memories. If one of them is a member of the decision, the saved verdicts
+    are erased, too. If a forgotten memory is a member, the decision is no longer pending.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}

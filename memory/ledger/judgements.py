@@ -38,7 +38,8 @@ class DistinctPairs(TableGroup):
 
         `texts`: pairs of a scope and a text key. A verdict counts if a judge in `by` gave it in the
         same scope. A person's verdict in another scope also counts if all fields that both scopes
-        have are equal. A set contains the text's own key if a person keeps two memories with it.
+        have are equal. A set contains the text's own key if a person keeps two memories with this
+        text.
         """
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
@@ -127,7 +128,7 @@ def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
 
 MOST_ATTEMPTS = 5
 BATCH_PAUSE = timedelta(minutes=10)
-"""How long batches wait before repeating a question after a model's first failure to answer."""
+"""After a model first fails to answer a question, batches wait this long to ask it again."""
 _LONGER = 6
 
 

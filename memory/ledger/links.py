@@ -192,11 +192,11 @@ def live_end(memory_id: str, states: Mapping[str, Any]) -> str | None:
 def resolved_link(
     memory_id: str, end: MemoryLink, targets: dict[str, str]
 ) -> Iterator[tuple[str, MemoryLink]]:
-    """Yield `memory_id` and the memory's link `end`, redirected to a new target.
+    """Yield at most one pair: `memory_id`, and the link `end` with its new target.
 
-    `targets`, made by `resolved_ids`, maps the id of the link's target to the id of the new target.
-    Yield nothing if the link's target is not in `targets` (it was forgotten), or if the new target
-    is the memory itself.
+    `targets`, made by `resolved_ids`, maps the id of each old target to the id of its new target.
+    Yield nothing if the old target is not in `targets`, because it was forgotten. Also yield
+    nothing if the new target is the memory itself.
     """
     target = targets.get(end.target_id)
     if target is not None and target != memory_id:

@@ -317,8 +317,8 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 def _identities(memory: Memory) -> tuple[str, str]:
     """Return a memory's identity hash, and the hash that the memory would have under a new id.
 
-    A memory gets a new id if its id is taken. The old id then becomes the memory's external id if
-    the memory had no external id.
+    A memory whose id is taken is stored under a new id. If it has no external id, the old id
+    becomes its external id. If it already has one, the two hashes are equal.
     """
     own = identity_hash(memory)
     return own, own if memory.external_id else identity_hash(memory, memory.id)

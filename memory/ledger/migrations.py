@@ -40,7 +40,7 @@ def version_of(connection: Connection) -> str | None:
 
 
 def stored_version(connection: Connection) -> str | None:
-    """Return the stored schema version of a database that has tables."""
+    """Return the stored schema version. The table `meta` must exist."""
     return connection.scalar(sa.select(t.meta.c.value).where(_VERSION))
 
 
@@ -205,11 +205,11 @@ _TO_3 = (
 
 
 def _to_4(connection: Connection) -> None:
-    """Add an owner to each episode, a table that links episodes to memories, and an index.
+    """Add an owner to each episode, a table that links episodes to memories, and indexes.
 
-    The index is of the decisions that people made. If all memories of an episode have the same
-    user, this user is its owner; otherwise it has none. If one of the memories was forgotten, the
-    episode has no owner either, and its summary is erased, since it may quote that memory.
+    If all memories of an episode have the same user, this user is its owner; otherwise it has none.
+    If one of the memories was forgotten, the episode has no owner either, and its summary is
+    erased, since it may quote that memory. One of the indexes is on the decisions of people.
     """
     _execute(connection, _TO_4)
     names = ("id", "memory_ids", "user", "summary")
@@ -282,8 +282,8 @@ def _to_6(connection: Connection) -> None:
 class _Rekeyed:
     """The memories whose text keys change. Creating the object stores their new keys.
 
-    `changed` maps each old key that changes to a dict. The dict maps each new key that replaces the
-    old key to the number of memories that get the new key.
+    `changed` maps each old key to a dict of the keys that replace it. This dict maps each new key
+    to the number of memories that get it. The old key is also in the dict if some memories keep it.
     """
 
     def __init__(self, connection: Connection) -> None:

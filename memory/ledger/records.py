@@ -98,12 +98,13 @@ class LiveRow(NamedTuple):
 class DecisionRecord:
     """A decision as stored. Its `number` increases with each new decision.
 
-    `run`: the batch or import that made it, if any. `members`: the ids of the memories that it is
-    about. `survivors`: pairs of the id of a memory that the decision leaves live, and the ids that
-    this memory replaces. `before`: JSON with the rows and links that undo restores. `model`: the
-    model's name, or "person"; None if rules decided alone. `cosine`: the cosine from which
-    `similarity` was computed; None if it equals `similarity`. `verified`: how the survivors' texts
-    were checked, such as "by words"; None if no check is recorded.
+    `run`: the batch or import that made the decision, if any. `members`: the ids of the memories
+    that the decision is about. `survivors` has pairs: the id of a memory that stays live, and the
+    ids of the memories that it replaces. `before`: JSON with the state that undo restores: rows,
+    links and verdicts. `model`: the model's name, or "person"; None if rules decided alone.
+    `cosine`: the cosine from which `similarity` was computed; None if it equals `similarity`.
+    `verified`: how the survivors' texts were checked, such as "by words"; None if no check is
+    recorded.
     """
 
     number: int
@@ -137,12 +138,19 @@ class DecisionRecord:
 
     @property
     def reversible(self) -> bool:
-        """Whether the decision can be undone: it retires memories, or a person keeps them all."""
+        """Whether undo accepts this kind of decision.
+
+        Undo accepts decisions that retire memories, and a person's decisions to keep all members.
+        """
         return self.action in REVERSIBLE or (self.by_person and self.action is Action.KEEP_BOTH)
 
     @property
     def verdicts(self) -> tuple[KnownPair, ...]:
-        """The earlier verdicts on pairs that a person called distinct by this decision."""
+        """The pairs of texts that a person called distinct in this decision.
+
+        Each pair has the verdict from before the decision, which undo restores. There are no pairs
+        if a model or rules decided, or if the saved verdicts were erased.
+        """
         return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
 
     @property
@@ -213,7 +221,7 @@ class PendingTurn:
 
     `name`: the turn's id, or its position or time. `attempts`: the number of failed extractions.
     `candidates`: the facts that a model found in the turn, with None in place of each forgotten
-    fact. It is None instead of a tuple if no model has answered yet.
+    fact; None if no model has answered yet.
     """
 
     seq: int

@@ -158,7 +158,10 @@ class among(FunctionElement[bool]):  # noqa: N801 - read as the operator that it
     inherit_cache = True
 
     def __init__(self, column: sa.ColumnElement[Any], texts: str | Collection[str]) -> None:
-        """`texts`: the values, or the name of a parameter that receives them at execution."""
+        """Make the condition that `column` has one of the values `texts`.
+
+        `texts` may also be the name of a parameter that receives the values at execution.
+        """
         if isinstance(texts, str):
             values = sa.bindparam(texts, type_=_Texts())
         else:
@@ -291,7 +294,7 @@ def scope_values_of(
 
 @contextlib.contextmanager
 def naming_damage(of: str) -> Iterator[None]:
-    """Turn errors of a block that parses a row into LedgerDamaged; `of` describes the row."""
+    """Raise LedgerDamaged if the block cannot parse a row; `of` describes the row."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError) as exc:

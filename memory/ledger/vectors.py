@@ -221,7 +221,8 @@ class Followers(TableGroup):
     ) -> list[Change]:
         """Return the memories written after the revision `after`, the lowest revision first.
 
-        `limit`: stop after this many memories, but complete the last revision; None means no limit.
+        `limit`: stop after this many memories, but include all memories of the last revision; None
+        means no limit.
         `fields`: the metadata fields that belong to scopes; the results hold no other fields.
         """
         last = None

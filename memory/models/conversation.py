@@ -71,20 +71,20 @@ class Candidate(Frozen):
     )
     """Positions, from 0, of the turns that state the fact; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """The memories that the fact repeats or changes, as positions among those that the model saw.
+    """Positions, from 0, of the memories that the fact repeats or changes.
 
-    Positions begin at 0.
+    They refer to the memories that `LanguageModel.extract` was given as `remembered`.
     """
     merged: Cleaned = ""
-    """One text that states all of `content` and of the memories in `replaces`, or ""."""
+    """A text that states everything in `content` and in the memories of `replaces`; may be ""."""
     asked: bool = False
     """Whether the speaker asked the bot to remember the fact."""
 
 
 class NamedMemory(Frozen):
-    """A stored memory that a model was shown and named because a new fact repeats or changes it.
+    """A stored memory that a new fact repeats or changes, according to a model.
 
-    `text_key` is a hash of the memory's text at that time.
+    `text_key` is a hash of the text that the model saw.
     """
 
     id: str
@@ -94,8 +94,8 @@ class NamedMemory(Frozen):
 class KeptCandidate(Candidate):
     """A candidate that waits in the ledger to become a memory.
 
-    Positions of turns and memories are lost when the process ends. So `said_in` holds the names of
-    the turns that state the fact, and `named` the memories that the fact repeats or changes.
+    Positions of turns and memories mean nothing to another process. So `said_in` holds the names
+    of the turns that state the fact, and `named` the memories that the fact repeats or changes.
     """
 
     said_in: tuple[Name, ...] = ()
@@ -145,10 +145,11 @@ class Reply(Frozen):
 class ExtractionResult:
     """The result of extracting memories from turns of conversations.
 
-    `extracted` counts the turns that were read, `known` the given turns that were stored before.
-    `pending` counts turns and questions that wait for the model; `problem` says why.
-    `already_remembered` counts facts dropped because a recalled memory states them. `over_limit`
-    counts facts dropped because the turns are too short for so many.
+    `extracted` counts the turns that were read. `known` counts the given turns that had been stored
+    before. `pending` counts turns and questions that wait for the model; `problem` says why they
+    wait. `already_remembered` counts facts dropped because a recalled memory states them.
+    `over_limit` counts facts dropped because the model found too many for turns of this number and
+    length.
     """
 
     outcomes: tuple[Outcome, ...] = ()

@@ -40,8 +40,9 @@ writes merged texts only for near-copies.
 class Rules:
     """The settings of the decision policy.
 
-    From a similarity of `upper` on, memory A may replace memory B without a model. If `guard` is
-    true, A must also cover B. In all other cases from `lower` on, a model is asked.
+    If two memories have a similarity of at least `upper`, one may replace the other without a
+    model. If `guard` is true, it must also cover the other. In all other cases, a model is asked if
+    the similarity is at least `lower`.
 
     `on_merge_failure`: what happens to near-copies if the model fails. With `replace`, a memory
     still replaces those that it covers; with `keep_both`, all are kept.
@@ -123,7 +124,7 @@ class Decision:
     holds pairs of ids whose texts were judged to state different things. If `pending` is true, a
     later batch asks a model about the members. `model` names the model that was asked; it is PERSON
     if a person decided, and None if the rules decided alone. `cosine` is the cosine from which
-    `similarity` was computed; None if the two are equal.
+    `similarity` was computed; None if it equals `similarity`.
     """
 
     action: Action
@@ -162,7 +163,7 @@ class Question:
     groups. Each group in the answer to a page is accepted or refused separately.
 
     `copies` holds the pairs of members that are near-copies, as positions from 0: (lower, higher).
-    If it is None, all pairs are near-copies if `are_copies` is true, and no pair otherwise.
+    If it is None, `are_copies` holds for all pairs alike.
     """
 
     members: tuple[Memory, ...]
@@ -196,9 +197,9 @@ class MergeGroup(Frozen):
 
 
 class Verdict(Frozen):
-    """A language model's answer to a question: groups of memories to merge.
+    """A language model's answer to a question.
 
-    Memories that are in none of the `parts` stay as they are.
+    `parts` are the groups of memories to merge. All other memories stay as they are.
     """
 
     parts: tuple[MergeGroup, ...] = ()
@@ -222,9 +223,9 @@ class MergeReading(Frozen):
     """The result of comparing a merged text with the memories that it would replace."""
 
     lost: tuple[Cleaned, ...] = ()
-    """Statements of the memories that are missing from the merged text."""
+    """What the memories state and the merged text does not."""
     added: tuple[Cleaned, ...] = ()
-    """Statements of the merged text that none of the memories makes."""
+    """What the merged text states and none of the memories does."""
 
     @property
     def accepted(self) -> bool:
@@ -275,8 +276,8 @@ class MemberReport(Frozen):
 class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
-    `members` are ordered oldest first. `similarities` holds triples (a, b, similarity of the
-    members at the positions a and b, from 0). `differences` say how members differ from the newest.
+    `members` are ordered oldest first. `similarities` holds triples (a, b, similarity); a and b are
+    positions in `members`, from 0. `differences` say how members differ from the newest.
     """
 
     user: str | None
@@ -316,13 +317,15 @@ class SimilarityHistogram(Frozen):
 class DeduplicationReport(Frozen):
     """The report of a run over the whole store.
 
-    If `dry_run` is true, nothing was changed, and the report says what a run would do.
-    In a dry run, `retired` counts only memories that need no model to be retired, and
-    `memories_after` equals `memories`. Only a dry run sets `just_below`, the estimates and
-    `characters`, the number of characters to send to the model.
+    If `dry_run` is true, nothing was changed, and the report says what a run would do. Then
+    `retired` counts only the memories that can be retired without a model, and `memories_after`
+    equals `memories`.
 
-    `left` is the number of groups, and `pages_left` the number of pages, that wait for the next
-    run, mostly because this run had no model calls left.
+    Only a dry run sets `just_below`, `characters`, `estimated` and `estimated_model_calls`.
+    `characters` is the total length of the memories in all questions for the model.
+
+    Some groups (`left`) and pages (`pages_left`) wait for the next run, mostly because this run had
+    no model calls left.
     """
 
     dry_run: bool
@@ -352,7 +355,7 @@ class DeduplicationReport(Frozen):
     failure: str = ""
     """Why every call of the model failed; empty if a call succeeded or none was made."""
     undecided: int
-    """The number of text pairs not asked about, because a model failed to judge them before."""
+    """The number of text pairs not asked about: the model failed at them recently or too often."""
     usage: Usage
     questions: int = 0
     estimated_model_calls: int

@@ -170,7 +170,7 @@ class Embedded:
 class SearchResult:
     """A memory that a search found, with its similarity to the query, rounded to 6 decimals.
 
-    `relevance` is the sum of two standard scores: of the cosine, and of BM25 (the match of words).
+    `relevance` is the sum of two standard scores: one of the cosine, one of BM25 (matching words).
     It is None if the search ranked by similarity alone.
     """
 
@@ -204,7 +204,7 @@ ScopeField = Annotated[Name, AfterValidator(_is_scope_field)]
 
 
 def scope_values(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return a memory's metadata in the form in which scopes compare them.
+    """Return a memory's metadata, with values that scopes can compare.
 
     Strings and None stay as they are; other values become JSON. Keys that are also in SCOPE_FIELDS
     are left out, because a scope reads these from the memory's own fields.

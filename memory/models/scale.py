@@ -12,9 +12,9 @@ from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
-"""The similarity of two texts whose cosine is the anchor of the scale.
+"""The similarity that each scale gives to its anchor, which is a cosine.
 
-At this similarity, half of the pairs of natural memories are copies or worth merging.
+About half of the pairs of memories with this similarity are copies or worth merging.
 """
 NEAR_COPY = 0.95
 """At this cosine and above, similarity equals cosine for every embedder."""
@@ -29,11 +29,11 @@ Flags = npt.NDArray[np.bool_]
 class Scale(Frozen):
     """A piecewise linear curve from an embedder's cosine to similarity.
 
-    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If one of two compared
-    texts has kana or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from 0.95 on,
-    the similarity equals the cosine.
+    The curve goes through (0, 0), (`anchor`, 0.90) and (0.95, 0.95). If at least one of two
+    compared texts has kana or Han, `anchor_kana_han` takes the place of `anchor`. Below 0 and from
+    0.95 on, the similarity equals the cosine.
 
-    Embedders give equally similar texts different cosines. If each embedder has its own scale, the
+    Two embedders give the same two texts different cosines. If each embedder has its own scale, the
     same thresholds fit all embedders.
     """
 
@@ -115,9 +115,9 @@ _OWN = {
 }
 """Scales of known embedders, by the beginning of their fingerprints.
 
-Each `anchor` is fitted to a reader's verdicts on pairs of natural memories without kana and Han.
-WordLlama has a higher anchor for texts with kana or Han, because a third of random pairs of such
-texts have a cosine above 0.70.
+Each `anchor` is fitted to a reader's verdicts on pairs of memories that a model extracted from
+conversations, without kana and Han. WordLlama has a higher anchor for texts with kana or Han,
+because a third of random pairs of such texts have a cosine above 0.70.
 """
 
 

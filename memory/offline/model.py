@@ -40,7 +40,10 @@ _MOST_LONGER = 3  # texts are not combined if one is more than this many times a
 
 
 class OfflineModel:
-    """A language model without a network: it judges by coverage and merges by joining sentences."""
+    """A language model that works by fixed rules, without a network.
+
+    As a judge, it merges memories only if one covers the other or if they are near-copies.
+    """
 
     name = "offline"
     page_size = 0
@@ -48,9 +51,10 @@ class OfflineModel:
     async def judge(self, question: Question) -> Verdict:
         """Group the memories that can be merged into one text, starting from the newest.
 
-        An older memory joins a group if its text covers the group's text, or is covered by it. A
-        near-copy of the group's memories also joins if no sentences may conflict. Its sentences
-        that the group's text lacks are then appended to the group's text.
+        Each group begins with one memory and its text. An older memory joins if its text or the
+        group's text covers the other; the group's text is then the covering text. If the memory is
+        a near-copy of all memories in the group, it also joins if no sentences of the two texts may
+        conflict. Its sentences that the group's text lacks are then appended to the group's text.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
@@ -136,8 +140,8 @@ def combine(newer: str, older: str) -> str | None:
     """Return a text that states everything that both texts state; None if they cannot be combined.
 
     If one text covers the other, the result is the covering text. Otherwise, it is `newer` followed
-    by the sentences of `older` that `newer` lacks. Texts that may conflict, or that differ greatly
-    in length, are then not combined.
+    by the sentences of `older` that `newer` lacks, or None if the texts may conflict, differ
+    greatly in length, or have very many sentences.
     """
     if (whole := covering(newer, older)) is not None:
         return whole

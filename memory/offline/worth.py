@@ -220,7 +220,7 @@ _VAGUE = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
-"""Matches moods, wishes and plans. To be kept, they must name a person, a thing or a day."""
+"""Matches a mood, wish or plan. It is kept only if its clause names a person, a thing or a day."""
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )

@@ -1,12 +1,12 @@
-"""Wrappers around a language model, with a circuit breaker, and around an embedder of your own.
+"""Wrappers for a language model (with a circuit breaker) and for an embedder of your own.
 
 A closed circuit breaker forwards every question to the model. It opens after some failed questions
 in a row, and then refuses questions for a pause. After the pause, one question is tried. If the
 model answers, even with an unusable answer, the breaker closes. If it fails, the next pause is
 twice as long.
 
-A question fails if the model cannot be reached, if it raises an exception that is not a ModelError,
-or if it is so slow that the caller cancels the question.
+A question fails if the model raises ModelUnavailable, or an exception that is not a ModelError. It
+also fails if the model is so slow that the caller cancels the question.
 """
 
 from __future__ import annotations

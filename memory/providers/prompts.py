@@ -172,7 +172,7 @@ JSON schema:
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return a question in JSON again, with the `problem` that made the last answer unusable."""
+    """Return a question, in JSON, with the reason why the last answer was not usable."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
@@ -366,8 +366,9 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
     """Parse a model's readings of merged texts: what each text lost, and what it added.
 
-    `merges` is the number of merged texts. The result has one reading for each, in order; None if
-    the answer has none for it. If the answer has two readings of one text, they are combined.
+    `merges` is the number of merged texts. The result has one reading for each, in order. A text
+    that the answer does not mention gets None. If the answer has two readings of one text, they are
+    combined.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
@@ -386,7 +387,7 @@ def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
 def read_extraction(text: str, usage: Usage) -> Extraction:
     """Parse the facts that a model found in turns.
 
-    The model may have named turns and memories that do not exist; their positions are not checked.
+    The positions of turns and memories are not checked; they may be out of range.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """

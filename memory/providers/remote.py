@@ -237,7 +237,7 @@ class RemoteModel(ABC):
         schema: type[BaseModel] | None,
         read: Callable[[str, Usage], Read],
     ) -> Read:
-        """Send a question; return the answer as `read` parses it from the text and the cost.
+        """Send a question, parse the answer with `read`, and return the result.
 
         Raises: ModelError, which also holds the cost of all tries.
         """

@@ -5,7 +5,7 @@ further line is the answer about one group. If a group occurs twice, the later l
 
     {"key": "1f3a5c7e9b2d4f60",
      "members": [{"id": "mem_0123456789ab", "hash": "0f1e2d3c4b5a6978"}, ...],
-     "answer": "apply", "left_out": ["mem_0123456789ab"], "text": null,
+     "answer": "apply", "left_out": [], "text": null,
      "insist": false, "retired": ["mem_0123456789ab"], "stays": null}
 
 - `key`: the hash that identifies the group, made from `members` (see `card_key`).
@@ -14,9 +14,9 @@ further line is the answer about one group. If a group occurs twice, the later l
 - `answer`: one of `ReviewAnswer`.
 - `left_out`: members that stay as they are while the answer is applied to the others.
 - `text`: a merged text that the person wrote; null if they wrote none.
-- `insist`: apply `text` even if a comparison of its words with the members' words objects to it.
-- `retired`: if the plan is to be applied exactly as the report showed it, the members that it
-  retires; otherwise null.
+- `insist`: apply `text` even if its words do not fit the members' texts.
+- `retired`: the members that the plan retired when the person saw it. If the plan has changed since
+  then, the answer is refused. null: apply the plan even if it has changed.
 - `stays`: if the answer is `same`, the member that replaces the others; null if the person chose
   none.
 
@@ -97,9 +97,9 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """This answer; but `apply` and `same` become `keep_all` if there is nothing to join.
+        """This answer, or `keep_all` if `left_out` leaves fewer than two members to merge.
 
-        There is nothing to join if `left_out` names all members, or all but one.
+        Only the answers `apply` and `same` are replaced in this way.
         """
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)

@@ -25,7 +25,7 @@ class CardMember(Frozen):
     it was erased later.
 
     `alike`: the similarity to the group's newest member. It is None for the newest member itself,
-    and if the decision is a recorded one.
+    and for all members if the decision is already recorded.
     """
 
     id: str
@@ -38,9 +38,9 @@ class CardMember(Frozen):
 
 
 class KeptText(Frozen):
-    """A memory that stands for members of a card; `members` are their indexes.
+    """A memory that stands for members of a card; `members` are their positions, from 0.
 
-    `is_new`: whether the memory is not itself a member, or an update gave it a new text.
+    `is_new`: whether the text is new: that of a new memory, or of a member that an update changed.
     """
 
     id: str
@@ -73,9 +73,10 @@ class Card(Frozen):
     """A group of memories for display: its members, oldest first, and what happens to them and why.
 
     `similarity`: the similarity of the two least similar members. `highest`: the similarity of the
-    two most similar members. Both are None if no similarity was recorded. `kept`: the memories that
-    stand for members; empty while the question is open. `certainty`: from 0 to 1; below 0.5 if a
-    model or a person must decide. `recorded`: None if the decision is only planned.
+    two most similar members. If the decision is already recorded, both are the recorded similarity;
+    None if it has none. `kept`: the memories that stand for members; empty while the question is
+    open. `certainty`: from 0 to 1; at most 0.5 if a model or a person must decide, or has decided.
+    `recorded`: None if the decision is only planned.
     """
 
     key: str

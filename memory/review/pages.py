@@ -127,7 +127,7 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 
 
 def open_group(rows: Sequence[Row]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the key of a group, and a list with the id and the text's hash of each member.
+    """Return a group's key, and a list of pairs: each member's id and the hash of its text.
 
     `rows`: the members. If a member is no longer live, a person cannot decide about the group any
     more, and the list is empty.

@@ -124,7 +124,7 @@ def batch_report(
         _figure(done.merged, "written from several"),
         _figure(done.decisions.get("keep_both", 0), "groups kept apart"),
         *([_figure(waiting, "groups left for a later run")] if waiting else ()),
-        _figure(done.usage.calls, f"calls of the model ({done.model})"),
+        _figure(done.usage.calls, f"calls to the model ({done.model})"),
         *_cost(done.usage, done.money),
     )
     return Report(

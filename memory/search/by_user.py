@@ -289,9 +289,9 @@ class VectorsByUser:
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """Load an owner's vectors, as of the reader's `revision`.
 
-        Return None if they exceed the limit. Return None also if, meanwhile, a query in another
-        thread has a new metadata key in its scope: the loaded rows lack the values of this key, so
-        the caller must load them again.
+        Return None if they exceed the limit. Also return None if a query in another thread has used
+        a new metadata key meanwhile. The loaded rows then lack its values, and the caller must load
+        them again.
         """
         fields = self._fields
         count = reader.followers.count(owner)

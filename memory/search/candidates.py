@@ -84,11 +84,11 @@ def candidate_pairs(
     the `k` nearest of each row. Of equally near rows, the one with the lower position counts
     as nearer. The result is exact.
 
-    - `bands`: more thresholds. The result has only the number of pairs that reach each of them.
-    - `weights`, shape (n,): in these numbers, a pair counts as the product of its rows' weights.
-      None means that each pair counts as 1.
-    - `across`: only pairs of one of the first `across` rows and one of the rows after these are
-      found. None means all pairs.
+    - `bands`: more thresholds. The pairs that reach each of them are counted.
+    - `weights`, shape (n,): the product of two rows' weights is how often their pair is counted.
+      None means that each pair is counted once.
+    - `across`: if given, a pair must have one row among the first `across` rows, and the other row
+      among the rest. None means all pairs.
     - `threads`: None means one for each core.
 
     The search needs RAM for about three copies of the vectors. It is slow if all rows are equal.
@@ -137,7 +137,7 @@ class Blocks(NamedTuple):
 
     A tile is a square of `tile` by `tile` products, and fits into a core's cache. It is cut into
     blocks of `rows` by `columns`, so `tile` is a multiple of both. A block is so small that BLAS
-    starts no threads of its own, for which ours would have to wait.
+    starts no threads of its own. Our threads would have to wait for these.
     """
 
     rows: int = 48
@@ -302,7 +302,8 @@ class _Best:
 class _Search:
     """One pass over all products, which collects the similar pairs.
 
-    `levels`: arrays (n,) of thresholds for each row, for `min_cosine`, `upper`, then each band.
+    `levels`: arrays (n,) with a threshold for each row. The first array is `min_cosine`, the second
+    is `upper`, and each further array is a band.
     """
 
     def __init__(
@@ -347,7 +348,10 @@ class _Search:
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise each row's floor to its k-th best product in one tile, to compare fewer pairs."""
+        """Raise the floors of a tile's rows, so that fewer pairs are compared exactly.
+
+        A row's floor is raised to its k-th best product in the tile, less a margin for errors.
+        """
         products = self._products.tile(row, row)
         lower, upper = self._lower.in_tile(row, row), self._upper.in_tile(row, row)
         products[(products < lower + self._slack) | (products >= upper - self._slack)] = -np.inf

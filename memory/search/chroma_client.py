@@ -330,9 +330,9 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
     """Execute calls from stdin, and write their results to stdout, until stdin ends.
 
-    `path`: the folder. With `is_ours` or a `lock`, the folder is locked until the last call has
-    ended. If the program that started this process is killed, the last call may still be running
-    when the next such process starts.
+    `path`: the folder. With `is_ours` or a `lock`, this process locks the folder until the last
+    call has ended, even if the program that started the process is killed during the call. The next
+    such process waits for the lock.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it

@@ -184,9 +184,9 @@ class Follower:
     def _watermark(self) -> int:
         """Return the revision up to which the index has copied the ledger's changes.
 
-        The index is cleared first if the ledger does not know the index's id, or if the index may
-        hold forgotten memories. A shared index that the ledger knows is not cleared for forgotten
-        memories: `scrub` removes them.
+        If the ledger does not know the index's id, the index is cleared first. An index that only
+        this process uses is also cleared if it may hold forgotten memories. From a shared index,
+        `scrub` removes these memories.
         """
         with self._ledger.reading() as reader:
             watermark, is_stale = reader.followers.state(self.index.id)

@@ -24,7 +24,7 @@ Key 1: the right factor is a vector. Key 2: it is a matrix.
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's parameters k1 and b, as found by Robertson and Walker. Other values rank about as well."""
 SHORTLIST = 50
-"""At least how many memories are selected by words, and how many by vector.
+"""The minimum number of memories that are selected by words, and also of those by vector.
 
 This applies only if the user's vectors are not in RAM.
 """

@@ -149,9 +149,9 @@ class Applier:
         self._clock = clock
 
     def vectors_of_made(self, decided: Sequence[Decided]) -> dict[str, Embedded]:
-        """Embed each survivor whose text no member of its decision has, such as a merged text.
+        """Embed the new texts of survivors, such as merged texts; return them by memory id.
 
-        Return the embeddings by memory id.
+        A text is new if no member of its decision has it.
         """
         made = [
             survivor.memory
@@ -172,12 +172,12 @@ class Applier:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
         The transaction must not have written anything yet. Return an Applied or a Conflict for each
-        decision that was tried. The last decisions may be left untried:
+        decision that was tried. A decision about a new memory may leave the last ones untried:
 
-        - A decision about a new memory is current if its condition is a WhileNearest of the
-          ledger's latest revision. One that is not current is tried only if it is the first, and
-          no decision is tried after it.
-        - No decision is tried after a Conflict of a decision about a new memory.
+        - If it has a Conflict, no later decision is tried.
+        - If it may be out of date, it is tried only as the first decision, and no later decision is
+          tried. It is up to date if its condition is a WhileNearest with the ledger's latest
+          revision.
 
         `made`: what `vectors_of_made` returned for these decisions.
         """
@@ -377,9 +377,9 @@ class Applier:
 
 
 def _independent_parts(writer: Writer, todo: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Split decisions into lists that can each be written at once; keep their order.
+    """Split decisions into lists, in order; the decisions of a list can be written together.
 
-    Within a list, no decision changes a memory that another decision is about. Storing a new memory
+    Within a list, no decision changes a memory that a later decision is about. Storing a new memory
     does not change other memories, even those that it is linked to.
     """
     names = {name for one in todo for name in one.names}

@@ -71,9 +71,9 @@ class Asker:
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
     """Return the pairs of texts that a person called distinct, each with the verdict's scope.
 
-    `fields`: the fields that form a scope now. If a verdict's scope has other fields, its pair is
-    also returned with present scopes: those of the live memories that have one of the two texts. A
-    present scope must have the same values as the verdict's scope in the fields that both have.
+    `fields`: the fields that form a scope now. If other fields formed a scope when the verdict was
+    given, its pair is also returned with present scopes. These are the scopes of the live memories
+    that have one of the two texts, if they agree with the verdict's scope (`Scope.agrees_with`).
     """
     names = {*fields, "is_private"}
     pairs = reader.distinct.all(("person",))

@@ -27,7 +27,7 @@ class AdaptiveBatchSize:
         self._clock = clock
 
     def parts(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
-        """Yield all items in order, in parts of the size that is current when a part is yielded."""
+        """Yield all items in order, in parts; `size` is read again before each part."""
         start = 0
         while start < len(items):
             part = items[start : start + self.size]

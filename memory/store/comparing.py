@@ -17,7 +17,7 @@ from memory.text import clean, text_key
 
 @dataclass(frozen=True)
 class Named:
-    """A new memory, and the stored memories that it repeats or updates according to a model.
+    """A new memory, and the stored memories that a model says it repeats or updates.
 
     `members` holds the new memory and the stored ones, oldest first. `similarity`: the lowest
     similarity of the new memory to a stored member; None if no vectors are known. `keeper`: the

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _UNSCRUBBED = "unscrubbed"
 """Key in the ledger's metadata, set while an index or the log may still hold forgotten memories."""
 _FEWEST_WORDS = 2
-"""The fewest content words of a memory that a sentence can state in other words.
+"""How many content words a memory needs so that a sentence can state it in other words.
 
 A memory with fewer content words counts as stated only by a sentence or clause with the same text.
 """
@@ -224,8 +224,8 @@ class ComparisonCache:
 class _Change:
     """The new state of a waiting turn. If `turn` is None, the turn is dropped.
 
-    `candidates`: the facts that a model found in the turn, each erased one replaced by None. If
-    `candidates` itself is None, the facts stay as they are.
+    `candidates`: the facts that a model found in the turn, with None in place of each erased fact.
+    If `candidates` itself is None, the facts stay as they are.
     """
 
     seq: int
@@ -238,7 +238,7 @@ def _forget_said_by(writer: Writer, user: str) -> None:
 
     A waiting turn waits for its facts to be extracted and stored. Facts already found in the other
     waiting turns are erased if they are about this user or if this user stated them. The texts of
-    everybody's extracted turns are erased. Everybody's extractions under way start again.
+    all users' extracted turns are erased, and all extractions under way start again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()
@@ -268,16 +268,17 @@ def _forget_said_by(writer: Writer, user: str) -> None:
 class TurnsToForget:
     """Finds what must be removed from turns when the memories `gone` are forgotten.
 
-    - A person's waiting turn loses the sentences, and the facts already found in it, that state a
-      forgotten memory of this person.
+    - A person's waiting turn loses the sentences that state a forgotten memory of this person. It
+      also loses the facts already found in it that state or became such a memory. If it loses a
+      fact, it loses its whole text.
     - A person's waiting turn from which a forgotten memory was made loses its whole text; only
       facts already found in it may remain.
-    - If one of the memories that a fact would replace is forgotten or not live, the fact replaces
-      none of them and loses its merged text.
+    - A fact may name memories that it would replace. If one of these is forgotten or not live, the
+      fact replaces none of them and loses its merged text.
     - A bot's waiting turn is removed if it recalled or quotes a forgotten memory, or if a forgotten
       memory came from its conversation.
-    - In conversations that a forgotten memory came from, or in which it may have been said or
-      recalled, extracted turns lose their texts. An extraction under way there starts again.
+    - Extracted turns lose their texts if a forgotten memory came from their conversation, or may
+      have been said or recalled there. An extraction under way in the conversation starts again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
@@ -393,7 +394,7 @@ def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
 def _without(text: str, speaker: str, at: datetime, contents: Sequence[str]) -> str:
     """Return the text without the sentences that state any of `contents`.
 
-    Return "" if no single sentence states one of them, but the text as a whole does.
+    Return "" if the text as a whole states one of them, but no single sentence does.
     """
     if not contents:
         return text

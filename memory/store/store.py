@@ -403,9 +403,10 @@ class MemoryStore:
     ) -> list[Applied | Conflict]:
         """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
 
-        The result has at least one item, but may be shorter than `decided`: the rest is not tried
-        if a decision about a new memory has a Conflict, or may be out of date because something was
-        written after the memory was prepared. The caller then prepares and decides the rest again.
+        The result has at least one item, but may be shorter than `decided`. The last decisions are
+        not tried if a decision about a new memory has a Conflict or may be out of date. It may be
+        out of date if something was written after the memory was prepared. The caller then prepares
+        and decides the rest again.
 
         `run` is the name of the batch or import that the decisions are recorded under.
 
@@ -444,9 +445,9 @@ class MemoryStore:
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced; return them.
 
-        The ledger, the search index and the database's log then hold none of their texts. If
-        another process still uses a copy, `erased` of the result is False, and the copy is erased
-        later. A person must delete the ledger copies that `set_aside` names.
+        `erased` of the result is False if a search index, the database's log or a copy of the
+        ledger may still hold their texts. The index and the log are cleared later. A person must
+        delete the copies, which `set_aside` names.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """

@@ -118,9 +118,11 @@ def reopen_pending(
     A returned decision is not undone now if it retired nothing, if it is undone already, if later
     decisions build on it, or if one of its members was forgotten.
 
-    Two kinds of pending decisions are neither returned nor undone. In the first kind, two members
-    have a pair of texts that `unasked` returned: the model must not be asked about these pairs. In
-    the second kind, later decisions left fewer than two of the members' texts live.
+    Two kinds of pending decisions are neither returned nor undone:
+
+    - The texts of two members are a pair that `unasked` returns. The model must not be asked about
+      these pairs.
+    - Fewer than two of the members' texts are still live, because of later decisions.
 
     Raises: LedgerError.
     """
@@ -178,7 +180,7 @@ def _pairs_of(
 
 
 def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
-    """Record that these decisions of `reopen_pending` are no longer pending."""
+    """Record that these decisions, which `reopen_pending` returned, are no longer pending."""
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)

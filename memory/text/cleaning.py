@@ -36,8 +36,8 @@ _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
 def clean(text: str) -> str:
     """Return the text without characters that a database, protocol or terminal may not accept.
 
-    Control characters other than tabs and line breaks are removed, and white space at both ends. A
-    lone surrogate becomes U+FFFD.
+    Control characters are removed, except tabs and line breaks. White space is removed at both
+    ends. A lone surrogate becomes U+FFFD.
     """
     return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)).strip()
 

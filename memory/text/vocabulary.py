@@ -27,7 +27,7 @@ TURNING = with_all_languages(
     "suppose hesitate threaten seem appear",
     lambda grammar: grammar.CLEAR_TURNING,
 )
-"""Words with which a statement is a wish, a doubt, past or half true; verbs in dictionary form."""
+"""Words that make a statement a wish, a doubt, past or half true; verbs in dictionary form."""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
@@ -77,7 +77,7 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words that let an added word narrow a statement, as "all" does in "all big cats"."""
+"""English words near which an added word may narrow a statement: "all cats", "all big cats"."""
 
 PRIVATIVE = frozenset(
     # no longer so

@@ -44,10 +44,10 @@ _MOST_BYTES = 64_000_000  # the largest file of answers that is read: some 300,0
 
 
 class CalibrationLog:
-    """A file of answers about pairs of memories, from one or more sittings.
+    """A file of answers about pairs of memories. Each calibration appends to it.
 
-    `by`: who gives the answers, the name of a model or "person". `read` returns only the answers of
-    `by`.
+    `by`: a model's name, or "person". `add` writes answers under this name, and `read` returns only
+    answers with this name.
     """
 
     def __init__(self, path: Path, by: str) -> None:
@@ -147,9 +147,9 @@ def _memory(row: Mapping[str, Any]) -> Memory:
 def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
     """Return pairs of similar live memories, and the number of live memories in the store.
 
-    Each text is paired with the `nearest` texts of its scope that are most similar to it and have a
-    cosine of at least 0.40. If several memories of a scope have the same text, only the oldest is
-    taken.
+    Each text is paired with the most similar texts of its scope: with up to `nearest` texts, each
+    with a cosine of at least 0.40. If several memories of a scope have the same text, only the
+    oldest is taken.
     """
     snapshot = store.snapshot()
     scopes: dict[Scope, dict[str, Memory]] = {}
@@ -185,7 +185,7 @@ def _in_rounds(
 
 
 def still_open(pairs: Sequence[AlikePair], log: CalibrationLog, questions: int) -> int:
-    """Return how many answers are missing until the log has answers about `questions` of `pairs`.
+    """Return how many more answers are needed until `questions` of the pairs have an answer.
 
     If there are fewer than `questions` pairs, return the number of pairs without an answer.
     """
@@ -241,8 +241,9 @@ def ask_person(
 ) -> None:
     """Show the most informative pairs to a person, and log the answers.
 
-    `questions`: stop when this many of `pairs` have been shown or had an answer in the log before.
-    `say` shows a text. `hear` returns the person's next line, and "" at the end of the input.
+    `questions`: stop after this many pairs. Pairs with an answer in the log count too, but are not
+    shown. `say` shows a text. `hear` returns the person's next line, or "" at the end of the
+    input.
     """
     total = still_open(pairs, log, questions)
     offered = chain.from_iterable(_in_rounds(pairs, log, total))

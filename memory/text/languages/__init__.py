@@ -26,7 +26,7 @@ class Grammar(Protocol):
     """
 
     FUNCTION_WORDS: frozenset[str]
-    """Frequent small words by which the language is recognised; no other language may have them."""
+    """Frequent small words by which the language is recognised; choose none of another language."""
     NEGATIONS: frozenset[str]
     """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
@@ -94,9 +94,9 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English words: a text with one of them is not in a language of `GRAMMARS`.
+"""A text with one of these English words is not recognised as a language of `GRAMMARS`.
 
-Exception: a word in a language's `GOVERNING` may occur in that language.
+A word that is also in a language's `GOVERNING` does not rule out this language.
 """
 
 
