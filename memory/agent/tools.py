@@ -32,7 +32,7 @@ class ToolAnswer(NamedTuple):
 class AgentTools:
     """The agent's tools: one method for each tool. `call` runs a tool by its name.
 
-    `quiet`: whether to leave out the questions and hints to the agent that end some answers.
+    Some answers end with a question or a hint to the agent; with `quiet`, these are left out.
     """
 
     def __init__(

@@ -252,7 +252,8 @@ def guarded(model: LanguageModel, config: Config) -> LanguageModel:
 def build_embedder(config: Config) -> Embedder:
     """Return the configured embedder. An embedder on this machine loads its model at the first use.
 
-    Raises: ConfigError if a key or a library is missing, or if your own embedder cannot be made.
+    Raises: ConfigError if an API key or a library is missing, or if the configuration names an
+    embedder of the user's own that cannot be imported or built.
     """
     embedding, setting = config.memory.embedding, "memory.embedding.provider"
     if ":" in embedding.provider:

@@ -304,10 +304,10 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether the first phrase, moved to the end, would come under a negation.
+    """Return whether a negation could deny the first phrase if that stood at the end of the text.
 
-    "Because of the rain she did not leave" gives a reason; "She did not leave because of the rain"
-    may say that she left for another reason.
+    `front`: the first phrase of `words`. "Because of the rain she did not leave" gives a reason;
+    "She did not leave because of the rain" may say that she left for another reason.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):

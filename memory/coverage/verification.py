@@ -233,7 +233,9 @@ def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
 
 
 def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
-    """Return the hard facts of each text; a name in one text counts as a name in all.
+    """Return the hard facts of each text: its numbers, dates, amounts, names and codes.
+
+    A word that is a name in one of the texts counts as a name in all of them.
 
     If one text has more than `LONGEST` characters, only numerals and names are returned.
     """

@@ -317,8 +317,9 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 def _identities(memory: Memory) -> tuple[str, str]:
     """Return a memory's identity hash, and the hash that the memory would have under a new id.
 
-    A memory whose id is taken is stored under a new id. If it has no external id, the old id
-    becomes its external id. If it already has one, the two hashes are equal.
+    If the id of a new memory is taken, the memory gets a new id, and the old id becomes its
+    external id, unless it has one. The hash includes the external id, but not the id. So the two
+    hashes are equal if the memory has an external id.
     """
     own = identity_hash(memory)
     return own, own if memory.external_id else identity_hash(memory, memory.id)

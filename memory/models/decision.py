@@ -55,7 +55,7 @@ class Rules:
 
 
 class Action(StrEnum):
-    """The effect of a decision, under the name that is stored and shown to users."""
+    """What a decision does. The values are stored, and shown to users."""
 
     ADD = "add"
     REPLACE = "replace"
@@ -163,7 +163,7 @@ class Question:
     groups. Each group in the answer to a page is accepted or refused separately.
 
     `copies` holds the pairs of members that are near-copies, as positions from 0: (lower, higher).
-    If it is None, `are_copies` holds for all pairs alike.
+    If it is None, the property `are_copies` gives one answer for all pairs.
     """
 
     members: tuple[Memory, ...]

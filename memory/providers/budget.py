@@ -163,9 +163,9 @@ _TRIES: ContextVar[CallBudget | None] = ContextVar("tries", default=None)
 
 
 def another_try() -> bool:
-    """Count one more try of the current question; return whether a call was left for it.
+    """Use up one of the calls that the current question may make; return False if none is left.
 
-    Without a limit on the question's calls, return True.
+    If the number of calls is not limited, return True.
     """
     tries = _TRIES.get()
     return tries is None or tries.take()

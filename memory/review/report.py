@@ -150,7 +150,7 @@ def _cost(usage: Usage, money: float | None, about: str = "") -> Iterator[Figure
 
 
 def history_report(cards: Sequence[Card], rules: Rules, at: datetime) -> Report:
-    """Return the report of all recorded decisions. `cards` has one for each, oldest first."""
+    """Return the report of the history. `cards`: one card for each decision, oldest first."""
     actions = Counter(card.action for card in cards)
     undone = sum(card.recorded is not None and card.recorded.undone for card in cards)
     return Report(

@@ -57,8 +57,9 @@ def in_order(pairs: Pairs) -> Pairs:
 class CandidatePairs(NamedTuple):
     """The pairs found by `candidate_pairs`, sorted by (i, j).
 
-    `upper`: all pairs that reach the upper threshold. `nearest`: of the pairs below the upper
-    threshold, the nearest of each row. `counts`: how many pairs reach each threshold in `bands`.
+    A row is one vector of the matrix. `upper`: all pairs that reach the upper threshold. `nearest`:
+    for each row, its most similar pairs below the upper threshold. `counts`: how many pairs reach
+    each of the thresholds `bands`.
     """
 
     upper: Pairs

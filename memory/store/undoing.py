@@ -157,7 +157,9 @@ def _is_undoable(record: DecisionRecord) -> bool:
 
 
 def _is_superseded(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
-    """Return whether later decisions left fewer than two of a decision's texts live.
+    """Return whether later decisions left at most one text of the decision's members live.
+
+    The question whether the members state the same fact is then settled.
 
     Decisions with a number in `open_numbers` do not count, because the caller will undo them.
     """

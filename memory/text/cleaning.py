@@ -1,4 +1,4 @@
-"""Forms of a text for storage, embedding, comparison and display; its script and sentences."""
+"""Cleans and normalises texts, splits them into sentences, and recognises kana and Han."""
 
 from __future__ import annotations
 

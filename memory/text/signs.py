@@ -54,7 +54,7 @@ def decoded(word: str) -> str:
 
 
 def unified(text: str) -> str:
-    """Return the text with signs and codes encoded, and with standard spellings of numbers.
+    """Return the text with its signs and codes encoded as words, and its numbers in one spelling.
 
     Words in a text that is all in capitals become lower case.
     """
