@@ -64,9 +64,10 @@ class DedupStore(BaseStore):
     It may be used from any thread and any event loop. It refuses values with a time to live.
 
     `namespaces`: values in these namespaces and all namespaces inside them are deduplicated; the
-    label `*` stands for any label. `fields`: the keys under which a value may have its text, or
-    paths of keys such as `content.content`; the first that holds a text is used. `release` is
-    awaited when this store is closed.
+    label `*` stands for any label. A value that is put with `index=False` is not deduplicated.
+    `fields`: where to look for the text in a value. Each field is a key, or a path of keys such as
+    `content.content`. The first field that has a text is used. `release` is awaited when this
+    store is closed.
     """
 
     def __init__(
@@ -179,10 +180,10 @@ class DedupStore(BaseStore):
     def _item_fields(
         self, reader: Reader, items: Mapping[str, StoredItem]
     ) -> dict[str, dict[str, Any]]:
-        """Return, for each key of `items`, the fields of a LangGraph `Item` as a dict.
+        """Return the arguments of LangGraph's `Item` for each stored item, under the same key.
 
-        The text of an item is also stored as a memory. If this memory is retired, the text in the
-        field `value` is replaced by the text of the memory's live successor.
+        If an item has a memory, the text in `value` is the present text of this memory. If the
+        memory is retired, the text in `value` is the text of its live successor.
         """
         living = reader.memories.living_rows(
             item.memory_id for item in items.values() if item.memory_id is not None
@@ -224,10 +225,10 @@ class DedupStore(BaseStore):
     # --- writing ---
 
     def _put(self, puts: Sequence[PutOp]) -> tuple[list[Memory], dict[str, str | None]]:
-        """Store the values in one transaction; return the new memories, and a dict of memory ids.
+        """Store or delete items in one transaction; return the new memories and the replaced ones.
 
-        The new memories are not yet deduplicated. The dict is about items that lost their memory,
-        because they were overwritten or deleted. It maps the id of the former memory to the id of
+        The new memories are not stored yet. The dict tells which memories were replaced, because
+        their items were overwritten or deleted. It maps the id of each replaced memory to the id of
         the item's new memory, or to None if the item has no memory now.
         """
         new: list[Memory] = []
@@ -295,9 +296,10 @@ class DedupStore(BaseStore):
     def _drop(self, former_id: str, new_id: str | None) -> bool:
         """Remove the former memory of an item that was overwritten or deleted.
 
-        If `new_id` is None, the former memory is erased. Otherwise it is retired, and the memory
-        `new_id` becomes its successor. A memory that must stay, as `_unreferenced` says, is neither
-        erased nor retired. Return whether a memory was erased.
+        If the former memory is retired already, its live successor is removed. If `new_id` is None,
+        the removed memory is erased. Otherwise it is retired, and the memory `new_id` becomes its
+        successor. If `_unreferenced` returns None, nothing is removed. Return whether a memory was
+        erased.
         """
         with self._store.ledger.reading() as reader:
             old, revision = _unreferenced(reader, former_id), reader.revision()
@@ -392,10 +394,11 @@ def open_dedup_store(
 
 
 def _unreferenced(reader: Reader, memory_id: str) -> Memory | None:
-    """Return the memory `memory_id`, or its live successor, if it may be removed; else None.
+    """Return the live successor of a memory, or None if this successor must not be removed.
 
-    It must stay if an item refers to it or to a memory that it replaced. It must also stay if this
-    adapter did not store it and all memories that it replaced.
+    A live memory is its own successor. The successor and the memories that it replaced form a
+    group. The successor must stay if an item refers to a memory of the group, or if a memory of the
+    group does not come from a LangGraph item. Also return None if the memory was forgotten.
     """
     living = reader.memories.living(memory_id)
     if living is None:

@@ -29,10 +29,10 @@ class DedupMemoryStore(MemoryStore):
     The store extracts memories with its own model, so Strands needs no model for `extraction=True`.
     The store is opened by `initialize`, or at the first use.
 
-    `user`: the user whom the memories are about. `run_id`: the name of the run, within which the
-    sequence numbers of messages are unique. If it is None, each call of `initialize` starts a new
-    run. `name`, `description`, `max_search_results`, `writable` and `extraction` are those of
-    Strands' `MemoryStore`.
+    `user`: the user whom the memories are about. `run_id`: the name of the run that the messages
+    belong to. A repeated message is recognised only within one run. If `run_id` is None, each call
+    of `initialize` starts a new run. `name`, `description`, `max_search_results`, `writable` and
+    `extraction` are those of Strands' `MemoryStore`.
 
     `config` is the configuration, or the path of its file. `settings` override single settings,
     such as `data_dir="..."`. `model` and `embedder` replace the configured ones.

@@ -62,12 +62,14 @@ class ConsolidationEngine:
     ) -> ConsolidationStats:
         """Link recent memories that are close in time, and find near-copies of recent memories.
 
-        Recent memories are the newest ones of the last `window_hours` hours: at most `window`, or
-        1000 if `window` is None. Each is linked with the next older one of the same user and
-        privacy, for at most `max_replay_events` pairs. An existing link gains confidence.
+        Recent memories are those of the last `window_hours` hours, but at most the `window` newest
+        (1000 if `window` is None). Each recent memory is linked with the next older recent memory
+        of the same user; private memories are linked only with private ones. At most
+        `max_replay_events` pairs are linked, newest first. An existing link gains confidence.
 
-        Near-copies have a distance below `merge_threshold` (default: the engine's
-        `merge_distance`). One of the two may be older than the recent memories.
+        Two memories are near-copies if their distance (`1 - similarity`) is below `merge_threshold`
+        (default: the engine's `merge_distance`). At least one of the two memories is recent. At
+        most `max_merge_candidates` pairs of near-copies are returned, closest first.
 
         The run also removes forgotten memories from episodes (groups of memories with a summary).
         """

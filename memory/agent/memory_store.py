@@ -102,18 +102,20 @@ class MemoryStore:
     async def save(
         self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
     ) -> Saved:
-        """Save a memory unless it repeats a stored one; link it with near memories, both ways.
+        """Save a memory unless a near-copy of it is stored, and link it with similar memories.
 
-        If a near-copy is stored, the save is blocked: nothing is written, and the result names the
-        near-copy. A stored memory with another value, such as 1200 instead of 1300, does not block.
+        A near-copy blocks the save: nothing is written, and the result names the near-copy. A
+        similar memory does not block the save if the two texts contradict each other, for example
+        if one says 1200 and the other says 1300.
 
-        `distances`: how near a memory must be to block the save or to be linked.
-        `replaces`: the id of a stored memory that the new one corrects. The stored memory is
-        retired, and the new one takes over its links and tags. Such a save is never blocked.
+        `distances`: the distances below which a stored memory blocks the save or is linked.
+        `replaces`: the id of a stored memory that the new memory corrects. The stored memory is
+        retired, and the new memory takes over its links and tags. Such a save is never blocked.
         `fields`: further fields of `Memory`.
 
-        Raises: InputError if a field is not valid or other processes keep storing similar memories;
-        MemoryNotFound if the agent has no memory with the id `replaces`.
+        Raises: InputError if a field is not valid, if the memory `replaces` has another scope, or
+        if other processes write at the same time; MemoryNotFound if the agent has no live memory
+        with the id `replaces`; IndexFault, LedgerError.
         """
         values = {
             "id": self._store.new_id(),
@@ -165,14 +167,14 @@ class MemoryStore:
         date_to: datetime | None = None,
         user: str | None = None,
     ) -> list[MemorySearchResult]:
-        """Return at most `n_results` memories that pass all filters.
+        """Return at most `n_results` live memories that fit `content`, best first.
 
-        The memories are ordered by their similarity to `content`, most similar first.
+        The other arguments are filters; a memory must pass all of them. `date_from` and `date_to`
+        are the earliest and the latest timestamp, and must have a time zone. `user`: only memories
+        of this user are returned.
 
-        `date_from` and `date_to` are included; both must have a time zone. An index cannot filter
-        by time, so it is asked for more and more memories until enough are in the range.
-
-        Raises: InputError if this agent serves one user, and `user` is a different user.
+        Raises: InputError if this agent serves one user, and `user` is a different user;
+        EmbeddingError.
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))
@@ -196,10 +198,10 @@ class MemoryStore:
 
     @_threaded
     def still_open(self) -> list[str]:
-        """Return one sentence for each pending question about live memories of the agent.
+        """Return the questions that are still open, one sentence each.
 
-        If the agent serves everyone and chat turns wait for extraction, the last sentence says how
-        many.
+        A question asks whether certain live memories of the agent are the same. If the agent serves
+        everyone and chat turns wait for extraction, a last sentence says how many turns wait.
         """
         with self._store.ledger.reading() as reader:
             pending = reader.decisions.pending()
@@ -254,7 +256,7 @@ class MemoryStore:
 
         Return None if the agent has no memory with this id.
 
-        Raises: StillStatedBy if the memory is retired and a live memory still contains its text.
+        Raises: StillStatedBy if the memory is retired and has a live successor.
         """
         with self._store.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
@@ -403,7 +405,8 @@ class MemoryStore:
         """Return the memories with these ids, in the same order.
 
         Raises: MemoryNotFound if a memory is missing, not live, or of a user whom the agent does
-        not serve. The agent must not learn that such a user's memory exists.
+        not serve. The error is the same in these cases, so that the agent cannot find out which
+        memories other users have.
         """
         rows = reader.memories.rows(ids)
         for name in ids:

@@ -58,10 +58,11 @@ class Distances(NamedTuple):
 class Saved:
     """The outcome of a save.
 
-    `memory`: the new memory; None if the stored memory `duplicate_of` blocked the save. `related`:
-    the stored memories that the new one was linked with, nearest first. `replaced`: the stored
-    memory that the new one corrects; it was retired by the decision with the number `decision`.
-    `differs_from`: a near memory that did not block the save because it states another value.
+    `memory`: the new memory; None if the save was blocked. `related`: the stored memories that the
+    new memory was linked with, nearest first. `duplicate_of`: the stored memory that blocked the
+    save. `replaced`: the stored memory that the new memory corrects. `decision`: the number of the
+    decision that retired it. `differs_from`: a stored memory that is near enough to block the save,
+    but did not, because it contradicts the new memory, for example with another number.
     """
 
     memory: Memory | None

@@ -1,6 +1,7 @@
-"""The longer texts that the agent's tools return, such as quotes of memories with their age.
+"""Functions and constants for the texts that the agent's tools return.
 
-Many answers end with questions or hints to the agent: the constants `SCAFFOLD_...`.
+The functions describe what a tool found or did. Each constant `SCAFFOLD_...` is a question or a
+hint to the agent, which can follow such a description.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ Category = Literal[
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Moment = Annotated[str, Field(max_length=40)]
 _KNOWN_WORD = WithJsonSchema({"type": "string"})
-"""Shows an argument to clients as any string, although only certain words are allowed.
+"""Makes clients see an argument as any string, although it must be one of certain words.
 
-The list of these words is long, and clients already see it in the tool `remember`.
+The list of the allowed words is long. Clients already see it in the schema of `remember`.
 """
 _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
 """JSON schema keywords that clients do not see, to save tokens; they are enforced all the same."""
@@ -192,7 +192,11 @@ class Forgot(BaseModel):
     found: bool
     memory: MemoryView | None = None
     erased: bool | None = None
-    """False if an index, a log or a copy may still hold the text; None if no memory was found."""
+    """Whether the text was erased completely; None if no memory was found.
+
+    False means that a search index, the database's log or a copy of the ledger may still contain
+    the text.
+    """
     warnings: list[str] = []
 
 

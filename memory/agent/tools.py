@@ -1,4 +1,8 @@
-"""The agent's tools: methods that work on the store and the workspace folder, and their answers."""
+"""The agent's tools: each tool is a method that returns a text and structured data.
+
+The tools read and change the memory store. If there is a workspace folder with Markdown copies of
+the memories, the tools also keep these copies up to date.
+"""
 
 from __future__ import annotations
 
@@ -236,9 +240,9 @@ class AgentTools:
     async def _write(
         self, memory: Memory, work: Callable[[WorkspaceMemorySync], object]
     ) -> list[str]:
-        """Call `work`, which writes the entries of `memory` into the workspace; return warnings.
+        """Call `work`, which writes `memory` into the workspace's files; return warnings.
 
-        If another process has forgotten the memory meanwhile, its entries are erased again.
+        If another process has forgotten the memory meanwhile, it is also erased from the files.
         """
         warnings = await self._in_workspace(work)
         if self._workspace is not None and await self._store.get_by_id(memory.id) is None:

@@ -38,7 +38,10 @@ _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
 _MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
-"""The `<` of an HTML tag or the `]` of a link, with the backslashes before it."""
+"""Matches the `<` of an HTML tag, and the `]` that ends the text of a Markdown link.
+
+Backslashes right before either character belong to the match.
+"""
 _PATIENCE_S = 10.0
 _MOST_BYTES = 64_000_000
 _REMEDY = "make it a folder that can be written, or change agent.workspace_dir"
@@ -239,10 +242,11 @@ class WorkspaceMemorySync:
 def forget_everywhere(
     store: MemoryStore, workspace: WorkspaceMemorySync | None, forget: Callable[[], Gone]
 ) -> tuple[Gone, str]:
-    """Call `forget`, which erases memories from the store; then erase them from the workspace.
+    """Erase memories from the store by calling `forget`, then from the files of the workspace.
 
-    Return the result of `forget`, and a message about what is left in the workspace, or "". If the
-    process is killed between the two steps, the next call erases the rest.
+    Return the result of `forget`, and a message: it says where the files may still mention the
+    memories, or is "". If the process is killed before the files are changed, the next call of this
+    function also erases these memories from the files.
     """
     if workspace is None:
         return forget(), ""

@@ -1,4 +1,7 @@
-"""Audit a whole store, import another program's store, and write cleaned memories back to it."""
+"""Audit a store, import memories from another program, and write cleaned memories back there.
+
+A write-back changes the other program's collection: rows whose memories were merged become one row.
+"""
 
 from __future__ import annotations
 
@@ -93,10 +96,11 @@ async def audit(
     """Plan a clean-up of the configured store, or of `source` if given; change nothing.
 
     The memories of `source` are first copied to a temporary store. `settings` override single
-    values of `config`, which may be the path of a configuration file. `groups`: the most groups in
-    the report (default: all). `user`: report only groups of this user. `model`: your own model. It
-    is not asked; the report estimates the cost of asking. `on_progress` is called, in another
-    thread, with the number of texts compared and the number of all texts.
+    values of `config`, which may be the path of a configuration file. `groups`: the maximum number
+    of groups of near-copies in the report (default: all). `user`: report only groups of this user.
+    `model`: your own model, for which the report estimates the cost of a clean-up. The audit itself
+    makes no model calls. `on_progress` is called, in another thread, with the number of texts
+    compared and the number of all texts.
 
     Raises: ConfigError; InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -114,10 +118,11 @@ async def audit(
 
 @contextmanager
 def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[MemoryStore, Brought]]:
-    """Yield the store to audit, opened for reading, and what could not be read from `source`.
+    """Yield the store to audit, opened for reading, and a report about reading `source`.
 
-    If `source` is None, the configured store is audited. Otherwise the memories of `source` are
-    copied into a temporary store.
+    If `source` is None, the store is the configured one, and the report is empty. Otherwise the
+    store is temporary and has copies of the memories of `source`. The report says what could not be
+    read; its `memories` is empty.
 
     Raises: InputError; LedgerError (LedgerMissing if there is no store).
     """
@@ -227,12 +232,14 @@ async def _add_unchanged(
 
 @dataclass(frozen=True)
 class WriteBackReport:
-    """The plan of a write-back, and what was written. Without approval, nothing is written.
+    """The plan of a write-back, and what was changed in the other program's collection.
 
-    `updated`, `deleted`: the number of rows. `changed_meanwhile`: the rows that were skipped
-    because they changed after the plan was made. `undo_files`: undo files for `undo_write_back`, in
-    the order in which to undo them. If this write-back also finished an earlier write-back that was
-    killed, there are two.
+    `updated`, `deleted`: the number of rows that were updated and deleted. `changed_meanwhile`: the
+    rows that were skipped because a row changed after the plan was made. This was the skipped row
+    or the row that was to replace it.
+
+    `undo_files`: undo files for `undo_write_back`, in the order in which to undo them. They may
+    include the file of an earlier write-back that was killed and that this write-back finished.
     """
 
     plan: interchange.WriteBackPlan
@@ -316,11 +323,16 @@ def compare(
 ) -> PlannedWriteBack:
     """Compare the collection `target` with the store, and plan a write-back; change nothing.
 
-    `across`: metadata keys, such as `run_id`, that may differ between a row and the row that
-    replaces it (default: none). `embedder`: the embedder for merged texts, given as
-    `package.module:factory` (default: the configured embedder).
+    A row of the collection can replace another row only if both have the same owners, such as
+    `user_id` and `run_id`, and the same expiry in their metadata. `across`: keys of
+    `interchange.ACROSS` whose values may differ (default: none).
 
-    Raises: InputError if nothing was ever imported from the collection.
+    The vectors of merged texts come from the collection's own embedder if it is known and fits the
+    stored vectors. `embedder`: an embedder to try after that one, given as `package.module:factory`
+    (default: the configured embedder).
+
+    Raises: InputError, for example if nothing was ever imported from the collection; LedgerError;
+    ConfigError if the factory fails.
     """
     theirs, _ = target.opened()
     checked_across(across)
@@ -364,13 +376,17 @@ def write_back(
 ) -> WriteBackReport:
     """Write the cleaned memories back to the collection `target`, from which they were imported.
 
-    Rows that another row replaces are deleted, and rows with a merged text are updated. Rows that
-    have changed since the import are left alone. `approve` is called with the plan before anything
-    is written, but not if the plan has no changes. If `approve` returns False, nothing is written.
+    Rows of the collection whose memories were merged become one row: it gets the merged text, and
+    the other rows are deleted. A row is left alone if anything other than an earlier write-back
+    has changed it since the import. If the plan has changes, `approve` is called with the plan
+    before anything is written. If `approve` returns False, nothing is written.
 
     `settings` override single values of `config`, which may be the path of a configuration file.
-    `across` and `embedder` are as in `compare`, `undo_file` and `on_progress` as in
-    `PlannedWriteBack.write`.
+    `undo_file`: a new file for the affected rows (default: `COLLECTION.undo-N.jsonl` in the working
+    directory). `across`: metadata keys, such as `run_id`, in which a row may differ from the row
+    that replaces it (default: none). `embedder`: a factory of an embedder for merged texts, given
+    as `package.module:factory` (default: the configured embedder). `on_progress` is called with the
+    number of rows written and the number of all rows to write.
 
     Raises: ConfigError, InputError, LedgerError.
     """

@@ -105,8 +105,9 @@ class Brought:
     """The memories read from another program's store or a file, and what was left out.
 
     `left_out` has one error for each memory that could not be read. `notes` has advice and messages
-    about other data that was not read; each note is one line. `origin` is the collection's id and
-    how its rows were read; None if cleaned memories cannot be written back to the source.
+    about other data that was not read; each note is one line. `origin` has the id of the collection
+    and the `Reading`, which says how rows became memories. It is None if cleaned memories cannot be
+    written back to the source.
     """
 
     memories: list[Memory]
@@ -118,8 +119,8 @@ class Brought:
 def read_source(source: Source, config: Config) -> Brought:
     """Read all memories of another program's store or of a file.
 
-    If a user has memories of several agents and `config` allows merging these memories, a note in
-    the result says how to prevent this.
+    Memories of one user but several agents may be merged, unless `memory.dedup_scope` contains
+    `agent_id`. If there are such memories that may be merged, a note in the result says so.
 
     Raises: InputError if the source cannot be read.
     """
@@ -137,7 +138,9 @@ def read_source(source: Source, config: Config) -> Brought:
 def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
     """Separate memories from errors, and return both.
 
-    If a link names one of these memories by its external id, the link is changed to name its `id`.
+    Memories may link to each other by `external_id`, their id in another program. If a link's
+    target is the `external_id` of one of these memories, the target becomes the `id` of that
+    memory.
     """
     read = list(items)
     memories = [item for item in read if isinstance(item, Memory)]

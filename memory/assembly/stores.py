@@ -66,10 +66,13 @@ def open_existing_store(config: Config) -> store.MemoryStore:
 
 
 def read_store(config: Config) -> store.MemoryStore:
-    """Open the existing store for reading only. Nothing on disk changes, and Chroma is not opened.
+    """Open the existing store for reading only. Nothing on disk changes.
 
-    Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError;
-    EmbedderMismatch if another embedder made the store's vectors.
+    The vector index is not opened, so all searches are exact, but slow for users with very many
+    memories. This function does not check which embedder made the stored vectors. Methods of the
+    store that use them raise EmbedderMismatch if it was another one than the configured embedder.
+
+    Raises: LedgerMissing; LedgerOutdated if an earlier version wrote the ledger; LedgerError.
     """
     return _store(read_ledger(config), config, open_index=None)
 
@@ -103,7 +106,7 @@ def open_to_examine(config: Config) -> Iterator[tuple[store.MemoryStore, str]]:
 def open_ledger(config: Config) -> ledger.Ledger:
     """Open the ledger, and create it if it does not exist; upgrade a ledger of an earlier version.
 
-    The embedder that made the vectors is not checked.
+    Unlike `open_store`, this does not check that the configured embedder made the stored vectors.
 
     Raises: LedgerError.
     """
@@ -198,12 +201,13 @@ def _open_index(ledger: ledger.Ledger, config: Config) -> VectorIndex:
 def build_model(config: Config, own: LanguageModel | None = None) -> LanguageModel:
     """Return the language model to use: the first of these that applies.
 
-    1. `own`, your own model, if given
+    1. `own`, a model object of your own, if given
     2. the configured model
     3. Gemini, if its API key is set
     4. the offline model
 
-    Raises: ConfigError if a key or a library is missing, or if your own model cannot be made.
+    Raises: ConfigError if an API key, a library or the name of the model is missing. ConfigError,
+    too, if `llm.provider` names a factory that fails, or if a model lacks a required attribute.
     """
     if own is None and ":" in config.llm.provider:
         own = _call_factory(config, "llm.provider", config.llm.provider)

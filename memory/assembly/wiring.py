@@ -30,9 +30,10 @@ def build_deduplicator(
     """Build a deduplicator for an open store.
 
     `model` may be an object of your own; an exception that it raises counts as a failed call.
-    `executor`: where batches find pairs and plan groups (default: this process).
+    `executor`: runs the parallel parts of cleaning the whole store, such as the search for
+    near-copies (default: this process runs them).
 
-    Raises: ConfigError if your own object lacks a required attribute.
+    Raises: ConfigError if `model` lacks a required attribute.
     """
     llm = config.llm
     return deduplicator.MemoryDeduplicator(
@@ -115,13 +116,14 @@ def open_chat_memory(
 
     Use the result with `async with`, which also closes the store and the model.
 
-    `config`: a configuration or the path of its file (default: ./config.yaml if it is a file of
-    this program, else the default settings). `settings` override single values, such as
-    `data_dir="..."` or `llm_model="..."`. `model`, `embedder`: objects of your own instead of the
-    configured model and embedder. The command `memory-dedup` uses them only if the configuration
-    names them.
+    `config`: a configuration or the path of its file (default: ./config.yaml if it exists and
+    belongs to this program, else the default settings). `settings` override single values, such as
+    `data_dir="..."` or `llm_model="..."`.
 
-    Raises: ConfigError, LedgerError, EmbedderMismatch.
+    `model`, `embedder`: objects of your own, used instead of the configured model and embedder. The
+    command `memory-dedup` does not know these objects. It uses the configured ones.
+
+    Raises: ConfigError; LedgerError; EmbedderMismatch if another embedder made the store's vectors.
     """
     config = configured(config, settings)
     language = build_model(config, model)
@@ -148,9 +150,9 @@ def build_chat_memory(
 ) -> extractor.ChatMemory:
     """Build the memory of a running chatbot on an open store.
 
-    `on_extracted`: called in the extraction thread with the result of each call of the model,
-    unless the result contains only the cost of the call. `release`: awaited when the memory is
-    closed.
+    `on_extracted`: called in the extraction thread with the result of each extraction. Results that
+    contain only the cost of model calls are not reported. `release`: awaited by `ChatMemory.close`,
+    after extraction has stopped.
     """
     model = guarded(model, config)
     deduplicator = build_deduplicator(store, config, model)
@@ -168,12 +170,11 @@ def build_chat_memory(
 def build_tools(
     store: store.MemoryStore, config: Config, observers: Sequence[agent.OnSaved] = ()
 ) -> agent.AgentTools:
-    """Build the agent's tools.
+    """Build the tools with which an agent uses its memories.
 
-    `observers`: functions that are called with each saved memory. A new memory that repeats another
-    memory is not saved.
+    `observers`: functions that are called with each memory that the agent saves.
 
-    Raises: InputError if `agent.user` is set and memories of different users may be compared.
+    Raises: InputError if `agent.user` is set, but `memory.dedup_scope` does not contain `user`.
     """
     settings = config.agent
     if settings.user is not None:

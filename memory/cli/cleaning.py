@@ -90,11 +90,13 @@ def show_audit(
     as_json: bool = False,
     report: Path | None = None,
 ) -> None:
-    """Print what a deduplication would do; if there is no ledger, say so on stderr.
+    """Print what a clean-up of the store would do.
 
-    `chosen`: selects the groups to show (default: the 50 least certain). `source`: another
-    program's store (default: the configured store). `report`: write a report to this file instead
-    of printing a table.
+    If there is no ledger, print only a message on stderr.
+
+    `chosen`: selects the groups of near-copies to show (default: the 50 least certain). `source`:
+    another program's store (default: the configured store). `as_json`: print JSON instead of a
+    table. `report`: write a report to this file, and print no table.
 
     Raises: typer.Exit if some memories of the source could not be read.
     """
@@ -130,7 +132,7 @@ def show_audit(
 
 
 def view(report: models.DeduplicationReport, *, groups: bool) -> RenderableType:
-    """Return a report as a table for the terminal; with `groups`, show the groups above it."""
+    """Return a report as a table for the terminal; `groups`: list its groups above the table."""
     above = [
         Padding(_group(group, f"{number}/{report.found}"), (0, 0, 1, 0))
         for number, group in enumerate(report.groups, start=1)
@@ -288,7 +290,10 @@ def _run_batch(
 
 
 def say_cost(planned: models.DeduplicationReport) -> None:
-    """Print on stderr the estimated cost of a batch's first round, if this asks the model."""
+    """Print on stderr the estimated cost of the model calls in the first round of a clean-up.
+
+    `planned`: the report of the planned round. If no model calls are planned, nothing is printed.
+    """
     if planned.estimated.calls:
         first = cost(planned.model, planned.estimated, planned.money)
         err().print(f"the first round asks about {first}")

@@ -77,8 +77,8 @@ def search(
 def users_hint(store: MemoryStore, user: str) -> str:
     """Return a hint that names existing users if `user` has no memories.
 
-    Users with a similar name are named if there are any, else the first five. Return "" if `user`
-    has memories, or if there are no users at all.
+    The hint names the users whose names resemble `user`. If there are none, it names the five users
+    with the most memories. Return "" if `user` has memories, or if there are no users at all.
     """
     user = clean(user)
     users = [name for name in store.counts().users if name is not None]

@@ -110,12 +110,15 @@ def _over_http(config: config.Config, http: str, file: Path | None, names: list[
 def _check_http(
     config: config.Config, address: runtime.Address, tokens: agent.Tokens | None, names: list[str]
 ) -> None:
-    """Check that each client would see only the memories of its user.
+    """Check that `serve --http` would show no memories to strangers.
 
-    Without tokens, only this machine may reach the server. With tokens, the configuration must name
-    no user and no workspace, and memories of different users must not be compared.
+    Without tokens, only this machine may reach the server. With tokens, each client sees the
+    memories of one user. The configuration must then set neither `agent.user` nor
+    `agent.workspace_dir`, and memories of different users must never be compared. If the server
+    listens at all addresses of this machine, `names` must contain the host names that clients use.
 
-    Raises: WrongArgument; InputError if memories of different users may be compared.
+    Raises: InputError if there are tokens, but memories of different users may be compared.
+    WrongArgument if another condition is not met.
     """
     if tokens is None:
         if not address.is_loopback:
@@ -145,7 +148,8 @@ def _opened(
 ) -> agent.Opened:
     """Build a set of tools for each user of `tokens`, or one shared set if `tokens` is None.
 
-    The folder of Markdown copies is recorded first, so that all commands update the copies.
+    If the configuration names a folder for Markdown copies, first record the folder in the ledger.
+    All commands read it there, and so keep the copies up to date.
     """
     workspace = assembly.build_workspace(config)
     try:

@@ -136,7 +136,11 @@ def members_view(
     members: Iterable[models.MemberReport | review.CardMember],
     facts: Iterable[tuple[str, str]],
 ) -> RenderableType:
-    """Return a title and, indented below it, a line for each member and a table of facts."""
+    """Return a view of a group of memories, or of the memories of a decision.
+
+    Below the title stands an entry for each memory: its fate, date, text and id. A table of the
+    `facts`, which are pairs (name, value), comes last.
+    """
     rows = [
         (
             Text(f"{member.fate:6}", style=_FATE_STYLE.get(member.fate, "")),

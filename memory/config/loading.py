@@ -72,10 +72,11 @@ def load_config(
 
 
 def configured(config: Config | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return a configuration in which `settings` override single values, as in `load_config`.
+    """Return `config` as a configuration, with some values replaced by those in `settings`.
 
-    `config`: a configuration, or the path of a file to read. None reads ./config.yaml. If there is
-    no such file, or it is another program's, the defaults hold.
+    `config`: a configuration, or the path of a file. From a path or None, `load_config` reads the
+    configuration, including the environment variables. None stands for ./config.yaml; this file is
+    ignored if it is missing or belongs to another program. `settings`: as in `load_config`.
 
     Raises: ConfigError if a file, a variable or a setting is wrong.
     """
@@ -168,11 +169,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Sources]:
 
 
 def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
-    """Return the values of ./config.yaml, and where each key was set.
+    """Return the values in the file `path`, and where each key was set.
 
     Return None if the file is missing or belongs to another program. Unknown keys at the top level
-    are left out. An empty file counts as this program's, so that the data folder is created next to
-    the file.
+    are left out. An empty file gives two empty dicts.
     """
     if not path.is_file():
         return None
@@ -199,11 +199,15 @@ def _read_if_ours(path: Path) -> tuple[dict[str, Any], Sources] | None:
 def _is_ours(values: Mapping[str, Any]) -> bool:
     """Return whether a config.yaml with these values belongs to this program.
 
-    An empty file does. A file with `memory:` or `api_key:` does if `memory:` is missing or empty,
-    or has a key that resembles a key of this program.
+    An empty file belongs to this program.
 
-    Any other file must have a section `llm:` or `agent:`, and these must be valid. It must not set
-    `llm.base_url`, because this program could then send memories to another program's server.
+    For a file with `memory:` or `api_key:`, the section `memory:` decides. The file belongs to this
+    program if this section is missing, is empty, or has a key that resembles a key of
+    `MemoryConfig`.
+
+    Any other file belongs to this program if it has a section `llm:` or `agent:`, and each of these
+    sections that it has is valid. But a file that sets `llm.base_url` is refused: this program
+    could otherwise send memories to another program's server.
     """
     if not values:
         return True

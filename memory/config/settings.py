@@ -76,9 +76,10 @@ class ChromaConfig(Frozen):
 class SearchConfig(Frozen):
     """How memories are searched.
 
-    `hybrid`: rank by words and vectors, not by vectors alone. `vectors_mb`: the megabytes of RAM
-    for the vectors of recently searched users. `index`: the index for users whose vectors need more
-    RAM than `vectors_mb`. It is `chroma`, or your own as `package.module:factory`.
+    `hybrid`: rank by words and vectors, not by vectors alone. `vectors_mb`: the most megabytes of
+    RAM for vectors; the vectors of the users searched last are kept. `index`: the vector index for
+    each user whose vectors alone need more RAM than this. It is `chroma`, or an index of your own
+    as `package.module:factory`.
     """
 
     hybrid: bool = True
@@ -91,16 +92,18 @@ class EmbeddingConfig(Frozen):
 
     An existing store keeps its embedder until `memory-dedup reembed` is run.
 
-    `provider`: the name of a built-in embedder, or your own as `package.module:factory`. `model`,
-    `dim`: the name of the model and the length of its vectors, for gemini and openai; None means
-    the provider's default.
+    `provider`: the name of a built-in embedder, or an embedder of your own as
+    `package.module:factory`. `model`, `dim`: the name of the model and the length of its vectors,
+    for gemini and openai; None means the provider's default.
 
     `base_url`: the URL of an OpenAI-compatible server. None means the server of `llm` if
     `llm.provider` is openai. Otherwise it means OPENAI_BASE_URL if that variable is set, else
     OpenAI's own server.
 
-    `scale`: the curve that turns a cosine into a similarity. None means the embedder's own curve,
-    or `plain` if a threshold was changed. With `plain`, the similarity is the cosine.
+    `scale`: the curve that turns the cosine of two vectors into a similarity. With `plain`, the
+    similarity equals the cosine. None means the embedder's own curve. But if
+    `memory.dedup_upper_threshold` or `memory.dedup_lower_threshold` differs from its default, None
+    means `plain`.
     """
 
     provider: Annotated[str, _one_of("wordllama", "minilm", "gemini", "openai")] = "wordllama"
@@ -114,21 +117,25 @@ class MemoryConfig(Frozen):
     """Where memories are stored, and how they are compared, merged and extracted.
 
     `dedup_enabled`: whether new memories are compared with stored ones. `dedup_upper_threshold`:
-    the lowest similarity at which a memory can replace another memory without asking a model.
-    `dedup_guard`: whether the text of the replacing memory must then state everything that the
-    replaced text states. `dedup_lower_threshold`: the lowest similarity at which a model is asked
-    whether two memories state the same fact.
+    the lowest similarity at which one memory can replace another without asking a model.
+    `dedup_guard`: whether a memory can replace another in this way only if its text states
+    everything that the other text states. `dedup_lower_threshold`: the lowest similarity at which a
+    model is asked whether two memories state the same fact.
 
     `dedup_scope`: the fields, besides `is_private`, that must be equal for two memories to be
-    compared. `dedup_candidates`: with how many of its nearest memories a memory is compared.
+    compared. `dedup_candidates`: a new memory is compared with this many of its nearest memories. A
+    batch finds all pairs from the upper threshold on. Below it, a batch finds at most this many
+    pairs for each text.
 
     `read_private`: whether the pages that a model reads may contain private memories.
     `dedup_calls_per_run`: the maximum number of model calls of one batch or import.
     `dedup_calls_per_hour`: the maximum number of model calls per hour for memories that are saved
-    one by one. Questions beyond these numbers wait for a later batch.
+    one by one. When a limit is reached, further questions wait for a later batch.
 
-    `on_merge_failure`: what to do with near-copies about which the model fails to answer. "replace"
-    retires each memory whose text another memory states completely; "keep_both" keeps all.
+    `on_merge_failure`: what to do if the model fails to answer a question about near-copies.
+    "keep_both" keeps all of them. "replace" retires each near-copy whose text another one states
+    completely; if `dedup_guard` is False, it keeps only the newest near-copy. A run in which no
+    model call succeeds keeps all of them in any case.
 
     `extraction_wait`: the seconds to wait for more turns of a conversation before memories are
     extracted; when ten turns are waiting, memories are extracted at once. `extraction_gap`: a
@@ -167,9 +174,10 @@ class MemoryConfig(Frozen):
     def check_users_apart(self, remedy: str) -> None:
         """Check that memories of different users are never compared with each other.
 
-        `remedy`: what the user can do instead of adding `user` to `memory.dedup_scope`.
+        `remedy`: advice for the error message, as an alternative to adding the field `user` to
+        `memory.dedup_scope`.
 
-        Raises: InputError.
+        Raises: InputError if `memory.dedup_scope` does not contain `user`.
         """
         if "user" not in self.dedup_scope:
             raise InputError(
@@ -226,12 +234,14 @@ class LLMConfig(Frozen):
     None means Google's server for gemini. For openai it means OPENAI_BASE_URL if that variable is
     set, else OpenAI's own server.
 
-    `structured`: how an OpenAI-compatible server is told the format of an answer. `auto` uses the
-    strictest of the other values that works. Gemini always gets a schema.
+    `structured`: how an OpenAI-compatible server is told the format of an answer. `schema` sends a
+    JSON schema, `json` asks for JSON mode, and `prompt` describes the format only in the prompt.
+    `auto` tries these three in this order, until the server accepts one. Gemini always gets a
+    schema.
 
-    `budget_s`: the most seconds to wait for the model for one new memory, or for one group of a
-    batch. `price_in`: the price of a million tokens sent. `price_out`: the price of a million
-    tokens received. If both are None, reports show no costs.
+    `budget_s`: the most seconds to wait for the model for one piece of work, such as a new memory,
+    or a group of near-copies or a page in a batch. `price_in`: the price of a million tokens sent.
+    `price_out`: the price of a million tokens received. If both are None, reports show no costs.
 
     `breaker_failures`: after this many failed calls in a row, the model is not called for
     `breaker_pause_s` seconds. If the first call after the pause fails too, the next pause is twice

@@ -56,8 +56,9 @@ _CLAUSE = re.compile(
 def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Return the extra words of `longer` that change what `shorter` states; () if none does.
 
-    Each is returned with the words beside it, such as "cat toy". `extra`: all words that only
-    `longer` has. If they cannot be checked one by one, all of them are returned.
+    Each changing word is returned as a phrase with the words beside it, such as "cat toy". `extra`:
+    all words that only `longer` has. Some texts, such as questions, do not allow a check of single
+    words; then `extra` is returned.
     """
     if longer.parse.language == JAPANESE:
         return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
@@ -77,7 +78,10 @@ _DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
 
 
 def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` denies less: "has no new car" denies less than "has no car"."""
+    """Return whether `longer` only denies something more specific than `shorter` denies.
+
+    For example, "has no new car" denies only a new car; "has no car" denies every car.
+    """
     words, added = longer.parse.words, longer.added
     denied = [n for n, word in enumerate(words) if word.key == NOT]
     reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS

@@ -186,7 +186,11 @@ def _is_other_list(a: str, b: str) -> bool:
 # --- what differs, as runs of words ---------------------------------------------------------------
 
 MOST_WORDS = 1_000
-"""If two texts differ in a part of more words than this, the part counts as one difference."""
+"""Limit in words for finding single differences between two texts.
+
+Equal words at the start and at the end of both texts are not counted. If either text has more other
+words than this, all the other words count as one difference.
+"""
 
 _HAN = "\u3005\u3400-\u9fff\uf900-\ufaff"
 _KANA = "\u3041-\u309f\u30a1-\u30ff\uff66-\uff9f"
@@ -224,10 +228,10 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
 
 
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
-    """Cut `text` into pieces: words that all of `others` have alternate with other words.
+    """Cut `text` into pieces that are shared and not shared, in turn.
 
-    The first piece has words that all of `others` have; it may be "". Each word of the second piece
-    is missing from at least one of `others`, and so on.
+    A word is shared if each of `others` has it, too, in the same order. The first piece is shared;
+    it is "" if `text` begins with a word that is not shared. The second piece is not shared.
     """
     own = words(text)
     missing: set[int] = set()

@@ -153,8 +153,9 @@ def _mood(form: str, word: str, tokens: list[Token]) -> None:
 class Phrase(NamedTuple):
     """A phrase of a Japanese sentence.
 
-    `words`: each word with the particle that joins it to the next word, or "". `role`: the case
-    particle after the phrase; "" for the predicate. `has_verb`: whether it has a verb or an ending.
+    `words`: pairs of a word and the particle after the word; the particle is "" if there is none.
+    `role`: the particle after the whole phrase; "" for the predicate. `has_verb`: whether the
+    phrase contains a verb, or an ending such as た.
     """
 
     words: tuple[tuple[str, str], ...]
@@ -184,8 +185,9 @@ _SCOPE = frozenset(
 def only_adds(longer: Sequence[Token], shorter: Sequence[Token]) -> bool:
     """Return whether a longer statement states all that a shorter one states, and only adds to it.
 
-    `longer` must have each phrase of `shorter` and, except for adverbs of manner, the same
-    predicate. It may add words before a noun, phrases of place, time or means, and earlier actions.
+    Both statements must have the same predicate; only its adverbs of manner may differ. `longer`
+    must also have each other phrase of `shorter`. `longer` may add words before a noun, phrases of
+    place, time or means, and earlier actions.
 
     The result is False if either statement has a negation or another word that changes the whole
     statement, or if no dictionary is installed.

@@ -34,8 +34,8 @@ _ORDER = "word order"
 class Side:
     """One of two compared texts.
 
-    `extra`: the words that this text has more often than the other, each by its `Word.stated`, and
-    how many times more.
+    `extra` counts the words that this text has more often than the other text. It maps the form
+    of a word for comparison, `Word.stated`, to the number of extra occurrences.
     """
 
     text: str
@@ -44,9 +44,10 @@ class Side:
 
     @cached_property
     def added(self) -> list[bool]:
-        """For each of `parse.stated`, whether the other text lacks it.
+        """For each word of this text, in order, whether the other text lacks the word.
 
-        If this text has a word more often than the other, its last occurrences count as lacking.
+        If this text has a word more often than the other text, only the extra occurrences count as
+        lacking. These are the last ones.
         """
         remaining = dict(self.extra)
         is_extra = []
@@ -304,10 +305,11 @@ def _phrase_moved(left: Sequence[Word], right: Sequence[Word]) -> bool:
 
 
 def _leaves_scope(words: Sequence[Word], front: Sequence[Word]) -> bool:
-    """Return whether a negation could deny the first phrase if that stood at the end of the text.
+    """Return whether a negation could deny the first phrase, if the phrase moved to the end.
 
-    `front`: the first phrase of `words`. "Because of the rain she did not leave" gives a reason;
-    "She did not leave because of the rain" may say that she left for another reason.
+    `words`: the whole text. `front`: its first phrase. For example, "Because of the rain she did
+    not leave" says why she stayed. "She did not leave because of the rain" may also say that she
+    left for another reason.
     """
     first = front[0]
     if _DENYING.isdisjoint(word.key for word in words[len(front) :]):

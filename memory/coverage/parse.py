@@ -30,7 +30,10 @@ class Word(NamedTuple):
     """A word that has a meaning of its own, such as a noun, a verb, a number or a negation."""
 
     stated: str
-    """The form for comparison: the key, with " (past)" added for a past form."""
+    """The form for comparison: `key`, with " (past)" added if the word is a past form.
+
+    All forms and synonyms of a word have the same `key`.
+    """
     key: str
     surface: str
     role: str
@@ -52,17 +55,22 @@ class Parse(NamedTuple):
     counts: Counter[str]
     negations: int
     turning: Set[tuple[str, bool]]
-    """The key of each word that changes the whole statement, and whether it is a past form."""
+    """Words that change the whole statement, such as "might", as (key, is a past form)."""
     persons: Sequence[str]
     """The keys of the pronouns, in the order of the text."""
     shades: Sequence[tuple[str, str]]
-    """Fillers that have a meaning, such as "very", each with the key of the stated word before it.
+    """Small words that matter, such as "very", as pairs (key, key of the word before it).
+
+    The word before it is the last noun, verb or other word with a meaning of its own; "" if none.
     """
     asks: bool
     language: str
     """ENGLISH, JAPANESE, OTHER or a key of `GRAMMARS`."""
     passive: bool
-    """Whether a passive was made active in `words`: "Mia threw it" for "it was thrown by Mia"."""
+    """Whether a passive in the text was rewritten in the active voice.
+
+    For "The ball was thrown by Mia", `words` has the order of "Mia threw the ball".
+    """
 
 
 @lru_cache(maxsize=16_384)

@@ -73,7 +73,11 @@ _PAIRS: Mapping[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]] = {
     **{(word, "but"): (("", ""), ("except", Kind.TURNING)) for word in _ALL},
     **{("great", kin): (("", ""), (f"great {kin}", "")) for kin in _GREAT_KIN},
 }
-"""Maps the keys of two adjacent words to each word's new (key, kind); "" means unchanged."""
+"""Pairs of adjacent words that mean something else together, such as "a few".
+
+The keys of the two words are mapped to a new (key, kind) for the first word, and a new (key, kind)
+for the second. An empty key or kind means that the old one stays.
+"""
 
 
 def _pairs_read_as_one(tokens: list[Token]) -> list[Token]:
@@ -110,7 +114,10 @@ def _may_stand_between(token: Token) -> bool:
 
 
 def _idioms_with_no(tokens: list[Token]) -> list[Token]:
-    """Join each idiom with "no" into one token: "by no means" negates, "in no time" does not."""
+    """Replace each idiom that contains "no" by one token.
+
+    "By no means" becomes a negation. "In no time" becomes an ordinary word: it negates nothing.
+    """
     for position in range(len(tokens) - 3, -1, -1):
         before, no, noun = tokens[position : position + 3]
         denies = NO_IDIOMS.get((before.surface.lower(), noun.key))

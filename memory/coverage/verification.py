@@ -186,8 +186,10 @@ class HardFacts:
     """The numbers, dates, amounts, names and codes of one text.
 
     `stated` maps each hard fact, in a form for comparison, to its words in the text. `digits`: the
-    numerals of the text. `squeezed`: the text in lower case, without spaces and signs; if a long
-    text is compared, the set of its words in this form.
+    numerals of the text. `squeezed`: the text in lower case, reduced to its letters and digits.
+
+    If any of the texts that are compared has more than `LONGEST` characters, `squeezed` is a set
+    instead. It then has each word of this text, in lower case and without a final "s".
     """
 
     stated: Mapping[str, str]
@@ -206,10 +208,11 @@ class HardFacts:
         ]
 
     def may_state(self, key: str, words: str) -> bool:
-        """Return whether this text possibly states a fact of another text, even in another form.
+        """Return whether this text may state a hard fact of another text, even in another form.
 
-        `key`, `words`: an item of the other text's `stated`. "11M" possibly states "11 million".
-        A code must match exactly.
+        `key`: the hard fact in the form for comparison. `words`: the hard fact in the words of the
+        other text. For example, a text with "11M" may state "11 million". A code must match
+        exactly.
         """
         if key in self.stated or is_code(key):
             return key in self.stated
@@ -237,7 +240,8 @@ def hard_facts(texts: Sequence[str]) -> list[HardFacts]:
 
     A word that is a name in one of the texts counts as a name in all of them.
 
-    If one text has more than `LONGEST` characters, only numerals and names are returned.
+    If any of the texts has more than `LONGEST` characters, only the numerals and names of each
+    text are returned.
     """
     names = _names_in([text for text in texts if not _capitalises_nouns(text)])
     if max(map(len, texts), default=0) > LONGEST:

@@ -36,9 +36,9 @@ class GroupFilter:
     `most`: the maximum number of groups; None for all. `user`: show only the groups of this user;
     None for all users.
 
-    `order`: "size" puts the largest groups first, and "time" the newest groups. "certain" puts the
-    groups first whose plan is the least certain. But if `most` is None, "certain" leaves the groups
-    in the order of the plan.
+    `order`: "size" puts the largest groups first. "time" puts the newest groups first. "certain"
+    sorts by certainty and puts the least certain groups first. If `most` is None, "certain" does
+    not sort: the groups stay in the order of the plan.
     """
 
     most: int | None = None
@@ -63,10 +63,12 @@ class Account:
     decision could not be written, because a member had changed. `left`: the groups left for the
     next run, because the model could not be asked, or because of a second conflict.
 
-    `first` and `latest`: the plans of the first and of the latest round. `readings`: how often the
-    pages of each scope were read. A scope with unread pages counts as read `MOST_READINGS` times
-    more, so that it is left for the next run. `unread_ids`: the ids of the memories on all pages of
-    such scopes. `shown`: the texts on the pages of all other scopes that were read.
+    `first` and `latest`: the plans of the first and of the latest round.
+
+    A reading shows all pages of one scope to the model. `readings`: the number of readings of each
+    scope. A reading that leaves a page unread counts as `MOST_READINGS` readings. So this run does
+    not read the scope again, and the next run does. `unread_ids`: the ids of all memories on the
+    pages of these incomplete readings. `shown`: all texts on the pages of the complete readings.
     """
 
     run: str
@@ -96,9 +98,11 @@ class Account:
     def undecided(self, plan: RoundPlan) -> list[GroupPlan]:
         """Return the groups of a round that this run still has to settle.
 
-        Also store the plan as `latest`. Groups in which a memory can be replaced without a model
-        come first, then groups with only a question. Each kind is sorted by similarity, the most
-        similar first. Groups with only a question that is asked on a page are left out.
+        Also store the plan as `latest`.
+
+        Groups in which a memory can be replaced without a model come first. Groups with only a
+        question follow, the most similar first. A group with only a question is left out if the
+        model reads its members on pages instead.
         """
         self.latest = plan
         over = self.failed | self.left
@@ -120,9 +124,9 @@ class Account:
     def unread(self, plan: RoundPlan) -> list[list[PagePlan]]:
         """Return the pages that a model still has to read in this run, one list per scope.
 
-        The pages of a scope are read at most twice. The second reading is for memories that the
-        first one left unsettled: another write came before their decision, or their group shared
-        members with a larger group.
+        The pages of a scope are read at most twice in a run. The second reading is for memories
+        that the first reading left unsettled. For example, another write to the ledger came before
+        the decision about them.
         """
         return [
             pages

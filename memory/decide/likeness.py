@@ -85,8 +85,9 @@ class Likeness:
 class AlikeGroup:
     """The similarity of every two memories of one group.
 
-    `keys` maps each member's id to the key of its text. `pairs` maps two text keys, the lower key
-    first, to (cosine, similarity). A pair is missing if one of its texts has no vector.
+    `keys` maps the id of each memory to its text key. `pairs` maps a pair of text keys, the lower
+    key first, to the cosine of the two vectors and the similarity of the two texts. Pairs with a
+    text that has no vector are missing.
     """
 
     keys: Mapping[str, str]
@@ -103,11 +104,12 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return the plan with the lowest cosine and the near-copies added to its question.
+        """Return a copy of the plan whose question also has its members' cosines.
 
-        The lowest cosine is that of the two least similar members that have vectors. Near-copies
-        are pairs of members, by position, whose cosine is at least `COPIES_FROM`. A plan without a
-        question is returned unchanged.
+        `question.cosine` becomes the lowest cosine of two members; None if there is no cosine.
+        `question.copies` becomes the pairs of members, by position, with a cosine of at least
+        `COPIES_FROM`. Equal texts have the cosine 1. Other pairs with a text that has no vector are
+        ignored. A plan without a question is returned unchanged.
         """
         if plan.question is None:
             return plan
@@ -198,13 +200,15 @@ Alike = tuple[tuple[Memory, ...], AlikeGroup]
 class PairSearch:
     """A search for pairs of similar texts within one scope.
 
-    It finds all pairs with a similarity of at least `upper`. Below `upper`, it pairs each text only
-    with its nearest texts: with at most `neighbours` texts, and only at a similarity of at least
-    `floor`. For each similarity in `bands`, it counts the pairs of memories that are at
-    least that similar.
+    The search finds all pairs with a similarity of at least `upper`. It also finds pairs with a
+    similarity from `floor` to `upper`. For each text, it keeps at most `neighbours` of these other
+    pairs, the most similar ones.
 
-    `keys` identifies the n texts. `is_cjk`: whether each text has Chinese, Japanese or Korean
-    characters. `weights`: how many memories have each text. Both have shape (n,) and the order of
+    `bands`: similarities. For each of them, the search counts the pairs of memories that have
+    different texts and are at least this similar.
+
+    `keys`: the keys of the n texts. `is_cjk`: whether each text has Chinese or Japanese characters.
+    `weights`: how many memories have each text. Both arrays have shape (n,) and the order of
     `keys`.
     """
 
@@ -226,9 +230,10 @@ class PairSearch:
         )
 
     def comparisons(self, across: int | None = None) -> int:
-        """Return how many comparisons of two texts `find` makes with this `across`.
+        """Return how much work `find` has, as a number of comparisons.
 
-        Each pair counts twice.
+        `across`: the argument of `find`. Each pair of texts counts as two comparisons. If `across`
+        is None, each text also counts as compared with itself.
         """
         count = len(self.keys)
         return count * count if across is None else 2 * across * (count - across)
@@ -263,10 +268,10 @@ class PairSearch:
 
 
 class Compared:
-    """Adds up the progress of several searches, and reports it as a number of texts.
+    """Reports the progress of several searches together, as a number of texts compared.
 
-    The number is an estimate: the share of all comparisons that are done, times the number of
-    texts.
+    The number is estimated from the number of comparisons made so far. If half of all comparisons
+    are made, half of the texts count as compared.
     """
 
     def __init__(self, searches: Sequence[PairSearch], on_compared: Progress | None) -> None:
@@ -306,9 +311,9 @@ class PlanExecutor:
 
 
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-    """Return the plan of each group, in order.
+    """Return the plan of each group, in the order of the groups.
 
-    If a plan has a question, the question's `cosine` is the lowest cosine of two members.
+    The questions in the plans include the cosines of their members; see `AlikeGroup.with_cosine`.
     """
     return [alike.with_cosine(plan_group(members, alike.of, rules)) for members, alike in groups]
 
@@ -367,7 +372,7 @@ def near_copies(
 
 
 _BINS = 40
-"""With 40 bins from 0 to 1, the thresholds 0.90 and 0.95 are edges of bins."""
+"""The number of intervals in a histogram; 0.90 and 0.95 are limits between two intervals."""
 MOST_PAIRS = 4_000_000
 
 

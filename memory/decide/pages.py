@@ -1,9 +1,10 @@
 """Divide the memories of one scope into pages; a language model reads one page at a time.
 
-The memories form a graph, with an edge from each memory to each of its nearest neighbours. A page
-covers an edge if both memories of the edge are on the page. Pages are built greedily. A page starts
-with the memory whose uncovered edges have the greatest total weight. Then, repeatedly, the memory
-is added that increases the covered weight most.
+The memories form a graph. An edge leads from each memory that the model has not read yet to each of
+its nearest neighbours. A page covers an edge if both memories of the edge are on the page. Pages
+are built greedily. A page starts with the memory whose uncovered edges have the greatest total
+weight. Then, repeatedly, the memory is added that increases the covered weight most. Unread
+memories that are on no page yet are preferred.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ from memory.search import Pairs
 
 MOST_ON_PAGE = 48
 MOST_CHARACTERS = 8_000
-"""Maximum total length of the texts on a page; only its first two texts may exceed it."""
+"""Maximum total length of the texts on a page.
+
+The first two texts may exceed it, and so may the neighbours added to a page with one memory.
+"""
 NEIGHBOURS = 10
 SURELY_MET = 8
 _SHOWN = 0.81
-"""Pages are added until they show edges with this share of the total weight.
+"""The share of the total weight of all edges that ordinary pages must show.
 
-An edge is shown if both of its memories are on one page. Thorough pages must show all edges.
+A page shows an edge if both memories of the edge are on the page. Thorough pages show all edges.
 """
 _FEW = 0.25
 _WEIGHT = 2_520
-"""The weight of the edge to the n-th nearest neighbour, counted from 0, is `_WEIGHT` // (n + 2)."""
+"""The edge to the nearest neighbour weighs `_WEIGHT` // 2, to the next `_WEIGHT` // 3, etc."""
 # Gain for showing a memory that no page shows yet. It equals the edge between two memories that
 # are each other's nearest. Without it, memories that are near to nothing need pages of their own.
 _PLACED = _WEIGHT
@@ -39,9 +43,9 @@ _PLACED = _WEIGHT
 class PageRules:
     """Limits of pages.
 
-    `size`: the maximum number of memories on a page. `private`: whether pages are made of private
-    memories, too. `thorough`: whether each memory that the model has not read yet must share a page
-    with each of its `SURELY_MET` nearest neighbours.
+    `size`: the maximum number of memories on a page. `private`: whether private memories are put on
+    pages, too. `thorough`: whether each memory that the model has not read yet must share a page
+    with each of its 8 nearest neighbours.
     """
 
     size: int = MOST_ON_PAGE
@@ -88,14 +92,13 @@ def pages(
     """Divide the memories of a scope into pages; return the positions of each page's memories.
 
     Similar memories stand next to each other. Every unread memory is on a page, and each page has
-    at least two memories. If nothing is unread, there are no pages.
+    at least two memories. With fewer than two memories, or none unread, there are no pages.
 
-    `sizes`: the number of characters of each memory, shape (n,). `pairs`: pairs of a memory and one
-    of its nearest neighbours, by position; each pair occurs once. `unread`: for each memory,
-    whether no earlier run has read it, shape (n,). Only pairs with an unread memory must share a
-    page. `thorough`: whether each unread memory must share a page with each of its `SURELY_MET`
-    nearest neighbours. This is always done if at most a quarter of the memories are unread. `most`:
-    the maximum number of memories on a page.
+    `sizes`: the number of characters of each memory, shape (n,). `pairs`: the pairs of each memory
+    with its nearest neighbours, by position, the lower position first. `unread`: which memories the
+    model still has to read, shape (n,). `thorough`: whether each unread memory must share a page
+    with each of its 8 nearest neighbours. If at most a quarter of the memories are unread, the
+    pages are always thorough. `most`: the maximum number of memories on a page.
     """
     if len(sizes) < 2 or not unread.any():
         return []
@@ -125,7 +128,7 @@ def _edges(pairs: Pairs, unread: Flags, nearest: int) -> tuple[Ints, Ints, Ints]
 class _PageGrower:
     """Builds pages one after another.
 
-    An edge of the graph is open until one page shows both of its ends.
+    An edge is open until both of its memories are on one page.
     """
 
     def __init__(

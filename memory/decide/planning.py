@@ -38,10 +38,11 @@ BANDS = (0.98, 0.95, 0.90)
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """Groups of texts that pages must show together, even if a model has already read them.
+    """Groups of texts that are put on pages even if the model has already read them.
 
-    `groups` maps a scope's key to its groups; each group is a set of text keys. `alone`: whether
-    pages are made only for these texts, and not for other unread texts.
+    `groups` maps the key of a scope to groups of text keys. The texts of a group count as each
+    other's nearest neighbours, so that they share pages. `alone`: if true, all other texts count as
+    already read, and no page is made for them.
     """
 
     groups: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict)
@@ -52,11 +53,12 @@ class AskedAgain:
 class PlanSettings:
     """Settings for finding similar pairs, forming groups and making pages.
 
-    `neighbours`: how many nearest neighbours below the upper threshold are found for each text.
-    `pages`: limits of the pages; None if the model is only asked about groups. `executor`: where
-    pairs are searched and groups are planned. `on_compared`: called with the number of texts
-    compared and the number of all texts. `just_below`: how far below the lower threshold pairs are
-    counted too.
+    `neighbours`: how many nearest neighbours are found for each text, besides all texts at or above
+    the upper threshold; at least 10 in a scope that needs pages. `pages`: limits of the pages; None
+    if no pages are made. `executor`: searches for pairs and plans groups. `on_compared`: called
+    with the number of texts compared and the number of all texts. `just_below`: the width of a
+    range of similarity that ends at the lower threshold. The pairs in this range are counted; 0
+    means that they are not.
     """
 
     rules: Rules
@@ -76,10 +78,10 @@ class PlanSettings:
 class RoundPlan:
     """The groups and pages of one round of a batch run, and figures about the store.
 
-    `pairs` maps each of `BANDS`, written as "0.95", to the number of pairs of memories of one scope
-    that are at least this similar. `just_below`: the number of pairs just below the lower
-    threshold; None if they were not counted. `alone`: texts that have a vector, that no model has
-    read, and that are on none of the pages.
+    `pairs` maps each similarity in `BANDS`, written as "0.95", to the number of pairs of memories
+    that are at least this similar. Only memories of the same scope are paired. `just_below`: the
+    number of pairs just below the lower threshold; None if they were not counted. `alone`: texts
+    with a vector that the model still has to read, but that are on no page.
     """
 
     snapshot: Snapshot
@@ -107,15 +109,16 @@ class RoundPlan:
 class Planner:
     """Plans the rounds of a batch run; keeps the plan of a scope in which nothing has changed.
 
-    The texts of one scope are the nodes of a graph. An edge joins two texts if their similarity
-    reaches the upper threshold. An edge also joins a text to each of its nearest neighbours if
-    their similarity reaches the lower threshold. The texts are divided into groups in which the
-    similarity of every two texts reaches the lower threshold. If a text was merged from older
-    texts, the older texts must also be this similar to the other texts of the group.
+    The texts of one scope are divided into groups. In a group, the similarity of every two texts
+    reaches the lower threshold. A text that is similar to two texts does not join these if they are
+    not similar to each other. Groups do not depend on the order in which memories arrived.
 
-    So two memories are never merged only because a third memory is similar to both. A pair that one
-    round splits is also split in later rounds. Groups do not depend on the order in which memories
-    arrived.
+    If a text was merged from older texts, these must be similar to the other texts of the group,
+    too. Otherwise, a merge could bring texts together that an earlier round kept apart.
+
+    Groups are formed from pairs of similar texts. These are all pairs that reach the upper
+    threshold, and the pairs of each text with its nearest neighbours that reach the lower
+    threshold.
     """
 
     def __init__(self, scope_of: Callable[[Memory], Scope], settings: PlanSettings) -> None:
@@ -364,12 +367,14 @@ class _Scope:
     def _lineages(self, nodes: Sequence[int]) -> tuple[Ints, Floats]:
         """Return the row numbers of a group's vectors, and a minimum cosine for each vector.
 
-        The vectors are those of the group's texts, and of all texts from which these were merged.
+        The vectors are those of the group's texts and of their ancestors; see `Snapshot.ancestors`.
         Texts without a vector are left out. `nodes`: the positions of the group's texts in
         `self._keys`. Both arrays have shape (n,). Row numbers are those of `self._vectors.matrix`.
 
-        Two vectors are near enough if their cosine is at least both of their minimums. Two groups
-        may be joined only if each vector of one is near enough to each vector of the other.
+        A text's minimum is the lowest cosine at which its similarity can reach the lower threshold.
+        An ancestor has the minimum of its descendant in the group. Two groups may be joined only if
+        each vector of one group is near enough to each vector of the other group: their cosine must
+        reach the higher of the two minimums.
         """
         if self._made.isdisjoint(nodes):
             return self._rows[nodes], self._lower[nodes]

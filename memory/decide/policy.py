@@ -39,12 +39,12 @@ _SHOWN = "the model was shown what is similar, and named none of it"
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """The plan for a group of similar memories: a replacement, then a question about the others.
+    """The plan for a group of similar memories.
 
-    `replacement`: the decision to retire members that other members cover; None if there are none.
-    `question`: what only a model can decide about the other members; None if nothing is left to
-    ask. `on_pages`: whether a model reads the members on pages of many memories, instead of a
-    question about this group alone.
+    `replacement`: the decision to retire the members that other members cover; None if no member is
+    covered. `question`: a question for a model about the members that are not retired; None if
+    fewer than two are left. `on_pages`: if true, the question is not asked, because a model reads
+    the members on pages.
     """
 
     members: tuple[Memory, ...]
@@ -149,10 +149,13 @@ def replace_covered(
 ) -> Decision | None:
     """Return the decision to retire each covered member; None if no member covers another.
 
-    `members` must be ordered oldest first. Different texts are only compared if their similarity is
-    at least `rules.upper`. If `rules.guard` is off, this similarity alone makes two texts cover
-    each other. The member that covers the most members stays; of several such members, the newest
-    stays. The member that stays takes over values from the members that it replaces; see `inherit`.
+    `members` must be ordered oldest first. A member covers a member with an equal text. It can also
+    cover a member with a different text, if the similarity of the two is at least `rules.upper`.
+    If `rules.guard` is on, it must also state everything that the different text states.
+
+    Members that cover more members are chosen first to stay; at equal numbers, newer members are
+    chosen first. A member that stays takes over the tags and other fields of the members that it
+    replaces; see `inherit`.
     """
     position = {member.id: n for n, member in enumerate(members)}
     copies: dict[str, list[Memory]] = {}
@@ -236,10 +239,10 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
 
 
 def without_fallback(decision: Decision) -> Decision:
-    """Return a copy of a decision, changed so that all members are kept.
+    """Return a copy of a decision that keeps all members instead of retiring some of them.
 
-    `decision`: a pending decision that rules made because a call of the model failed. The copy
-    stays pending. It is used instead of `decision` if no call of the whole run succeeded.
+    `decision`: a pending decision that rules made because the model failed to answer. The copy is
+    pending, too. Its reason says that no call of the model succeeded.
     """
     return replace(
         decision,

@@ -33,10 +33,11 @@ from memory.text import identity
 class Part:
     """A proposed merge of memories, with the result of checking its merged text.
 
-    `belief`: whether the merge is accepted, refused or doubtful. `reason`: for a refused merge, why
-    it is refused, worded for a model; for an accepted merge, which values of the members are
-    outdated, or "". `verified`: how an accepted text was checked. `is_final`: whether the merge is
-    refused for good, so that the model is not asked about it a second time.
+    `belief`: BELIEVED for an accepted merge, REFUSED, or DOUBTFUL if a model must read the text.
+    `reason`: if the merge is refused, why, worded for a model. If it is accepted, a remark on
+    values of older members that the text leaves out because they are outdated, or "". `verified`:
+    how an accepted text was checked. `is_final`: whether the merge is refused for good. The model
+    is then not asked about it again.
     """
 
     merge: ProposedMerge
@@ -71,10 +72,11 @@ def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
-    DOUBTFUL means that a model must read the text. `by_words`: whether only words are compared,
-    because no model will read the text. Then the result is never DOUBTFUL: the text is accepted if
-    it adds no word and contains every statement and value of the members. A value may be missing if
-    a newer member has another value in its place.
+    DOUBTFUL means that a model must read the text.
+
+    `by_words`: true if no model will read the text. Then the result is never DOUBTFUL. The text is
+    accepted only if it adds no word and states everything that the members state. It may leave out
+    an older member's number or date if a newer member gives another number or date instead.
     """
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
@@ -119,9 +121,13 @@ def part_alone(
 ) -> Part:
     """Check one proposed merge without a model; return it as accepted, refused or DOUBTFUL.
 
-    `keeper`: the judge who ruled that two of the members are different facts; None if no judge did.
-    With a keeper, the merge is refused. `is_last`: whether this refusal is final even if the keeper
-    is a model. `fault`: a reason for refusal that the caller has found.
+    A merge of too many memories, or with too long a text, is refused for good.
+
+    `keeper`: the judge who ruled earlier that two of the members are different facts; None if no
+    judge did. After such a ruling, the merge is refused. This refusal is final if the judge is a
+    person. `is_last`: whether it is final after the ruling of another judge, too.
+
+    `fault`: a reason for refusal that the caller has found; "" if there is none.
     """
     longest = max(len(member.content) for member in merge.members)
     final = ""

@@ -66,7 +66,7 @@ class BatchSettings:
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
-    """The plan of a batch's first round, and a report about it."""
+    """The result of a dry run: the plan of the first round, and a report about this plan."""
 
     plan: RoundPlan
     report: DeduplicationReport
@@ -186,10 +186,10 @@ class Batch:
         return report.model_copy(update={"money": self._money(report.usage)})
 
     def _reopened(self) -> list[DecisionRecord]:
-        """Undo decisions that were made without an answer of the model; return their records.
+        """Return pending decisions, whose questions this run asks again; undo them where possible.
 
-        This run then repeats their questions. If the retry policy is `AGAIN`, the record of the
-        texts that the model has read is deleted too.
+        Pending decisions were made without the model's answer; see `reopen_pending`. If the retry
+        policy is `AGAIN`, the model also has to read all texts again.
         """
         store, asker = self._store, self._asker
         if asker.retry is RetryPolicy.AGAIN:
@@ -220,9 +220,11 @@ class Batch:
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
-        """Return the reopened decisions whose questions were asked, or need no answer any more.
+        """Return the reopened decisions that this run has dealt with, to close them.
 
-        A question needs no answer if fewer than two of its texts are live.
+        A decision is left out if one of its members is in a group or on a page that this run left
+        for the next run. If the model reads pages, a decision is also left out until the model was
+        shown all its live texts. A single live text need not be shown.
         """
         return [
             one

@@ -70,7 +70,10 @@ _MOST_QUESTIONS = 2
 A second question is asked if another write came before the first answer was stored.
 """
 _MOST_DECISIONS = 50
-"""At most this many attempts to decide about a memory. The last one stores it in any case."""
+"""Maximum number of decisions about one new memory.
+
+A decision is made again if another write came first. The last decision is stored in any case.
+"""
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
@@ -140,12 +143,11 @@ class MemoryDeduplicator:
         """Return a deduplicator that asks Gemini, with default settings otherwise.
 
         A pair of memories with a similarity of `upper_threshold` or more may be merged without the
-        model. The model is asked about pairs from `lower_threshold` to `upper_threshold`.
+        model. The model is asked about other pairs with a similarity of at least `lower_threshold`.
 
-        The default thresholds refer to a similarity that is calibrated for the embedder. Other
-        thresholds refer to the plain cosine: a warning is logged, and `store.scale` is set to the
-        plain cosine. If the store was opened with an explicit scale, all thresholds refer to this
-        scale instead.
+        `store.scale` turns the cosines of the embedder into similarities. It is changed in one
+        case: a threshold differs from its default, and `store.scale` is the scale calibrated for
+        the embedder. Then `store.scale` is set to the plain cosine, and a warning is logged.
         """
         from memory.providers import GeminiModel  # 0.4 s that other models do without
 
@@ -184,13 +186,14 @@ class MemoryDeduplicator:
         """Deduplicate and store several new memories; return one outcome for each, in order.
 
         Each memory is compared with the stored memories and with the memories before it in the
-        list. If extraction proposed a merge with stored memories, its text is checked first. The
-        memories are merged if the text passes.
+        list. The model that extracted a memory may have proposed to merge the memory with stored
+        ones. If the proposed text passes its check, these memories are merged.
 
-        `run`: the identifier under which the decisions are recorded. The calls of the model are
-        limited per run or, if `run` is None, per hour. `lease`: the lease on the conversation from
-        which the memories come; it is checked at each write. `on_progress` is called with the
-        number of memories that are done and the number of all memories.
+        `run`: the identifier under which the decisions are recorded. With a `run`, this call may
+        make at most `dedup_calls_per_run` calls of the model. Without a `run`, this deduplicator
+        makes at most `dedup_calls_per_hour` such calls in an hour. `lease`: the lease on the
+        conversation from which the memories come; it is checked at each write. `on_progress` is
+        called with the number of memories that are done and the number of all memories.
 
         Raises: LedgerError; LeaseLost if the lease is no longer held. Memories that were stored
         before the error stay stored.
@@ -357,10 +360,10 @@ class MemoryDeduplicator:
         return replace(new, neighbours=replace(found, matches=nearest))
 
     def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Drop matches that have replaced a memory whose text is not similar to the new memory.
+        """Return the matches without those that have replaced a dissimilar memory.
 
-        For example, a new memory c is similar to b, and b has replaced a. If c is not similar to a,
-        then b is dropped.
+        For example, the new memory is similar to b, and b has replaced a. If the new memory is not
+        similar to a, then b is left out. Similar means: at or above the lower threshold.
         """
         lower = self._rules.lower
         return tuple(
@@ -396,18 +399,20 @@ class MemoryDeduplicator:
     ) -> DeduplicationReport:
         """Find all groups of near-copies in the store and merge them; return a report.
 
-        The work is done in rounds of search, plan and decisions, until nothing is left to do. After
-        `max_calls` calls of the model (default: the setting `dedup_calls_per_run`), the least
-        similar groups wait for the next run. Questions that the model failed to answer in earlier
-        runs are repeated when they are due. If the run is interrupted, the decisions made so far
+        The work is done in rounds of search, plan and decisions, until nothing is left to do. The
+        model is asked about the most similar groups first. After `max_calls` calls of the model
+        (default: the setting `dedup_calls_per_run`), the other groups wait for the next run. If
+        the model failed to answer a question in an earlier run, the question is repeated after a
+        pause, until it has failed too often. If the run is interrupted, the decisions made so far
         are kept.
 
-        `dry_run`: only plan the first round, and report its groups. A dry run asks no model, opens
-        no index and writes nothing. `groups`: the maximum number of groups that a dry run reports,
-        the least certain first (default: all groups).
+        `dry_run`: only plan the first round, and report its groups. A dry run asks no model and
+        writes nothing. `groups`: the maximum number of groups that a dry run reports, the least
+        certain first (default: all groups).
 
-        `thorough`: if the model reads pages, show it also the memories that it read in earlier
-        runs. Memories that it read in an earlier thorough run are not shown again.
+        `thorough`: if the model reads pages, each memory shares a page with each of its nearest
+        neighbours. This takes more pages. The model also reads again what it read in earlier runs
+        that were not thorough.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
         its groups. `on_page` is called with the number of pages read and the number of all pages
@@ -436,7 +441,8 @@ class MemoryDeduplicator:
     async def plan(self, asker: Asker | None = None) -> RoundPlan:
         """Return the plan of the first round of `deduplicate_all`; change nothing.
 
-        `asker`: the judge for whom the groups are planned, such as a person (default: the model).
+        `asker`: who will be asked about the groups, such as a person (default: the model). Pages
+        are planned only for the model.
         """
         batch = self._batch(asker or Asker(self._model.name), None)
         return (await batch.audit(GroupFilter(0))).plan
@@ -451,9 +457,11 @@ class MemoryDeduplicator:
     ) -> DeduplicationReport:
         """Repeat the questions that the model failed to answer earlier; return a report.
 
-        `again`: ask about the whole store instead, even about texts that the model has judged
-        before. Only memories that a person keeps apart are left out. The model is also tried again
-        as a reader of merged texts. The callbacks are those of `deduplicate_all`.
+        Questions that failed too often are not repeated.
+
+        `again`: deduplicate the whole store instead, as if no model had judged or read a memory
+        before. Verdicts of a person still count. The result of the model's trial on test merges is
+        deleted, too. The callbacks are those of `deduplicate_all`.
         """
         asker = Asker(self._model.name, RetryPolicy.AGAIN if again else RetryPolicy.NOW)
         if again:

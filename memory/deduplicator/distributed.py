@@ -37,11 +37,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Block:
-    """A part of a search, which compares one range of texts with another or with itself.
+    """A piece of a search: it compares two ranges of texts, or the texts of one range.
 
-    `search`: position of the search in the list of all searches. `part`: the search limited to
-    these texts. `across`: number of texts in the first range; None if there is only one range.
-    `left`, `right`: where the two ranges start in the whole search; equal if there is only one.
+    `search`: which of the searches the block belongs to, by position. `part`: a search among only
+    the texts of the block. `across`: number of texts in the first range; None if the block has one
+    range. `left`, `right`: positions in the whole search at which the first and the second range
+    start; equal if the block has one range.
     """
 
     search: int
@@ -54,8 +55,9 @@ class _Block:
 class DistributedExecutor(PlanExecutor):
     """Searches for pairs and plans groups in tasks on worker processes or a cluster.
 
-    `ledger_url`: the address at which workers open the ledger. `rows`: the texts of a search are
-    divided into ranges of this many texts. A task compares two ranges, or several smaller ones.
+    `ledger_url`: the address at which workers open the ledger. `rows`: the maximum
+    number of texts in a range. The texts of each search are divided into ranges. A task compares
+    ranges with at most twice this many texts in total.
     """
 
     def __init__(self, executor: Executor, ledger_url: str, rows: int = ROWS) -> None:

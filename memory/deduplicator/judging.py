@@ -65,8 +65,8 @@ Raise the number when the test merges change, so that every model is tried with 
 class _Problem:
     """The reason why an answer of the model cannot be used as it is.
 
-    `refused`: whether the answer had the right form, but a merged text was refused. `partial`: the
-    decision about the accepted groups of the answer, if any.
+    `refused`: true if the reason is a refused merged text; false for any other reason. `partial`:
+    a decision that merges only the groups whose texts were accepted; None if there are none.
     """
 
     why: str
@@ -108,9 +108,13 @@ class Judging:
     async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
-        After an unusable answer, the question is repeated with the reason. After `most_answers`
-        unusable answers, or if the model fails, rules decide, and the question stays pending. If no
-        calls are left, the returned decision keeps all members, stays pending and names no model.
+        After an unusable answer, the question is repeated and says why the answer was refused.
+        There are at most `most_answers` answers. If the last answer has some groups with accepted
+        texts, only these groups are merged.
+
+        If the last answer has no such group, or if a call fails, rules decide. If no calls are
+        left, all members are kept. Both decisions are pending: a later batch asks the model again.
+        If no calls are left or the model was not asked, `model` is None in the decision.
         """
         problem = _Problem("")
         for _ in range(most_answers):
@@ -167,9 +171,9 @@ class Judging:
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        If the text was accepted, the members are merged, and `why` is the recorded reason. If it
-        was refused, the members are kept, and their question stays pending unless the refusal is
-        final.
+        If the text was accepted, the decision merges the members, with the reason `why` or a
+        default reason. If the text was refused, the decision keeps the members. It is then pending,
+        so that a later batch asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
@@ -219,7 +223,12 @@ class Judging:
     async def read_page(
         self, page: Question, asking: Asking, apart: Apart
     ) -> tuple[Verdict, list[Part]]:
-        """Ask about a page; return the model's answer, and a checked part for each group in it.
+        """Ask about a page; return the model's answer, and the proposed merges in it.
+
+        Each merge is checked without a model, and marked as accepted, refused or doubtful. Groups
+        with fewer than two members are left out. `apart`: takes memories, and returns the judge who
+        ruled that two of them are different facts, or None. If there is such a judge, the merge of
+        the memories is refused.
 
         Raises: ModelError.
         """

@@ -30,9 +30,9 @@ _SHARED = "groups of two pages share a memory: name it in one group, with one te
 class KeptApart:
     """Finds out whether a person or a model has judged memories of one scope to be different.
 
-    Call an instance with a sequence of memories. It returns the judge who found any two of them to
-    be different, or None. A person's verdict about a text also holds for the memory into which the
-    text was merged.
+    Call an instance with a sequence of memories. The result is "person" if a person has judged two
+    of them to be different, else "model" if a model has, else None. A person's verdict about a text
+    also counts for a memory that has replaced this text or was merged from it.
     """
 
     def __init__(self, scope: Scope, snapshot: Snapshot) -> None:
@@ -49,7 +49,7 @@ class KeptApart:
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
-        """Let a person's verdicts about a decision's members also hold for its merged memories."""
+        """Let a person's verdicts about the members of a decision count for its survivors, too."""
         for survivor in decision.survivors:
             self._stands_for[survivor.memory.id] = set().union(*map(self._texts, decision.members))
 
@@ -70,8 +70,8 @@ def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
 class _Page:
     """A page that the model reads, whole or in parts.
 
-    `usage`: the cost of the answers, until it is recorded with the first decision about the page.
-    `is_open`: whether a call about the page failed. The texts are then not recorded as read.
+    `usage`: the cost of answers that is not yet recorded with a decision. `is_open`: whether the
+    page must be read again by a later run, because a call failed.
     """
 
     plan: PagePlan
@@ -93,14 +93,15 @@ class _NamedGroup:
 class ScopeReading:
     """Shows the pages of one scope to a model, and applies the decisions.
 
-    The model reads `at_once` pages at the same time. Then the merged texts of all these answers are
-    checked together. `apply` applies a decision. It returns the decision's newest member or, if
-    this was retired, its live successor; None if another write came first. `record` takes text
-    keys, and writes to the ledger that the model has read these texts.
+    The model reads at most `at_once` pages at the same time. Then the merged texts in all these
+    answers are checked together.
 
-    `arrival` maps the id of each memory to its position in a list of all memories, oldest first. A
-    merged memory has the same position as the newest of the memories from which it was merged.
-    `left`: the number of pages that are left unread.
+    `apply` applies a decision, and returns the live memory that now states what the newest member
+    stated. It returns None if another write came first. `record` takes the keys (hashes) of texts,
+    and writes to the ledger that the model has read these texts.
+
+    `arrival`: the position of each memory, by id, if all memories are sorted oldest first. A merged
+    memory has the position of its newest original. `left`: the number of pages left unread.
     """
 
     pages: Sequence[PagePlan]
@@ -205,16 +206,17 @@ class ScopeReading:
             self.usage += asking.usage
 
     def _without_overlaps(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        """Resolve overlaps between accepted groups, so that each memory is merged at most once.
+        """Return the groups, changed so that each memory is merged at most once.
 
-        If the largest of the overlapping groups contains all members of the others, only the
-        largest is kept. Otherwise, one new group with all their members replaces the overlapping
-        groups. The new group is marked as refused, so that the caller asks the model about it.
+        Refused groups are returned unchanged. Other groups that share members are handled together.
+        If the largest of them contains all members of the others, only the largest is returned.
+        Otherwise, one new group with all their members takes their place. No text was written for
+        it, so it is marked as refused. The model is asked once more about refused groups.
 
-        A new group is not made if it would be too large, or would hold two members that were judged
-        different. In this case, some of the overlapping groups are kept, the largest first, so that
-        no two of them share a member. Memories that are in none of the kept groups are marked to be
-        read again.
+        The new group may be too large, or may have two members that were judged different. Then it
+        is not made. The old groups are taken one by one, the largest first, and a group is kept if
+        it shares no member with the groups kept so far. The members of no kept group are marked to
+        be read again.
         """
         kept = set(filter(_is_refused, groups))
         found = [group for group in groups if group not in kept]
@@ -281,10 +283,11 @@ class ScopeReading:
         return settled
 
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
-        """Ask once more about refused groups; return the groups of the new answer.
+        """Ask once more about refused groups; return the new groups that replace them.
 
-        Also return each refused group that has no member in any of the new groups. Its refusal is
-        now final. If there is no usable answer, the refused groups are returned unchanged.
+        A refused group is not replaced if no new group has any of its members. The model has then
+        judged these members different, so the group is returned as finally refused. If there is no
+        usable answer, all refused groups are returned unchanged.
         """
         members = {one.id: one for group in refused for one in group.members}
         shown = self._oldest_first(members.values())

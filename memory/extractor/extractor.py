@@ -90,8 +90,9 @@ class MemoryExtractor:
         """Store turns, to be extracted later; return the number of turns that were already stored.
 
         A turn is recognised by its conversation, text and id. For a turn without an id, its
-        position in `turns` is used instead. If the turns without a given conversation come from
-        one person and the bot, those of the bot are put into this person's conversation.
+        position in `turns` is used instead. A turn that was created without a conversation is
+        put into one that has the speaker's name. If only one person speaks in such turns, the bot's
+        turns among them are put into this person's conversation.
 
         Raises: LedgerError.
         """
@@ -153,13 +154,15 @@ class MemoryExtractor:
     ) -> TurnsRead | None:
         """Extract the waiting turns of a conversation; None if another process is extracting it.
 
-        The extraction ends when no turns wait. It also ends when fewer than `turns_at_once` turns
-        wait, and the first of them has waited for less than `wait_s` seconds. `on_chunk` is called
-        with the result of each call of the model.
+        The turns are read in chunks of at most `turns_at_once` turns. If fewer turns are waiting,
+        they are only read if the first of them has waited for at least `wait_s` seconds. `on_chunk`
+        is called with the result of each chunk, unless the result is empty.
 
-        If the model refuses a call or takes too long, later turns are still tried. After two such
-        calls in a row, the extraction ends. The model may then be at fault, so these turns are not
-        counted as failed.
+        If the model refuses a chunk or takes too long, the next chunk is tried. If this succeeds,
+        a failure is counted for each turn of the failed chunk. If the next chunk fails too, the
+        model may be at fault. Then no failure is counted, and the extraction ends.
+
+        Raises: LedgerError.
         """
         work = TurnsRead()
         async with leased(self._store.ledger, conversation) as lease:
@@ -395,9 +398,9 @@ class BackgroundExtraction:
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
     """Return the turns, with the bot's answers put into the conversation of the person.
 
-    Only turns without a given conversation are considered. If they come from one person and the
-    bot, those of the bot get this person's conversation. Otherwise, all turns are returned
-    unchanged.
+    This concerns turns that were created without a conversation: each has its speaker's name as
+    its conversation. If exactly one person speaks in these turns, the bot's turns among them get
+    this person's name as their conversation. Otherwise, nothing is changed.
     """
     unnamed = {n for n, turn in enumerate(turns) if "conversation" not in turn.model_fields_set}
     people = {turns[n].speaker for n in unnamed if not turns[n].is_bot}

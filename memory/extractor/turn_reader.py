@@ -1,7 +1,7 @@
 """Let a model extract memories from turns of a conversation, and store these memories.
 
-If the model gives no usable answer, it is shown fewer turns at a time. So a single turn does not
-prevent the extraction of the other turns.
+If the model gives no usable answer about several turns, it is asked about each half of them. So one
+turn that the model cannot handle does not stop the extraction from the other turns.
 """
 
 from __future__ import annotations
@@ -69,10 +69,12 @@ class TurnsRead:
 class SourceTurns:
     """The turns from which a model extracted a candidate.
 
-    `anchor`: the last of these turns that the memory's user spoke; the memory takes its external id
-    and time from this turn. `names`: if the model named several turns, the identifiers of those
-    that people spoke. `is_guess`: True if the model did not name any turn; the candidate must then
-    not replace a stored memory.
+    `anchor`: one of these turns. The candidate's memory will belong to the speaker of this turn. It
+    takes its external id and time from this turn, too.
+    `names`: the `PendingTurn.name` of each of these turns that a person spoke; empty unless the
+    model named several turns.
+    `is_guess`: True if the model did not name any turn. The candidate must then not replace a
+    stored memory.
     """
 
     anchor: PendingTurn
@@ -172,8 +174,9 @@ class TurnReader:
         """Find the candidates in turns, and store them in the ledger.
 
         Return three values: a dict from each turn's number to its candidates; the memories that the
-        model was shown; and a result with the cost and the number of candidates over the limit. A
-        candidate that was forgotten in the meantime is None.
+        model was shown; and a result with the cost of the model's call and the number of candidates
+        that were dropped because there were too many. A candidate in the dict is None if it was
+        stored in an earlier attempt and forgotten since.
         """
         found, to_ask = await in_thread_if_long(_texts(chunk), _without_model, chunk)
         remembered, usage, over_limit = tuple[Memory, ...](), Usage(), 0
@@ -205,12 +208,11 @@ class TurnReader:
     def _kept(
         self, said: SourceTurns, candidate: Candidate, remembered: Sequence[Memory]
     ) -> KeptCandidate:
-        """Convert a candidate to its stored form.
+        """Convert a candidate to its stored form, with the memories that it may replace.
 
         `candidate.replaces` has positions in `remembered`; the stored form has the ids of these
-        memories. Memories of another user or scope are left out. If the model did not say from
-        which turns the candidate comes, all memories are left out, because another person may have
-        spoken these turns.
+        memories. A candidate may replace only memories of its own user and scope. It may replace
+        none if the model did not say from which turns it comes: its user is then a guess.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
@@ -370,10 +372,11 @@ def _to_read(chunk: Sequence[PendingTurn]) -> list[int]:
 def _without_model(
     chunk: Sequence[PendingTurn],
 ) -> tuple[dict[int, list[KeptCandidate | None]], list[PendingTurn]]:
-    """Return the candidates that are known already, by turn number, and the turns for the model.
+    """Return the candidates that are known already, and the turns that the model must read.
 
-    A candidate is known if it was stored in an earlier attempt, or if the user asked to remember
-    it.
+    The candidates are a dict from each turn's number to a list. A candidate is known if it was
+    stored in an earlier attempt, or if a user asked the bot to remember it. None stands for a
+    stored candidate that was forgotten.
     """
     found = {
         one.seq: _requested(one.turn) if one.candidates is None else list(one.candidates)
@@ -400,9 +403,9 @@ def _requested(turn: Turn) -> list[KeptCandidate | None]:
 def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
     """Return the turns from which a candidate comes; None if only the bot spoke these turns.
 
-    If the candidate names no turn, it may come from any of them. The new memory will belong to the
-    user whom the candidate names, if that user spoke one of its turns. Otherwise it will belong to
-    the last person who spoke in these turns.
+    If the candidate names no turn, it may come from any turn in `asked`. The anchor is the last of
+    the candidate's turns that `candidate.user` spoke. If this user spoke none of them, the anchor
+    is the last that any person spoke.
     """
     named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
     people = [one for one in named or asked if not one.turn.is_bot]

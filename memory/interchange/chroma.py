@@ -88,14 +88,15 @@ class ChromaStore(ExternalStore):
 
     @contextmanager
     def writing(self, collection_id: str, sync_threshold: int | None) -> Iterator[OpenCollection]:
-        """Open the collection for writing; Chroma rewrites no index files until it is closed.
+        """Open the collection for writing, and keep Chroma from rewriting a folder's index files.
 
-        If Chroma is killed while it rewrites its index files, the collection can never be opened
-        again. Until it rewrites them, the changes are in Chroma's SQLite file. The settings of a
-        server are not changed, because it keeps running if this process is killed.
+        If Chroma is killed while it rewrites these files, the collection can never be opened again.
+        So the changes are written only to Chroma's SQLite file. This is not needed for a server: it
+        keeps running if this process is killed.
 
-        `sync_threshold` is the value of Chroma's setting to restore at the end; None stands for
-        Chroma's default. Chroma rewrites the index files after this number of writes.
+        Chroma's setting `sync_threshold` is the number of writes after which it rewrites the index
+        files. While a folder's collection is open, the setting is a huge number. At the end, it is
+        set to the parameter `sync_threshold`; None stands for Chroma's default.
 
         Raises: InputError if Chroma fails, or if the collection's id is not `collection_id`.
         """

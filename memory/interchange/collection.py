@@ -67,7 +67,7 @@ class Stored(Row):
 
     Each kind of store decides what `document` and `metadata` hold. `vectors` maps the names of the
     row's vectors to the vectors. `beside` has values that the store may change by itself, such as
-    the row's expiry. These values are written only if a deleted row is added again.
+    the row's expiry. These values are written only if a deleted row or vector is added again.
     """
 
     vectors: Annotated[
@@ -132,10 +132,11 @@ class ExternalStore(ABC):
         collection_id: str,  # noqa: ARG002 - only Chroma uses both
         sync_threshold: int | None,  # noqa: ARG002
     ) -> AbstractContextManager[OpenCollection]:
-        """Open the collection for writing; it stays usable even if this process is killed.
+        """Open the collection for writing, so that a kill of this process does not damage it.
 
         Only Chroma uses the parameters. `collection_id`: the id that the collection must have.
-        `sync_threshold`: Chroma's setting of this name, to restore at the end.
+        `sync_threshold`: the value that Chroma's setting of this name gets at the end; None stands
+        for Chroma's default.
         """
         return self.opened()
 
@@ -155,7 +156,8 @@ class ExternalStore(ABC):
 class OpenCollection(ABC):
     """An open collection of another program's store.
 
-    Its methods raise InputError if the store fails. Chroma's methods may also raise IndexFault.
+    If the store fails, the methods raise InputError. Chroma's methods raise IndexFault instead; if
+    it leaves the `with` block of `ExternalStore.opened`, it becomes an InputError.
     """
 
     external: ExternalStore
@@ -175,7 +177,9 @@ class OpenCollection(ABC):
         """Return every row without its vectors, in the form that an import reads."""
 
     def check_rights(self) -> None:  # noqa: B027 - most stores tell it only at a write
-        """Check that the collection may be written, if the store can say so before a write.
+        """Check that this program may write to the collection.
+
+        Some stores show this only when they are written to. For these, nothing is checked.
 
         Raises: InputError if a right is missing.
         """
@@ -217,8 +221,8 @@ class OpenCollection(ABC):
     def put(self, rows: Sequence[Stored], present: Mapping[str, Stored]) -> None:
         """Write `rows`: update the rows that the store has, and add all others.
 
-        `present` maps ids to the rows that the store holds now. `Stored.beside` is written only for
-        rows that are added.
+        `present` maps ids to the rows that the store holds now. `Stored.beside`, the values that
+        the store may change by itself, is written only for rows and vectors that are added.
         """
 
     @abstractmethod
@@ -309,10 +313,14 @@ def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
 def changes_for(
     row: ForeignRow, text: str, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
-    """Return what to write so that `row` gets a new text: its document and its metadata values.
+    """Return the document and the metadata values to write if a row's text becomes `text`.
 
-    The document is None if the row has none. If the metadata has the time of the last update, or
-    values that mem0 derives from the text, the new values are included. `now` is the new time.
+    `reading` says how to find the row's text. If this text is a metadata value, `text` becomes this
+    value, and the document stays as it is (it may be None).
+
+    If the row's metadata has the time of the last update, this time becomes `now`. If it has values
+    that mem0 derives from the text, such as a hash, they are derived again. Metadata values that
+    stay the same are not returned.
 
     Raises: ValueError if the row has no text.
     """

@@ -79,12 +79,12 @@ def _beside(file: Path, end: str) -> Path:
 
 
 def _backed_up(source: Path, target: Path, *, in_wal_mode: bool) -> bool:
-    """Copy a SQLite file with SQLite's backup function; return False if this fails.
+    """Copy a SQLite file with SQLite's backup function; return False if it was not copied.
 
-    For a file in WAL mode without a `-wal` file, return False without trying: SQLite would create
-    a `-wal` file beside the original.
+    If a file is in WAL mode and its `-wal` file is missing, SQLite would create this file beside
+    the original. Then the file is not copied.
 
-    Raises: InputError if another program keeps writing to `source`.
+    Raises: InputError if another program keeps `source` locked.
     """
     if in_wal_mode and not _beside(source, "-wal").is_file():
         return False
@@ -323,7 +323,10 @@ class Postgres(ForeignDatabase):
             return cursor.fetchall() if cursor.description else []
 
     def paged(self, statement: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a query, with at most 1,000 in memory; call this in a transaction."""
+        """Yield the rows of a query, fetched from the server in batches of 1,000.
+
+        Call this in a transaction.
+        """
         with _postgres_faults(self.name), self.connection.cursor(name="rows") as cursor:
             cursor.itersize = 1_000
             cursor.execute(statement, values)

@@ -49,7 +49,7 @@ class ForeignRow(Row):
     """A row of another program's store, in the form that an import reads.
 
     Each of the `links` is a dict with `link_type`, `note` and `target_id`, the id of another row.
-    `expires` is None if the row never expires, or if its metadata has the time of expiry.
+    `expires` is the time of expiry, if the store keeps it outside of the metadata; otherwise None.
     """
 
     links: list[dict[str, Any]] = field(default_factory=list)
@@ -87,8 +87,8 @@ def as_memories(
 
     `source` is the store's name in errors.
 
-    Raises: InputError if a key that `reading` names is missing in all rows. InputError, too, if all
-    rows lack an owner (a user, an agent or a run), unless `reading.no_user` is set.
+    Raises: InputError in two cases. In the first, `reading` names a metadata key that no row has.
+    In the second, no row has a user, an agent or a run, and `reading.no_user` is False.
     """
     _refuse_unknown_keys(rows, source, reading)
     for row in rows:

@@ -91,10 +91,12 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
 
 
 def read_some_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
-    """Yield the same as `read_objects`, but refuse a file of another format.
+    """Yield the same as `read_objects`, but raise an error if the file is not JSON Lines.
 
-    Raises: InputError if the file has several lines and none is a JSON object, or if it cannot be
-    read at all.
+    Blank lines do not count.
+
+    Raises: InputError if the file cannot be read at all, or if it has at least two lines and no
+    line is a JSON object.
     """
     lines = read_objects(path)
     first = []  # up to the first JSON object
@@ -166,10 +168,13 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
 def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
     """Return a memory from the fields of one line of a JSON Lines file.
 
-    With `keep_id`, an `id` in the format of our memory ids becomes the memory's id. Any other `id`
-    becomes the `external_id`, if the line has none. With `assume_utc`, a time without a time zone
-    is taken as UTC; otherwise such a time is an error. Keys that are not fields of a memory become
-    metadata.
+    With `keep_id`, an `id` in the format of this program's memory ids becomes the memory's id.
+    Otherwise, the `id` becomes the memory's `external_id`, unless the line has an `external_id` of
+    its own.
+
+    With `assume_utc`, a time without a time zone is taken as UTC; otherwise such a time is an
+    error. Keys that are not fields of a memory become metadata. The key `replaces` is dropped from
+    a line whose `id` is kept.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -229,10 +234,12 @@ def _integer(digits: str) -> int:
 
 
 def read_graph(file: Path) -> tuple[list[ForeignRow], list[InputError]]:
-    """Read the file of MCP's reference memory server; return its rows, and errors for bad lines.
+    """Read the file of MCP's reference memory server; return rows to import, and errors.
 
-    Each observation becomes a row, whose user is the observed entity. A relation of two entities
-    becomes a link from the first observation of one to the first observation of the other.
+    The file has entities, texts about them (observations), and relations between them. Each
+    observation becomes one row; the entity's name becomes the row's user. For a relation from
+    entity A to entity B, the first row of A gets a link to the first row of B. Each bad line gives
+    one error.
 
     Raises: InputError if the file cannot be read at all.
     """

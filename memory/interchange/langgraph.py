@@ -1,6 +1,7 @@
-"""Read and change LangGraph's SqliteStore and PostgresStore; each item of a store is a row.
+"""Read and change LangGraph's SqliteStore and PostgresStore.
 
-Columns are read as the text that the database prints, so that they can be restored exactly.
+Each item of a store is one row of an import or a write-back. JSON and times are kept in the form
+that the database returns, so that they can be restored exactly.
 """
 
 from __future__ import annotations
@@ -52,9 +53,12 @@ def langgraph_at(place: str) -> LangGraphStore:
 class _Items(OpenTables):
     """The items of an open LangGraph store.
 
-    In the `Stored` of an item, `metadata` has the item's columns that `_WRITTEN` names, and
-    `beside[""]` has the item's other columns. For each vector, `beside[NAME]` has the columns of
-    the vector's row that `_OWN_NAMES` does not name.
+    Each item is read as a `Stored`, which has these parts:
+
+    - `metadata` has the columns that change only when a program writes the item.
+    - `beside[""]` has the item's other columns, such as the expiry.
+    - `vectors` has the item's vectors, which are in a second table.
+    - `beside[NAME]` has the second table's remaining columns for the vector NAME.
     """
 
     @property
@@ -106,9 +110,9 @@ class _Items(OpenTables):
     ) -> Stored:
         """Return a copy of the row `stored` with a new text. The copy still has the old vectors.
 
-        If the item's value has langmem's form, `{"content": {"content": TEXT}}`, `document` is the
-        new text. Otherwise `document` is None, and `changes` has the new text. `changes` maps keys
-        of the value to new values. `now` becomes the time of the last update.
+        `changes` maps keys of the item's value to new values. `document` becomes TEXT in langmem's
+        form, `{"content": {"content": TEXT}}`; None changes no TEXT. If `changes` has the new text,
+        `document` is None or the old TEXT. `now` becomes the time of the last update.
         """
         old = _decoded(stored.metadata)["value"]
         value = json.loads(old) | changes
@@ -122,9 +126,12 @@ class _Items(OpenTables):
         return replace(stored, metadata=stored.metadata | _encoded(written))
 
     def texts(self, stored: Stored, reading: Reading) -> dict[str, str]:  # noqa: ARG002
-        """Return the text of each vector, by the vector's name.
+        """Return the texts that the item's vectors were made from, by the vector's name.
 
-        The name is the path of the text in the item's value.
+        LangGraph names a vector after the path of its text in the item's value. A vector without a
+        text at this path is left out.
+
+        Raises: InputError if the item has vectors and LangGraph is not installed.
         """
         value = json.loads(_decoded(stored.metadata)["value"])
         return {
@@ -196,10 +203,10 @@ def _decoded(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text_at(value: Any, field: str) -> str | None:
-    """Return the text at the path `field` in an item's value; None if no text is there.
+    """Return the text that a vector was made from; None if the item's `value` does not have it.
 
-    `field` is the name of a vector. If a path leads to several texts, LangGraph names their vectors
-    PATH.0, PATH.1 and so on.
+    `field` is the vector's name: the path of the text in `value`. If the path leads to several
+    texts, the name ends with a dot and the number of the text, from 0.
 
     Raises: InputError if LangGraph is not installed.
     """
@@ -245,9 +252,10 @@ def _as_row(item: Mapping[str, Any]) -> ForeignRow:
 
 
 def _inner_text(fields: dict[str, Any]) -> str | None:
-    """Return the text in langmem's form, `{"content": {"content": TEXT}}`; None if there is none.
+    """Return the text of an item in langmem's form, `{"content": {"content": TEXT}}`.
 
-    If one of the usual keys for texts holds a text at the top level, return None too.
+    Return None for an item of any other form, and for an item that also has a text directly under
+    one of the `TEXT_KEYS`.
     """
     if any(isinstance(fields.get(outer), str) for outer in TEXT_KEYS):
         return None

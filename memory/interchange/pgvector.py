@@ -113,12 +113,15 @@ def _langchain_collections(db: Postgres) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _TableRows(OpenTables):
-    """An open table, or an open LangChain collection in LangChain's table of rows.
+    """An open table, or an open LangChain collection.
+
+    LangChain keeps the rows of all collections in one table. `only` selects the collection's rows:
+    it maps a column to the value that these rows have in it. For any other table, `only` is empty,
+    and all rows are selected.
 
     `sql_name` is the table's name in SQL. `key` is the column of the primary key. `types` maps each
     other column to its full SQL type, such as `vector(384)`. `kinds` maps each column to its short
-    type, such as `vector`. `only` maps columns to the values that the collection's rows have there;
-    it is empty if every row of the table belongs to the collection.
+    type, such as `vector`.
     """
 
     db: Postgres

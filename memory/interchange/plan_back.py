@@ -1,6 +1,7 @@
-"""Plan a write-back: merge rows of another program's collection as their memories were merged.
+"""Plan a write-back: if memories were merged, merge the rows that they were imported from.
 
-If one row is to replace other rows, the row that remains is called `kept`.
+The rows are in another program's store. To merge rows, one row gets the merged text, and the rows
+that it replaces are deleted. The row that remains is called `kept`.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ class WriteBackPlan:
     """The changes that a write-back is to make in a collection, and the rows that it skips.
 
     `left_alone` and `staying` have rows that are not changed although their memories were merged.
-    `unknown` is the number of other rows that were never imported or have changed since, or whose
-    memories were forgotten.
+    `unknown` is the number of further rows that are skipped: they were never imported, they were
+    changed after the import, or their memories were forgotten. In a plan of `plan_changes`,
+    `unknown` is 0, because that function does not count such rows.
     """
 
     updates: tuple[Update, ...]
@@ -124,11 +126,12 @@ class WriteBackPlan:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """A row that nobody changed after it was imported or written back.
+    """A row that counts as unchanged since its import or its last write-back.
 
-    `memory` is read from the row as it is now. `arrived_as` is the id of the memory that the import
-    made. `alive` is that memory or, if it is retired, its live successor. `seen` maps metadata keys
-    such as `user_id` to the row's values, by which queries find the row.
+    `memory` has the row's present text. `arrived_as` is the id of the memory that the import made
+    from the row. If the imported memory is live, `alive` is this memory; if it is retired, `alive`
+    is its live successor. `seen` has the row's owners, such as `user_id`, and its expiry, by
+    metadata key. Queries for rows may filter by these values.
     """
 
     row: ForeignRow
@@ -218,10 +221,11 @@ def _grouped(rows: Iterable[_Known], key: Callable[[_Known], Hashable]) -> list[
 
 
 def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]:
-    """Yield each row of `part` with another row of `part` that can replace it.
+    """Yield each row of `part` with the other row of `part` that replaces it; None if it stays.
 
-    The second item is None if the row must stay. `part` has only rows whose text the plan does not
-    change.
+    The memories of all these rows have the same live successor. The rows that stay keep their
+    texts. So a row can replace another row only if its text is the successor's text, or covers the
+    text of the other row.
     """
     staying: list[_Known] = []
     for row in sorted(part, key=_lasting, reverse=True):
@@ -240,9 +244,10 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
 def _as_imported(
     rows: Sequence[ForeignRow], reading: Reading, own_work: OwnWork
 ) -> Iterator[tuple[ForeignRow, Memory, Memory]]:
-    """Yield each readable row, the memory read from it now, and the one read at its import.
+    """Yield each readable row, its memory as it is now, and its memory as it was imported.
 
-    The second memory is read from the row as it was before the updates in `own_work`.
+    To get the imported memory, the updates in `own_work`, which earlier write-backs made, are taken
+    back in a copy of the row. Any other change of the row since the import is not taken back.
     """
     for row in rows:
         before, updates = row, list(own_work.get(row.id, ()))

@@ -187,8 +187,8 @@ def _point(row: Stored) -> Any:
 def _point_id(name: str) -> int | str:
     """Return a row's id as Qdrant expects it: an integer, or the text of a UUID.
 
-    A name that consists only of digits is an integer if it has at most 20 digits. A longer one is a
-    UUID without hyphens that happens to have no letters.
+    `name` is the id as a text. At most 20 digits are an integer. Any other text is a UUID, even if
+    it has only digits: a UUID without hyphens can consist of 32 digits.
     """
     return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else name
 

@@ -91,9 +91,10 @@ def _after(
     reading: Reading,
     now: datetime,
 ) -> dict[str, Stored]:
-    """Return the rows, by id, as they will be after `updates`, but with their old vectors.
+    """Return the updated rows, by id, with their new texts but with their old vectors.
 
-    `present` maps ids to the rows that the store holds now; other rows are left out.
+    `rows` is the open collection. `present` maps ids to the rows that the collection has now.
+    Updates of rows that are not in `present` are left out.
     """
     found = (
         (present[update.row.id], update.text) for update in updates if update.row.id in present
@@ -198,9 +199,10 @@ _ROW = TypeAdapter(ChangedRow)
 class UndoHeader(Frozen):
     """The first line of an undo file: which collection was changed, and when.
 
-    `rows` is the number of lines that follow. `sync_threshold` is a setting of Chroma to restore;
-    None stands for Chroma's default. `at` is the time when the write-back began. It becomes the
-    time of the last update of each changed row, even if a later run finishes the write-back.
+    `rows` is the number of lines that follow. `sync_threshold` is a setting of Chroma, which is
+    restored at the end; None stands for Chroma's default. `at` is the time when the write-back
+    began. It is also written to updated rows as the time of their last update. If the write-back
+    is killed, the run that finishes it uses the same time.
     """
 
     format: Literal["memory-dedup write-back 1", "memory-dedup write-back 2"] = (
@@ -287,13 +289,14 @@ def write_back(
 ) -> WriteBackPlan:
     """Save the planned changes to an undo file, then make them in the collection `theirs`.
 
-    Return a plan with the changes that were made; its `left_alone` also has the skipped rows. A row
-    that has changed since it was read is skipped.
+    A row is skipped if it has changed since it was read. A row that is to be deleted is also
+    skipped if the row that replaces it was skipped or has changed. Return a copy of `plan` that
+    has only the changes that were made. The copy's `left_alone` also has the skipped rows.
 
     `reading`: how the rows were read as memories. `now`: the time of the updates. `made`: a vector
     for each new text, by text. `on_progress`: called with the number of rows done, and the number
     of all rows to change. `begun`: the undo file of an earlier run that was killed, or None. If
-    this file has all rows to change, no new undo file is written.
+    `begun` has the same changes of all these rows, `undo_file` is not written.
 
     The undo file is complete before the first row is changed. If the process is killed after that,
     each row is either in its old or in its new state.
@@ -405,9 +408,10 @@ def noted_reading(ledger: Ledger, collection_id: str) -> Reading | None:
 
 
 def noted_runs(ledger: Ledger, collection_id: str) -> dict[Path, bool]:
-    """Return whether each write-back of a collection finished, by undo file, oldest first.
+    """Map the undo file of each write-back of a collection to whether the write-back finished.
 
-    A write-back is left out if its undo file no longer exists.
+    The write-back that began or ended last comes last. A write-back is left out if its undo file no
+    longer exists.
     """
     with ledger.reading() as reader:
         notes = json.loads(reader.meta(_WRITE_BACKS_OF + collection_id) or "[]")

@@ -39,11 +39,11 @@ class Episodes(TableGroup):
         return self._found(t.episodes.c.user == user)
 
     def without_some(self) -> dict[str, list[str]]:
-        """Map the id of each incomplete episode to the ids of its forgotten memories.
+        """Map the id of each episode that lacks memories to the ids of its forgotten memories.
 
-        An episode is incomplete if one of its memories was forgotten. An episode without any
-        memories is incomplete, too; its list is empty. Episodes whose summary was erased are left
-        out.
+        An episode lacks memories if some of them were forgotten. It also lacks memories if the
+        table has no memory ids for it; then its list is empty. Episodes whose summary was erased
+        are left out.
         """
         held, has_summary = t.episode_memories.c, t.episodes.c.summary != FORGOTTEN_SUMMARY
         gone = sa.and_(t.memories.c.id == held.memory_id, t.memories.c.text_key == t.FORGOTTEN_KEY)
@@ -130,10 +130,10 @@ _BETWEEN = "."
 
 
 class ItemPlace(NamedTuple):
-    """The id of a stored item, and the id and text key of its memory.
+    """The id of a stored item, and the id and text key of the memory made from its text.
 
-    `memory_id` is None if the item has no memory. `text_key` is None if the memory is missing or
-    not live.
+    The text key identifies the memory's text and the vector of this text. `text_key` is None if the
+    memory is missing or not live. `memory_id` is None if no memory was made from the item.
     """
 
     id: str

@@ -117,7 +117,7 @@ It does this after its commit, so other writers do not wait.
 _MOST_LOG_PAGES = 4_000
 """If the log has this many pages, SQLite copies it during a commit, and other writers wait."""
 _PAGES_OF_A_TRANSACTION = 12
-"""Estimated pages that a transaction adds to the log, besides one page for each changed row."""
+"""An estimate: a transaction adds this many pages to the log, plus one for each changed row."""
 
 
 class SqliteDatabase(Database):
@@ -170,7 +170,8 @@ class SqliteDatabase(Database):
     def writing(self) -> Iterator[Connection]:
         """Yield a connection in a writing transaction, as `Database.writing` says.
 
-        Threads of this process first wait for a lock, because SQLite itself only polls.
+        Threads of this process first wait for a lock, which wakes a waiting thread at once. SQLite
+        would only try again at intervals.
         """
         if not self._write_lock.acquire(timeout=PATIENCE_S):
             raise LedgerError(f"the ledger {self.name} is busy", "try again")
@@ -329,15 +330,20 @@ class _View:
 
 
 def _view_of(path: Path, *, read_only: bool, untouched: bool) -> _View:
-    """Choose how SQLite opens a ledger's file, so that a reader does not change it.
+    """Choose the options with which SQLite opens a ledger's file.
 
-    `untouched`: SQLite must not make files in the folder.
+    `read_only`: the ledger is opened for reading only. `untouched`: SQLite must also not make files
+    in the ledger's folder.
 
-    - If there is a write-ahead log, a reader uses mode `ro`. In mode `rw`, SQLite would copy a
-      crashed process's log into the file.
-    - If there is no log, a reader uses no locks in two cases: `untouched` is set, or the folder is
-      read-only.
-    - In all other cases, the mode is `rw`.
+    For reading only:
+
+    - If there is a write-ahead log, the mode is `ro`. In mode `rw`, SQLite would copy the log of a
+      crashed process into the file.
+    - If there is no log and SQLite must not or cannot make files in the folder, the mode is `ro`
+      without locks.
+    - Otherwise the mode is `rw`.
+
+    For writing, the mode is `rw`.
     """
     state = _state_of(path)
     if read_only and path.with_name(path.name + "-wal").exists():

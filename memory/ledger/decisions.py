@@ -52,7 +52,8 @@ class Decisions(TableGroup):
     def after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of later decisions that must be undone before `record` is undone.
 
-        Such a decision has retired memories, shares a memory with `record`, and is not undone yet.
+        A later decision must be undone first if its action retires memories and it concerns a
+        member of `record` or a memory that `record` created. Decisions already undone do not count.
         """
         later = sa.select(t.decisions.c.seq).where(
             t.decisions.c.seq > record.number,
@@ -65,8 +66,8 @@ class Decisions(TableGroup):
     def parted_after(self, record: DecisionRecord) -> list[int]:
         """Return the numbers of later decisions by people that must be undone before `record`.
 
-        These decisions call a pair of texts distinct that `record` also calls distinct. If `record`
-        were undone first, the later verdict on this pair would be lost.
+        In such a decision, a person called two texts distinct, and `record` calls the same two
+        texts distinct. If `record` were undone first, the later verdict would be lost.
         """
         pairs = {known.pair for known in record.verdicts}
         return [
@@ -208,12 +209,11 @@ class Decisions(TableGroup):
     def scrub(self, ids: set[str]) -> list[DecisionRecord]:
         """Erase what decisions recorded about the forgotten memories `ids`, except their ids.
 
-        A merge may have put words of a forgotten memory into another memory. If the merge was
-        undone, decisions made before the undo may still hold the merged text. The merged text is
-        erased from these decisions too.
+        A merge may have put words of a forgotten memory into the text of the survivor. If the merge
+        was undone, decisions between the merge and the undo may have saved this text. It is erased
+        from these decisions, too.
 
-        Return the decisions that were examined, as they were before erasing. They mention a
-        forgotten memory or may hold such a merged text.
+        Return the decisions from which something may have been erased, as they were before.
         """
         records: dict[int, DecisionRecord] = {}
         others: dict[int, set[str]] = {}  # besides `ids`
@@ -238,12 +238,14 @@ class Decisions(TableGroup):
         return list(records.values())
 
     def _quoting(self, record: DecisionRecord) -> list[tuple[DecisionRecord, frozenset[str]]]:
-        """Return later decisions that may quote texts of `record`; none if `record` is still valid.
+        """Return the decisions that may have saved a survivor's text from the undone `record`.
 
-        A decision may quote them if it mentions a memory that `record` left live, and was made
-        while `record` was valid. `record` was valid until the next decision with the same members:
-        its undo, or the answer when its question was asked again. Each decision is returned with
-        the ids of all memories that `record` left live.
+        These decisions mention a survivor of `record`. They came after `record`, but before the
+        next decision with the same members. That next decision is the undo of `record`, or the
+        answer when its question was asked again.
+
+        Each decision is returned with the ids of all survivors of `record`. The list is empty if
+        `record` is not undone or has no survivors.
         """
         if not record.undone or not record.survivors:
             return []
@@ -285,9 +287,11 @@ def _scrubbed(
     `forgotten`: ids of the forgotten memories. `others`: ids of further memories, whose saved texts
     may contain words of a forgotten memory.
 
-    The statement erases the decision's reason. From the state saved for undo, it erases the texts
-    and links of all these memories. If one of them is a member of the decision, the saved verdicts
-    are erased, too. If a forgotten memory is a member, the decision is no longer pending.
+    - The statement erases the decision's reason.
+    - From the state saved for undo, it erases the rows and links of memories in `forgotten` or
+      `others`.
+    - If a member of the decision is in `forgotten` or `others`, it erases all saved verdicts.
+    - If a member of the decision is in `forgotten`, the decision is no longer pending.
     """
     image = json.loads(record.before)
     named = {*record.members, *image["rows"], *(end for link in image["links"] for end in link[:2])}
@@ -346,8 +350,8 @@ def _mentioning(
 ) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a decision mentions one of these memories.
 
-    `ids`: the ids, or the name of the parameter that receives them. `roles`: further conditions, on
-    the row in the table `mentions`.
+    `ids`: the ids of the memories, or the name of the SQL parameter that receives them. `roles`:
+    SQL conditions on the table `mentions`; a mention that does not meet them does not count.
     """
     mentioned = sa.select(t.mentions.c.decision).where(among(t.mentions.c.memory_id, ids), *roles)
     return t.decisions.c.seq.in_(mentioned)

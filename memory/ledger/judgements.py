@@ -36,10 +36,13 @@ class DistinctPairs(TableGroup):
     ) -> list[set[str]]:
         """Return, for each of `texts`, the keys of the texts that were called distinct from it.
 
-        `texts`: pairs of a scope and a text key. A verdict counts if a judge in `by` gave it in the
-        same scope. A person's verdict in another scope also counts if all fields that both scopes
-        have are equal. A set contains the text's own key if a person keeps two memories with this
-        text.
+        `texts`: pairs of a scope and a text key. Only verdicts of the judges in `by` count.
+
+        A verdict counts in its own scope. A person's verdict also counts in another scope if the
+        two scopes have equal values in every field that both of them have.
+
+        If two memories with the same text were called distinct, the set contains the text's own
+        key.
         """
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}

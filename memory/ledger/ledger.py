@@ -1,7 +1,9 @@
 """The ledger, and its readers and writers.
 
-The last step of each writing transaction takes the next revision, so revisions are in commit order.
-An index that follows the ledger asks for rows with a higher revision than the last it has read.
+A revision is the number of a transaction that changed memories or recorded decisions. Later commits
+have higher revisions. Each memory stores the revision of its last change; a change of its links or
+its vector counts, too. An index that follows the ledger reads only the memories with a higher
+revision than the last revision that the index contains.
 """
 
 from __future__ import annotations
@@ -134,7 +136,8 @@ class Ledger:
     def writing(self) -> Iterator[Writer]:
         """Yield a writer whose changes are committed together at the end of the block.
 
-        Raises: LedgerError, also if a newer version of the program has upgraded the open ledger.
+        Raises: LedgerError, for example if a newer version of the program has upgraded the ledger
+        since it was opened.
         """
         with self.database.writing() as connection:
             writer = Writer(connection)
@@ -291,7 +294,10 @@ class Writer(Reader):
         self._connection.execute(t.meta.delete().where(t.meta.c.key == key))
 
     def drop_unused_texts(self, keys: set[str]) -> None:
-        """Delete vectors and verdicts of texts that no memory has; `keys` are their text keys."""
+        """Delete the vectors and verdicts of those texts in `keys` that no memory has any more.
+
+        `keys`: text keys. Records of failed questions about these texts are deleted, too.
+        """
         self.distinct.drop(self.vectors.drop_unused(keys))
 
     def load(self, table_name: str, rows: Sequence[dict[str, Any]]) -> None:

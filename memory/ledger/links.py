@@ -1,4 +1,7 @@
-"""Links between memories, one row for each pair, and the successors that inherit them."""
+"""The table of links between memories, and the successors of retired memories.
+
+A link is one row for both directions. A successor inherits the links of the retired memory.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,10 @@ class Links(TableGroup):
 
 
 def seen_from(memory_id: str, link: sa.Row[Any]) -> MemoryLink:
-    """Return a stored link from the side of `memory_id`: the other memory is the target."""
+    """Return a stored link as a link from `memory_id` to the other memory.
+
+    If the link is stored in the opposite direction, its type is inverted.
+    """
     low = link.low_id == memory_id
     return MemoryLink(
         target_id=link.high_id if low else link.low_id,
@@ -138,12 +144,15 @@ def inherited(
     successions: Sequence[tuple[str, str]],
     states: dict[str, Any],
 ) -> list[tuple[str, MemoryLink]]:
-    """Return the links that successors inherit when memories are retired.
+    """Return the new links that successors inherit when memories are retired.
+
+    Each new link is a pair: a memory's id, and a link from this memory. Two memories that are
+    already linked get no new link.
 
     `links`: all links of the retired memories and of their successors. `successions`: pairs of a
-    retired memory's id and its successor's id, in the order of retiring. `states` maps the ids of
-    all memories at the ends of `links` to rows of the query `_STATES`; this function updates it.
-    Two memories that are already linked get no new link.
+    retired memory's id and its successor's id, in the order of retiring. `states`: maps the ids of
+    all memories in `links` to their rows from the query `_STATES`. This function changes `states`:
+    it marks the retired memories as retired and sets their successors.
     """
     ends: dict[str, dict[str, MemoryLink]] = {}  # by both ids, as the first one carries it
     for link in links:

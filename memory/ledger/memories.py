@@ -82,7 +82,10 @@ class Memories(Successors):
         return list(self.rows(names).values())
 
     def live_with_texts(self, keys: Collection[str], scope: Scope) -> list[Row]:
-        """Return the live memories of the scope that have one of these text keys, newest first."""
+        """Return the live memories of the scope whose texts have one of these keys, newest first.
+
+        `keys`: results of `text_key`.
+        """
         found = self._live_in(scope, _WITH_TEXTS, keys=keys)
         return sorted(found, key=lambda row: row.memory.timestamp, reverse=True)
 
@@ -113,14 +116,16 @@ class Memories(Successors):
     def earlier_arrivals(self, memories: Sequence[Memory]) -> list[tuple[Row | None, bool]]:
         """Look up which of these memories are stored already.
 
-        Return a pair for each given memory, in order: the row of the stored memory that is the same
-        (None if there is none), and whether the given memory's id is taken. A stored memory is the
-        same if one of these is true:
+        Return a pair for each given memory, in order. The first value is the row of the stored
+        memory that is the same; None if there is none. The second value is whether a stored memory
+        has the given memory's id. A stored memory is the same in each of these cases:
 
-        - It has the same id, user and privacy, and it has or once had the same text.
         - It has the same id, and it was forgotten.
-        - It has the same user, privacy, time, text and external id. This includes a memory that was
-          stored under a new id, because its id was taken.
+        - It has the same id, user, privacy and text.
+        - It has the same id, user and privacy. It had this text before an update, or it directly
+          replaced a memory with this text.
+        - It arrived with the same user, privacy, time, text and external id. If the given memory
+          has a taken id and no external id, its id is compared as its external id.
         """
         identities = [_identities(memory) for memory in memories]
         rows = self._found(
@@ -228,15 +233,18 @@ class Memories(Successors):
     def tombstone(self, ids: Sequence[str]) -> None:
         """Erase memories and their links for good; only their ids stay.
 
-        The ids stay, so that no new memory takes them and indexes remove their vectors.
+        Because the ids stay, no new memory can take them. Search indexes read from the ledger that
+        these memories were forgotten, and then remove their vectors.
         """
         self._links.drop(ids)
         self._update(dict.fromkeys(ids, TOMBSTONE))
 
     def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
-        """Return, for each group of memory ids, the present rows and links as JSON for undo.
+        """Return the state of each group of memories as JSON, from which undo can restore it.
 
-        The row of an unknown id is null.
+        `wanted`: the ids of the memories of each group. The JSON has two keys. `rows` maps each id
+        to the memory's columns; null if no memory has this id. `links` lists all links that start
+        or end at a memory of the group.
         """
         ids = list(dict.fromkeys(name for group in wanted for name in group))
         found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
@@ -277,7 +285,8 @@ class Memories(Successors):
     def _live_in(self, scope: Scope, query: sa.Select[Any], **values: Any) -> list[Row]:
         """Execute a query on live memories; return the rows of memories in the scope.
 
-        SQL checks the fields that are columns; Python then checks the fields of the metadata.
+        SQL compares the scope's values that have columns. Python then compares the scope's values
+        that are in the metadata.
         """
         own = {f"scope_{name}": value for name, value in scope.values if name in SCOPE_FIELDS}
         rows = self._found(_with_columns(query, tuple(own)), **own, **values)
@@ -317,9 +326,8 @@ def split_repeats(new: Sequence[Memory]) -> Iterator[slice]:
 def _identities(memory: Memory) -> tuple[str, str]:
     """Return a memory's identity hash, and the hash that the memory would have under a new id.
 
-    If the id of a new memory is taken, the memory gets a new id, and the old id becomes its
-    external id, unless it has one. The hash includes the external id, but not the id. So the two
-    hashes are equal if the memory has an external id.
+    A new memory gets a new id if its own id is taken. Its own id then becomes its external id, but
+    a memory that has an external id keeps it. The hash includes the external id, but not the id.
     """
     own = identity_hash(memory)
     return own, own if memory.external_id else identity_hash(memory, memory.id)
@@ -389,11 +397,11 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
 
 @cache
 def _with_columns(query: sa.Select[Any], parameters: tuple[str, ...]) -> Prepared:
-    """Add conditions to a query and prepare it: each parameter equals the column of its name.
+    """Add a condition for each parameter to a query, and prepare the query.
 
-    The parameter `scope_user` is compared with the column `user`. The conditions are written so
-    that SQLite does not use the indexes of these columns. SQLite would prefer these indexes to
-    better ones, because it assumes that each user has few rows.
+    For example, the condition for the parameter `scope_user` is that the column `user` equals it.
+    The conditions are written so that SQLite uses no index of a text column for them. SQLite would
+    prefer such an index to a better one, because it assumes that each user has few rows.
     """
     for name in parameters:
         column: sa.ColumnElement[Any] = t.memories.c[name.removeprefix("scope_")]

@@ -2,7 +2,8 @@
 
 A step uses nothing from `tables`, which changes later. A process that still runs the previous
 version must fail at its next write after a step. Processes of version 2 and later fail because they
-check the schema's version before each write. Processes of version 1 fail because of step 2.
+check the schema's version before each write. Processes of version 1 fail because the step to
+version 2 renames a column that they use.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
     """Copy the ledger, upgrade it to the current schema, and return the copy's path.
 
     If the schema is current, no copy is made, and the result is None. `keep_copy` makes the copy
-    and returns its path; its argument is the schema version to which the first step leads. No
-    process can write between the copy and the first step.
+    and returns its path. Its argument is the ledger's schema version plus 1. No process can write
+    between the copy and the first upgrade step.
 
     Raises: LedgerError if a step fails. Steps completed before that stay applied.
     """
@@ -82,10 +83,11 @@ def upgrade(database: Database, keep_copy: Callable[[str], Path]) -> Path | None
 def copy_before(version: str, database: Database, folder: Path) -> Path:
     """Copy a ledger before its upgrade to `version`, and return the path of the copy.
 
-    The first copy for version 2 is named `ledger.db.before-2-1`. A SQLite ledger's copy lies next
-    to it, a PostgreSQL ledger's in `folder`.
+    The copy of a SQLite ledger lies next to the ledger. The copy of a PostgreSQL ledger lies in
+    `folder`. A copy's name is, for example, `ledger.db.before-2-1`, where 2 is `version`. The last
+    number is the lowest that gives an unused name.
 
-    Raises: LedgerError; no part of a copy is left then.
+    Raises: LedgerError. An unfinished copy is deleted then.
     """
     ledger = database.file or folder.absolute() / "ledger.db"
     names = (ledger.with_name(f"{ledger.name}.before-{version}-{number}") for number in count(1))
@@ -260,15 +262,16 @@ _TO_5 = (
 
 
 def _to_6(connection: Connection) -> None:
-    """Replace every text key by one that also distinguishes signs, codes and capitals.
+    """Replace every stored text key by the one that `text_key` returns now.
 
-    Texts with the same old key may get different new keys.
+    Texts with the same old key may get different new keys, such as texts with "mW" and "MW".
 
-    - Each new key gets a copy of the old vector.
-    - If a distinct pair becomes several pairs, only a person's verdict is kept.
-    - Models read texts with changed keys again.
-    - If a memory replaced another with the same old key and a different new key, the decision
-      becomes pending, unless a person made it.
+    - Each new key gets a copy of the old key's vector.
+    - Verdicts that two texts are distinct are stored under the new keys. One pair of old keys may
+      become several pairs of new keys. Then only a person's verdict is kept, for all these pairs.
+    - If the key of a text changes, models are shown the text again.
+    - A decision may have replaced a memory by another because the two old keys were equal. If the
+      new keys differ, the decision becomes pending; a person's decision stays.
     """
     keys = _Rekeyed(connection)
     if keys.changed:
@@ -282,8 +285,9 @@ def _to_6(connection: Connection) -> None:
 class _Rekeyed:
     """The memories whose text keys change. Creating the object stores their new keys.
 
-    `changed` maps each old key to a dict of the keys that replace it. This dict maps each new key
-    to the number of memories that get it. The old key is also in the dict if some memories keep it.
+    `changed` maps each old key that at least one memory loses to a dict. The dict counts all
+    memories that had the old key: it maps each of their present keys to the number of these
+    memories. A memory that keeps the old key is counted under the old key.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -15,10 +15,11 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 
 
 class KnownPair(NamedTuple):
-    """A pair of texts in a scope, and the verdict on it.
+    """A pair of texts in a scope, and the verdict that the two texts are distinct.
 
-    The first three fields are those of a `TextPair`. `by`: the judge who called the texts distinct.
-    `reason` and `by` are None if there is no verdict.
+    `scope`: the key of the scope. `low_key` and `high_key`: the keys of the two texts, in sorted
+    order. `by`: the judge who called the texts distinct. `reason`: why. `by` and `reason` are None
+    if there is no verdict.
     """
 
     scope: str
@@ -33,7 +34,7 @@ class KnownPair(NamedTuple):
 
 
 ScopeValues = Mapping[str, Any]
-"""The values of a memory from which its scope is made, by field name."""
+"""A memory's values in the fields that can define a scope, by field name."""
 NOTHING_BEFORE = '{"rows": {}, "links": []}'
 """The saved state of a decision that has nothing to restore."""
 FORGOTTEN_REASON = "forgotten"
@@ -99,11 +100,16 @@ class DecisionRecord:
     """A decision as stored. Its `number` increases with each new decision.
 
     `run`: the batch or import that made the decision, if any. `members`: the ids of the memories
-    that the decision is about. `survivors` has pairs: the id of a memory that stays live, and the
-    ids of the memories that it replaces. `before`: JSON with the state that undo restores: rows,
-    links and verdicts. `model`: the model's name, or "person"; None if rules decided alone.
-    `cosine`: the cosine from which `similarity` was computed; None if it equals `similarity`.
-    `verified`: how the survivors' texts were checked, such as "by words"; None if no check is
+    that the decision is about. `survivors` has pairs: the id of a memory that the decision kept
+    live, and the ids of the memories that it replaced. `before`: JSON with the state that undo
+    restores: rows of the table `memories`, links and verdicts. `model`: the model's name, or
+    "person"; None if rules decided alone.
+
+    `similarity` and `cosine`: those of the compared memories on which the decision is based. For
+    more than two memories, they are the lowest. Each of them is None if it was not recorded.
+
+    `verified`: how merged texts were checked: "by words", which is a comparison of their words with
+    those of the members; "by a second reading" of a model; or "by a person". None if no check is
     recorded.
     """
 
@@ -148,8 +154,9 @@ class DecisionRecord:
     def verdicts(self) -> tuple[KnownPair, ...]:
         """The pairs of texts that a person called distinct in this decision.
 
-        Each pair has the verdict from before the decision, which undo restores. There are no pairs
-        if a model or rules decided, or if the saved verdicts were erased.
+        Each pair comes with the earlier verdict on the pair, not with this person's verdict. Undo
+        restores the earlier verdict. There are no pairs if a model or rules decided, or if the
+        earlier verdicts were erased.
         """
         return tuple(KnownPair(*verdict) for verdict in json.loads(self.before).get(VERDICTS) or ())
 
@@ -164,7 +171,10 @@ class DecisionRecord:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """Ids of the members that `survivors` names; all members if `survivors` names no member."""
+        """Ids of the members that the decision kept live or replaced, as `survivors` records.
+
+        If `survivors` names no member, the result has all members.
+        """
         named = {name for end, stands_for in self.survivors for name in (end, *stands_for)}
         return tuple(name for name in self.members if name in named) or self.members
 

@@ -15,15 +15,16 @@ from memory.ledger.vectors import VectorTable
 class Snapshot:
     """All live memories at one revision, oldest first, with the verdicts on their texts.
 
-    - `ancestors`: by memory id, the keys of the texts from which the memory was merged. If the
-      snapshot was taken with `whole_lineage`, also the keys of all texts that the memory replaced.
+    - `ancestors`: maps a memory's id to the text keys of the memories that were merged into it,
+      directly or in several steps. If the snapshot was taken with `whole_lineage`, and the memory
+      has replaced others, its id is mapped to the text keys of all these retired memories instead.
     - `judged`: pairs of texts that a judge called distinct before the snapshot was taken.
     - `distinct`: pairs that the model is not asked about. These are the pairs in `judged`, and the
       pairs that the model failed to judge recently or too often.
     - `waiting`: the number of pairs that the model failed to judge recently or too often.
     - `kept_apart`: pairs that a person keeps as two memories.
-    - `stands_for`: by memory id, the keys of all texts that the memory has replaced or was merged
-      from. It is filled only if `kept_apart` has pairs.
+    - `stands_for`: maps a memory's id to the text keys of all retired memories that it has
+      replaced, directly or in several steps. It is empty if `kept_apart` is empty.
     - `read`: texts that the model has already read on a page, a question about many memories.
     """
 
@@ -51,9 +52,10 @@ def take_snapshot(
 ) -> Snapshot:
     """Take a snapshot of all live memories.
 
-    `distinct` becomes `Snapshot.judged`; `kept_apart`, `read` and `whole_lineage` are as in
-    `Snapshot`. `waiting`: pairs that the model failed to judge recently or too often. `before`: an
-    earlier snapshot; only rows written after it are then read.
+    `distinct`: pairs of texts that a judge called distinct; they are stored in `Snapshot.judged`.
+    `waiting`: pairs that the model failed to judge recently or too often. `Snapshot.distinct` is
+    the union of `distinct` and `waiting`. `before`: an earlier snapshot, from which unchanged
+    memories are taken. `kept_apart`, `read` and `whole_lineage`: see `Snapshot`.
     """
     rows, ancestors = _live_rows(reader, before)
     if whole_lineage:

@@ -90,8 +90,8 @@ mentions = sa.Table(
 )
 """The memories that each decision mentions.
 
-`involved`: true if the decision is about the memory or created it; false if the memory was only
-compared with an involved memory or linked to one.
+`involved`: true if the decision is about the memory or created the memory. False if the memory was
+only compared with, or linked to, an involved memory.
 """
 distinct_pairs = sa.Table(
     "distinct_pairs",
@@ -124,9 +124,10 @@ readings = sa.Table(
     sa.Column("model", sa.Text, primary_key=True),
     sa.Column("thorough", sa.Boolean, nullable=False),
 )
-"""The texts that a model has read on a page, a question that shows it many memories.
+"""The texts that each model has read on a page.
 
-`thorough`: whether it has read the text together with all its nearest neighbours.
+A page is a question that shows a model many memories. `thorough`: whether the model has read the
+text together with all its nearest neighbours.
 """
 turns = sa.Table(
     "turns",
@@ -200,10 +201,10 @@ postings = sa.Table(
     sa.Column("entries", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-"""For each user and search term, the live memories that contain the term.
+"""For each user and term (word), the live memories that contain the term.
 
-`owner` is a hash of the user, and `term` a hash of the term. `entries` holds the memories of one
-block (128 rows of `memories`) in binary form.
+`owner` is a hash of the user, and `term` a hash of the term. Each row lists the memories of one
+block, a range of 128 values of `memories.seq`. `entries` is this list, in binary form.
 """
 term_lists = sa.Table(
     "term_lists",
@@ -212,7 +213,10 @@ term_lists = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("terms", sa.Text, nullable=False),
 )
-"""The hashed terms of each live memory; `memory` is its `seq`."""
+"""The hashed terms (words) of each live memory.
+
+`memory` is the memory's number in the column `memories.seq`.
+"""
 term_totals = sa.Table(
     "term_totals",
     schema,

@@ -30,11 +30,12 @@ _HASH = 8
 _BLOCK = 128
 _MOST_OFTEN, _LONGEST = 2**8 - 1, 2**17 - 1
 _READ_AT_ONCE = 50_000
-"""If a search is over more memories than this, its most frequent terms are left out."""
+"""The limit `_MOST_ENTRIES` applies only to searches over more memories than this."""
 _MOST_ENTRIES = 150_000
-"""A search that leaves out terms reads at most this many entries in the lists of its terms.
+"""The most entries that a search over more than `_READ_AT_ONCE` memories reads.
 
-An entry is one memory in a term's list. The list of the rarest term is read even if it is longer.
+A term has one entry for each memory that contains the term. To keep the limit, the search leaves
+out its most frequent terms. It always reads its rarest term, even if this term exceeds the limit.
 """
 
 _OF = (among(t.postings.c.owner, "owners"), among(t.postings.c.term, "terms"))
@@ -63,7 +64,10 @@ _LIVE = (
 
 
 class RankedRow(NamedTuple):
-    """A live memory with what ranking needs. `number`: its position in order of arrival."""
+    """A live memory that a search ranks.
+
+    `number`: the memory's position in order of arrival. `values`: the values that decide its scope.
+    """
 
     number: int
     id: str
@@ -96,7 +100,7 @@ class Terms(TableGroup):
 
         If `user` is None, memories without a user are searched. With `everyone`, all memories are
         searched, and `user` is ignored. If more than `_READ_AT_ONCE` memories are searched, the
-        most frequent terms are left out.
+        most frequent terms may be left out.
         """
         owners = [_hashed(user)]
         if everyone:
@@ -126,10 +130,10 @@ class Terms(TableGroup):
         )
 
     def _rare(self, owners: Sequence[str], terms: Sequence[str]) -> list[str]:
-        """Return the rarest terms whose lists have at most `_MOST_ENTRIES` entries in all.
+        """Return the rarest terms, which together have at most `_MOST_ENTRIES` entries.
 
-        The rarest term is always returned, even if its list alone is longer. A term's list has an
-        entry for each memory that contains the term.
+        A term has one entry for each memory that contains the term. The rarest term is always
+        returned, even if it exceeds the limit.
         """
         term = t.postings.c.term
         length = sa.func.sum(sa.func.length(t.postings.c.entries))
@@ -272,9 +276,9 @@ def _remove(connection: sa.Connection, old: Sequence[_Listed]) -> None:
 
 
 def _put(connection: sa.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Execute a statement with the placeholder `?` once for each row.
+    """Execute a statement once for each tuple in `rows`, whose values replace the marks `?`.
 
-    The driver is called directly to save time, since a memory has about ten rows.
+    The driver is called directly to save time.
     """
     if rows:
         if connection.dialect.name == "postgresql":

@@ -20,7 +20,7 @@ from memory.models import KeptCandidate, Turn
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
 SHARED = "default"
-"""The conversation that held all turns without a named conversation before schema version 7."""
+"""Before schema version 7, all turns without a conversation were stored in this conversation."""
 
 
 class Turns(TableGroup):
@@ -83,10 +83,10 @@ class Turns(TableGroup):
         return [_pending_turn(row) for row in self._connection.execute(query)]
 
     def keep(self, turn: Turn, name: str) -> bool:
-        """Store a turn until it is extracted; return False if the same turn was stored before.
+        """Store a turn for later extraction; return False if the same turn was stored before.
 
-        Two turns are the same if their conversations, texts and names are equal. `name`: the turn's
-        id, or its position or time.
+        Two turns are the same if their conversations, texts and names are equal. `name` is the
+        turn's id. If the turn has no id, `name` is made from the turn's position or time.
         """
         statement = self._transaction.upsert(t.turns).values(
             conversation=turn.conversation,
@@ -100,9 +100,10 @@ class Turns(TableGroup):
         return self._connection.scalar(fresh) is not None
 
     def keep_candidates(self, seq: int, candidates: Sequence[KeptCandidate | None]) -> None:
-        """Store the facts that a model found in a turn, so that a crash does not lose the answer.
+        """Store the facts that a model found in a turn, so that a crash does not lose them.
 
-        None stands for a fact that was forgotten.
+        `seq`: the turn's number. None takes the place of a fact that was forgotten, so that the
+        other facts keep their positions.
         """
         found = _CANDIDATES.dump_json(tuple(candidates)).decode()
         self._update(t.turns.c.seq == seq, candidates=found)
@@ -221,7 +222,10 @@ class Leases(TableGroup):
         self._connection.execute(t.leases.delete().where(t.leases.c.conversation == conversation))
 
     def free_all(self) -> None:
-        """End all leases, because texts that their holders have read may have been erased."""
+        """End all leases, so that extractions under way cannot store their results.
+
+        Call this when turns are erased: an extraction may have read them before.
+        """
         self._connection.execute(t.leases.delete())
 
 

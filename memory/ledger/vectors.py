@@ -176,7 +176,10 @@ class TextVectors(TableGroup):
         self.put({key: vectors[key] for key in sorted(held & {*vectors})})
 
     def drop_unused(self, keys: Collection[str]) -> set[str]:
-        """Delete the vectors of those `keys` that no memory has; return these keys."""
+        """Delete the vectors of texts that no memory has; return the text keys of these texts.
+
+        Only texts whose keys are in `keys` are checked.
+        """
         used = sa.select(t.memories.c.text_key).where(among(t.memories.c.text_key, keys))
         unused = set(keys) - set(self._connection.scalars(used))
         self._connection.execute(t.vectors.delete().where(among(t.vectors.c.text_key, unused)))
@@ -214,16 +217,20 @@ def _live(given: frozenset[str], missing: frozenset[str], *, with_metadata: bool
 
 
 class Followers(TableGroup):
-    """Data for vector indexes: changed and live memories, and how far each index has read."""
+    """The data that vector indexes need to stay up to date with the ledger.
+
+    The data are the changed memories, the live memories, and the last revision that each index
+    contains.
+    """
 
     def changes(
         self, after: int, limit: int | None = None, fields: Collection[str] = ()
     ) -> list[Change]:
         """Return the memories written after the revision `after`, the lowest revision first.
 
-        `limit`: stop after this many memories, but include all memories of the last revision; None
-        means no limit.
-        `fields`: the metadata fields that belong to scopes; the results hold no other fields.
+        `limit`: stop after this many memories; None means no limit. More memories are returned if
+        the last revision wrote several, because a revision is never split.
+        `fields`: the metadata fields to include in each result's `values`.
         """
         last = None
         if limit is not None:
@@ -254,7 +261,10 @@ class Followers(TableGroup):
             yield [LiveRow(row[0], row[2], known[row[3:]], row[1]) for row in page]
 
     def live_values(self, ids: Collection[str]) -> dict[str, ScopeValues]:
-        """Return, by id of a live memory, the values that decide its scope."""
+        """Return a mapping from memory id to the values that decide the memory's scope.
+
+        Memories that are not live are left out. The values include all metadata fields.
+        """
         found = self._connection.execute(_SCOPES, {"ids": list(ids)}) if ids else ()
         return {name: scope_values_of(metadata, scope) for name, metadata, *scope in found}
 

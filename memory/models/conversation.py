@@ -45,7 +45,11 @@ class Turn(Frozen):
     """A name that is unique in the conversation; if None, the store names the turn."""
     conversation: Name = Field(default_factory=lambda given: given.get("speaker", ""))
     recalled_ids: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
-    """Ids of memories that the bot recalled for this turn. What these state is not stored again."""
+    """Ids of the memories that the bot recalled for this turn.
+
+    If such a memory covers a new fact about the same user, the fact is dropped. It is not dropped
+    if the user asked the bot to remember the fact.
+    """
 
 
 def as_numbers(value: object) -> object:
@@ -71,20 +75,20 @@ class Candidate(Frozen):
     )
     """Positions, from 0, of the turns that state the fact; empty if unknown."""
     replaces: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
-    """Positions, from 0, of the memories that the fact repeats or changes.
+    """The stored memories that the fact repeats or changes, as positions in a list.
 
-    They refer to the memories that `LanguageModel.extract` was given as `remembered`.
+    The list is the argument `remembered` of `LanguageModel.extract`. Its first position is 0.
     """
     merged: Cleaned = ""
-    """A text that states everything in `content` and in the memories of `replaces`; may be ""."""
+    """One text for the fact and the memories in `replaces` together; "" if the model gave none."""
     asked: bool = False
     """Whether the speaker asked the bot to remember the fact."""
 
 
 class NamedMemory(Frozen):
-    """A stored memory that a new fact repeats or changes, according to a model.
+    """A stored memory that a model named, because a new fact repeats or changes the memory.
 
-    `text_key` is a hash of the text that the model saw.
+    `text_key` is a hash of the text that the memory had when the model saw it.
     """
 
     id: str
@@ -92,10 +96,13 @@ class NamedMemory(Frozen):
 
 
 class KeptCandidate(Candidate):
-    """A candidate that waits in the ledger to become a memory.
+    """A candidate in the form in which it is stored in the ledger, until it becomes a memory.
 
-    Positions of turns and memories mean nothing to another process. So `said_in` holds the names
-    of the turns that state the fact, and `named` the memories that the fact repeats or changes.
+    `said_in`: the names of the turns in which people state the fact, if the model named several
+    turns; otherwise empty. `named`: the stored memories that the fact repeats or changes.
+
+    These fields take the place of `turns` and `replaces`, which are empty. The positions in
+    `turns` and `replaces` are only valid during one call of the model.
     """
 
     said_in: tuple[Name, ...] = ()
@@ -104,11 +111,12 @@ class KeptCandidate(Candidate):
 
 @dataclass(frozen=True)
 class Extracted:
-    """A new memory from a conversation, and how it relates to memories shown to the model.
+    """A new memory from a conversation, and the stored memories that it may be merged with.
 
-    The new memory repeats, updates or extends the memories in `named`. `merged` is one text that
-    can replace the new memory and those in `named`; "" if there is none. `shown` holds the text
-    keys (hashes of texts) of all memories shown.
+    `named`: the stored memories that the new memory repeats or changes, according to the model.
+    `merged`: the model's text for a merge of the new memory and the memories in `named`; "" if
+    `named` is empty. `shown`: the text keys (hashes of texts) of stored memories with which the
+    model has already compared the new memory.
     """
 
     memory: Memory
@@ -145,11 +153,13 @@ class Reply(Frozen):
 class ExtractionResult:
     """The result of extracting memories from turns of conversations.
 
-    `extracted` counts the turns that were read. `known` counts the given turns that had been stored
-    before. `pending` counts turns and questions that wait for the model; `problem` says why they
-    wait. `already_remembered` counts facts dropped because a recalled memory states them.
-    `over_limit` counts facts dropped because the model found too many for turns of this number and
-    length.
+    `extracted`: the number of turns whose extraction is finished. `pending`: the number of turns
+    that are not extracted yet, plus the number of new memories about which a later batch will ask
+    the model. `known`: the number of turns that the caller gave, but that were already stored.
+    `already_remembered`: the number of facts dropped because a memory that the bot recalled covers
+    them. `over_limit`: the number of facts dropped because the model found too many. The limit
+    grows with the number and the length of the turns. `problem`: the first error; "" if there was
+    none.
     """
 
     outcomes: tuple[Outcome, ...] = ()

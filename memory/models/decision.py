@@ -24,28 +24,30 @@ The verdict of a stronger judge replaces the verdict of a weaker judge.
 """
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 OFFLINE = "offline"
-"""The name of the built-in language model that needs no key."""
+"""The name of the built-in language model, which works by fixed rules, without a network."""
 PERSON: Judge = "person"
 """The value of `Decision.model` if a person made the decision."""
 Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
-"""The lowest cosine of two near-copies.
+"""Two memories are near-copies if the cosine of their vectors is at least this value.
 
-If a model fails to judge two memories that are not near-copies, both are kept. The offline judge
-writes merged texts only for near-copies.
+Near-copies are treated differently in two cases. If a model fails to judge them, one may still
+replace another (see `Rules.on_merge_failure`). And the offline judge may combine their sentences
+into a new text.
 """
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings of the decision policy.
+    """The settings that say when one memory replaces another, and when a model is asked.
 
-    If two memories have a similarity of at least `upper`, one may replace the other without a
-    model. If `guard` is true, it must also cover the other. In all other cases, a model is asked if
-    the similarity is at least `lower`.
+    `upper`: from this similarity on, a memory may replace another memory without a model.
+    `guard`: if true, a memory replaces only memories that it covers. If false, the similarity is
+    enough. `lower`: from this similarity on, a model is asked if no memory replaces the other.
 
-    `on_merge_failure`: what happens to near-copies if the model fails. With `replace`, a memory
-    still replaces those that it covers; with `keep_both`, all are kept.
+    `on_merge_failure`: what happens to near-copies (see `COPIES_FROM`) if the model fails. With
+    "replace", one memory may replace the others as above, even if their similarity is below
+    `upper`. With "keep_both", all memories are kept.
     """
 
     upper: float = 0.95
@@ -106,7 +108,8 @@ class Price(Frozen):
 class Survivor:
     """A memory that is live after a decision, and the ids of the memories that it replaces.
 
-    `version`: if the decision changes the memory's text, a retired memory with the former text.
+    `version`: a retired memory that keeps the former text of `memory`; None if the text of `memory`
+    stays the same.
     """
 
     memory: Memory
@@ -118,13 +121,17 @@ class Survivor:
 class Decision:
     """A complete decision about some memories, ready to be applied.
 
-    `members` are the memories that the decision is about, oldest first, as they were when read. A
-    member that no survivor replaces stays as it is or, if new, is stored. `candidates` are the
-    memories that a new memory was compared with: (id, similarity), most similar first. `distinct`
-    holds pairs of ids whose texts were judged to state different things. If `pending` is true, a
-    later batch asks a model about the members. `model` names the model that was asked; it is PERSON
-    if a person decided, and None if the rules decided alone. `cosine` is the cosine from which
-    `similarity` was computed; None if it equals `similarity`.
+    `members`: the memories that the decision is about, oldest first, in their state before the
+    decision. One of them may be a new memory, which is stored with the decision. `survivors`: the
+    memories that replace members or get new values. The decision changes no other members.
+
+    `candidates`: the memories that a new memory was compared with, as (id, similarity), most
+    similar first. `distinct`: pairs of ids of memories whose texts were judged to state different
+    things. `pending`: whether the question about the members stays open. `model`: the name of the
+    model that was asked; PERSON if a person decided; None if neither was asked.
+
+    `similarity` and `cosine` are those of the compared memories on which the decision is based. For
+    more than two memories, they are the lowest. Each of them is None if it was not recorded.
     """
 
     action: Action
@@ -155,15 +162,18 @@ class Decision:
 class Question:
     """A question for a language model: which of these memories state the same fact?
 
-    `members` are ordered oldest first. `reason` says why a model must decide. `similarity` is that
-    of the two least similar members. `objection` says why the model's previous answer to this
-    question was refused; it is empty at the first attempt.
+    `members` are ordered oldest first. `reason` says why a model must decide. `objection` says why
+    the model's previous answer to this question was refused; it is "" at the first attempt.
 
     If `is_page` is true, the question is a page: up to 48 memories of one scope, to be sorted into
     groups. Each group in the answer to a page is accepted or refused separately.
 
-    `copies` holds the pairs of members that are near-copies, as positions from 0: (lower, higher).
-    If it is None, the property `are_copies` gives one answer for all pairs.
+    `similarity` is the lowest similarity of two members, or 0.0 for a page. `cosine` is the lowest
+    cosine of two members; None if it was not recorded.
+
+    `copies` holds the pairs of members that are near-copies (see `COPIES_FROM`). A pair has two
+    positions in `members`, counted from 0, the lower first. If the pairs are unknown, `copies` is
+    None.
     """
 
     members: tuple[Memory, ...]
@@ -235,7 +245,8 @@ class MergeReading(Frozen):
 class Rereading(Frozen):
     """A language model's check of several proposed merges.
 
-    `readings` has one item for each merge, in order. None means that the merge is refused.
+    `readings` has one item for each merge, in order. The item is None if the model did not check
+    the merge. Such a merge is refused.
     """
 
     readings: tuple[MergeReading | None, ...] = ()
@@ -291,9 +302,10 @@ class GroupReport(Frozen):
 
 
 class JustBelow(Frozen):
-    """The number of `pairs` of memories whose similarity is at least `low` and less than `high`.
+    """The number of `pairs` of memories that are just too dissimilar for a question to the model.
 
-    `high` is the run's lower threshold.
+    A pair is counted if its similarity is at least `low` and less than `high`. `high` is the
+    setting `Rules.lower`. `low` is at most 0.05 less.
     """
 
     low: float
@@ -322,10 +334,10 @@ class DeduplicationReport(Frozen):
     equals `memories`.
 
     Only a dry run sets `just_below`, `characters`, `estimated` and `estimated_model_calls`.
-    `characters` is the total length of the memories in all questions for the model.
+    `characters` is the number of characters in the memories of all questions for the model.
 
-    Some groups (`left`) and pages (`pages_left`) wait for the next run, mostly because this run had
-    no model calls left.
+    `left` is the number of groups that wait for the next run, and `pages_left` is the number of
+    pages that do. The usual reason is that this run had no model calls left.
     """
 
     dry_run: bool
@@ -340,7 +352,10 @@ class DeduplicationReport(Frozen):
     just_below: JustBelow | None
     rounds: int
     found: int
-    """The number of groups found. `groups` may hold only the least certain of them."""
+    """The number of groups that a dry run found, or that a real run decided about.
+
+    In a dry run, `groups` may list only some of the groups that were found.
+    """
     groups: tuple[GroupReport, ...]
     decisions: dict[str, int]
     reasons: dict[str, int]
@@ -355,7 +370,11 @@ class DeduplicationReport(Frozen):
     failure: str = ""
     """Why every call of the model failed; empty if a call succeeded or none was made."""
     undecided: int
-    """The number of text pairs not asked about: the model failed at them recently or too often."""
+    """The number of pairs of texts that the model is not asked about for now.
+
+    The model failed to judge these texts. It is asked again after a pause, but not after five
+    failures.
+    """
     usage: Usage
     questions: int = 0
     estimated_model_calls: int

@@ -67,7 +67,10 @@ def _without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
 
 Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
 Cleaned = Annotated[str, AfterValidator(clean)]
-"""A text without characters that a store or a terminal cannot handle."""
+"""A text that validation cleans: control characters and white space at both ends are removed.
+
+Tabs and line breaks inside the text stay.
+"""
 Content = Annotated[str, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
@@ -170,8 +173,9 @@ class Embedded:
 class SearchResult:
     """A memory that a search found, with its similarity to the query, rounded to 6 decimals.
 
-    `relevance` is the sum of two standard scores: one of the cosine, one of BM25 (matching words).
-    It is None if the search ranked by similarity alone.
+    `relevance` is None if the search ranked by similarity alone. If the search also used BM25, a
+    score for matching words, `relevance` is the sum of two standard scores: that of the cosine and
+    that of BM25. A standard score is the distance from the mean, in standard deviations.
     """
 
     memory: Memory

@@ -1,4 +1,4 @@
-"""The scale: a curve from an embedder's cosine to the similarity that thresholds refer to."""
+"""Scales. A scale is a curve that turns the cosines of an embedder into similarities."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from memory.models.memory import Frozen
 from memory.text import has_cjk
 
 LOWER = 0.90
-"""The similarity that each scale gives to its anchor, which is a cosine.
+"""The default of the setting `dedup_lower_threshold`, a similarity.
 
-About half of the pairs of memories with this similarity are copies or worth merging.
+About half of the pairs of memories with this similarity are copies or worth merging. The `anchor`
+of a scale is the cosine that the scale turns into this similarity.
 """
 NEAR_COPY = 0.95
 """At this cosine and above, similarity equals cosine for every embedder."""
@@ -56,10 +57,10 @@ class Scale(Frozen):
         return float(self.similarities(np.array([cosine]), has_cjk(a) or has_cjk(b))[0])
 
     def similarities(self, cosines: Floats, has_cjk: Flags | bool) -> Floats:
-        """Return the similarities of n pairs of texts from the cosines of their vectors.
+        """Return the similarities of n pairs of texts, given the cosines of their vectors.
 
-        `cosines` and the result have shape (n,). `has_cjk` says, for each pair (n,) or for all
-        pairs, whether at least one of its texts has kana or Han.
+        `cosines` and the result have shape (n,). `has_cjk` says whether at least one text of a pair
+        has kana or Han. It is an array of shape (n,), or one value for all pairs.
         """
         cosines = np.round(cosines, _PLACES)  # 0.95 can be slightly lower in float32
         anchors = np.where(has_cjk, self.cjk_anchor, self.anchor)
@@ -71,15 +72,14 @@ class Scale(Frozen):
         return np.where((cosines <= 0.0) | (cosines >= NEAR_COPY), cosines, bent)
 
     def cosine(self, similarity: float, text: str = "") -> float:
-        """Return the lowest cosine at which two texts can have at least this similarity.
+        """Return the lowest cosine at which `text` and another text can reach this similarity.
 
-        `text`: one of the two texts; "" counts as a text without kana or Han. The other text may be
-        any text. If `text` has kana or Han, the result may be higher. It is rounded to 6 decimals.
+        The other text may be any text. `text` is only checked for kana and Han; "" has neither.
         """
         return _lowest_cosine(self, similarity, has_cjk(text))
 
     def cosines(self, similarity: float, has_cjk: Flags) -> Floats:
-        """Return, for each of n texts, the lowest cosine at which another text is this similar.
+        """Return the result of `cosine` for each of n texts.
 
         `has_cjk`, shape (n,), says which texts have kana or Han. The result has shape (n,).
         """
@@ -113,15 +113,18 @@ _OWN = {
     "wordllama-": Scale(anchor=0.70, anchor_kana_han=0.88),
     "chroma-all-MiniLM-": Scale(anchor=0.77),
 }
-"""Scales of known embedders, by the beginning of their fingerprints.
+"""The scales of known embedders. A key is the beginning of an embedder's fingerprint.
 
-Each `anchor` is fitted to a reader's verdicts on pairs of memories that a model extracted from
-conversations, without kana and Han. WordLlama has a higher anchor for texts with kana or Han,
-because a third of random pairs of such texts have a cosine above 0.70.
+Each `anchor` is fitted to a reader's verdicts on pairs of memories. A model had extracted these
+memories from conversations, and none has kana or Han. WordLlama has a higher anchor for texts with
+kana or Han, because a third of random pairs of such texts have a cosine above 0.70.
 """
 
 
 def scale_of(fingerprint: str) -> Scale:
-    """Return the scale of the embedder with this fingerprint; PLAIN for an unknown embedder."""
+    """Return the scale of the embedder with this fingerprint.
+
+    For an unknown embedder, return `PLAIN`, with which the similarity equals the cosine.
+    """
     own = (scale for start, scale in _OWN.items() if fingerprint.startswith(start))
     return next(own, PLAIN)

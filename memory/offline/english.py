@@ -266,11 +266,11 @@ _CONTINUATION = re.compile(
 def english_statements(
     sentences: Sequence[str], name: str, at: datetime, listeners: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return pairs: a statement rewritten in the third person, and the sentence it was taken from.
+    """Return each statement in the third person, paired with the sentence that it is taken from.
 
     `name`: the speaker's name. `at`: when the sentences were said. `listeners`: names of the people
-    addressed, which are left out. A clause such as "It has a garden" is added to the statement
-    before it.
+    whom the speaker addresses; "Tom" is left out of "Tom, I moved". A clause such as "It has a
+    garden" is appended to the preceding statement, which is then paired with the later sentence.
     """
     found: list[tuple[str, str]] = []
     last: str | None = None

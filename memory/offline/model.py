@@ -31,7 +31,10 @@ from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
 CANNOT_TELL = "the offline judge cannot tell"
-"""The reason of a verdict that groups no memories; the question then stays open."""
+"""The reason that the offline model gives when it merges no memories.
+
+Another model may still be asked about these memories.
+"""
 
 _FREE = Usage()
 _RECALLED = 3
@@ -49,18 +52,19 @@ class OfflineModel:
     page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
-        """Group the memories that can be merged into one text, starting from the newest.
+        """Return groups of memories that can be merged, with one text for each group.
 
-        Each group begins with one memory and its text. An older memory joins if its text or the
-        group's text covers the other; the group's text is then the covering text. If the memory is
-        a near-copy of all memories in the group, it also joins if no sentences of the two texts may
-        conflict. Its sentences that the group's text lacks are then appended to the group's text.
+        A group begins with the newest memory that is in no group. Older memories are then tried,
+        the newest first. A memory joins the group if its text covers the text of the group, or the
+        other way round; the covering text becomes the text of the group. If the memory and the
+        group are all near-copies of each other, `combine` may also make a new text for the group.
+        Each new text must pass `verify_by_words`; otherwise, the memory does not join.
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Read nothing: each merge gets the reading None, which refuses the merge."""
+        """Refuse all merges, because this model cannot check merged texts."""
         return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
@@ -206,7 +210,7 @@ class Statement(NamedTuple):
     text: str
     is_opinion: bool
     strength: float
-    """The strength of the feeling, from 0 to 1."""
+    """0.7 if the speaker uses a strong word, such as "love" or "never"; otherwise 0.5."""
 
 
 def statements(

@@ -91,7 +91,7 @@ def third_person(text: str, name: str, company: str = "others") -> str:
 
 
 def ends_in_company(text: str) -> bool:
-    """Return whether " and I" could follow the text, as after "when my sister"."""
+    """Return whether " and I" would extend a subject, as it does after "when my sister"."""
     whole = f"{text} and I"
     return any(match.end() == len(whole) for match in _TOGETHER.finditer(whole))
 

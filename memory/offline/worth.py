@@ -220,7 +220,11 @@ _VAGUE = re.compile(
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
 )
-"""Matches a mood, wish or plan. It is kept only if its clause names a person, a thing or a day."""
+"""Matches the start of clauses that state a mood, wish, plan, ability or duty.
+
+Such a clause is kept only if it has a name, a number, a quotation or a time such as "yesterday".
+Clauses such as "I can't swim" are exempt from this rule.
+"""
 _EATS_NOT = re.compile(
     r"\b(?:I|[Ww]e) (?:can't|cannot) (?:eat|stand|drink|have|drive|swim|do|run|play|use|walk)\b"
 )
@@ -358,7 +362,10 @@ def _is_bygone(clause: str) -> bool:
 
 
 def content_words(clause: str) -> set[str]:
-    """Return the words of the clause in lower case, without function words and praise."""
+    """Return the words and numbers of the clause, in lower case, that say something particular.
+
+    Function words, praise ("great") and vague words ("thing", "experience") are left out.
+    """
     return set(_TOKEN.findall(clause.lower())) - _EMPTY
 
 

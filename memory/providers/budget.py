@@ -52,12 +52,14 @@ class Budget:
 
 
 class CallBudget:
-    """A limit of `most` calls of a model within `window_s` seconds; by default, in total.
+    """A limit on the number of calls of a model.
 
-    `whole`: the larger budget from which these calls were reserved; None if there is no larger one.
-    When `most` calls are used up, further calls are taken from `whole`. `answered` says whether the
-    model has answered at least one question. While it is False, a failed question retires no
-    memory. Once it is True, rules may decide a failed question.
+    `most`: the maximum number of calls in any `window_s` seconds. By default, all calls count,
+    however old they are. `whole`: a larger budget, or None. When `most` calls are used up, further
+    calls are taken from `whole`.
+
+    `answered`: whether the model has answered a question. While it is False, a question that the
+    model fails to answer retires no memory. Once it is True, rules may decide such a question.
     """
 
     def __init__(
@@ -163,9 +165,9 @@ _TRIES: ContextVar[CallBudget | None] = ContextVar("tries", default=None)
 
 
 def another_try() -> bool:
-    """Use up one of the calls that the current question may make; return False if none is left.
+    """Take one more call for the question that `Asking.ask` is asking; return whether one was left.
 
-    If the number of calls is not limited, return True.
+    Outside of `Asking.ask`, the number of calls is not limited, and the result is True.
     """
     tries = _TRIES.get()
     return tries is None or tries.take()
@@ -201,9 +203,10 @@ def estimated(
 ) -> Usage:
     """Return an estimate of the calls and tokens of a run, at four characters per token.
 
-    `asked`: the questions about pairs and small groups. `batches`: lists of pages; the pages of one
-    list are read at the same time. `is_read`: whether a second reading checks the merged texts of
-    pages. `trial`: the test merges that the model must read before it may check merged texts.
+    `asked`: the questions that are not pages. `batches`: lists of pages; the pages of one list are
+    asked at the same time. `is_read`: whether the model also checks the merged texts that it wrote
+    for the pages. `trial`: the test merges on which the model is tried before the first such check;
+    empty if it has been tried.
     """
     costs = [_cost_of_pair(question) for question in asked]
     on_pages = [cost for pages in batches for cost in _costs_of_pages(pages, is_read)]

@@ -69,7 +69,8 @@ def _wordllama() -> Any:  # 50 MB, shared by all embedders of this process
 class MiniLMEmbedder:
     """Chroma's embedder all-MiniLM-L6-v2, which makes vectors of 384 dimensions on this machine.
 
-    The model (80 MB) is downloaded at the first use. `load` returns Chroma's embedding function.
+    The model (80 MB) is downloaded at the first use. `load`: a function without parameters that
+    returns Chroma's embedding function.
     """
 
     fingerprint = "chroma-all-MiniLM-L6-v2-384/unit/nfkc-casefold"

@@ -90,8 +90,9 @@ class GeminiModel(RemoteModel):
 class GeminiEmbedder(RemoteEmbedder):
     """Gemini as an embedder.
 
-    Stored texts and search queries are embedded for the same task, sentence similarity. The model
-    `gemini-embedding-001` takes the task as a parameter, later models as a prefix of the text.
+    Memories and search queries are embedded in the same way, for the task "sentence similarity".
+    The model `gemini-embedding-001` gets this task as a parameter. For other models, the task is
+    written at the beginning of each text.
     """
 
     def __init__(

@@ -172,7 +172,7 @@ JSON schema:
 
 
 def asked_again(question: str, problem: str) -> str:
-    """Return a question, in JSON, with the reason why the last answer was not usable."""
+    """Return the JSON `question` with one more field: why the last answer was not usable."""
     return _json(json.loads(question) | {_DISCARDED: problem})
 
 
@@ -364,11 +364,10 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
-    """Parse a model's readings of merged texts: what each text lost, and what it added.
+    """Parse a model's check of merged texts: what each text lost, and what it added.
 
-    `merges` is the number of merged texts. The result has one reading for each, in order. A text
-    that the answer does not mention gets None. If the answer has two readings of one text, they are
-    combined.
+    `merges` is the number of merged texts. `readings` of the result has one item for each text, in
+    order; None if the answer does not mention the text.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """

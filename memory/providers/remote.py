@@ -88,7 +88,7 @@ def retry_policy(config: LLMConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Called:
-    """The server and model that are called, as error messages name them.
+    """Names of a server and its model; the methods use them in error messages.
 
     `setting` is the name of the setting that chooses the model. `key` is the environment variable
     with the API key.
@@ -239,7 +239,7 @@ class RemoteModel(ABC):
     ) -> Read:
         """Send a question, parse the answer with `read`, and return the result.
 
-        Raises: ModelError, which also holds the cost of all tries.
+        Raises: ModelError. It counts the calls and tokens of all tries.
         """
         costs: list[Usage] = []
         try:

@@ -14,14 +14,14 @@ further line is the answer about one group. If a group occurs twice, the later l
 - `answer`: one of `ReviewAnswer`.
 - `left_out`: members that stay as they are while the answer is applied to the others.
 - `text`: a merged text that the person wrote; null if they wrote none.
-- `insist`: apply `text` even if its words do not fit the members' texts.
-- `retired`: the members that the plan retired when the person saw it. If the plan has changed since
-  then, the answer is refused. null: apply the plan even if it has changed.
+- `insist`: apply `text` even if the check of its words (`verify_by_words`) refuses it.
+- `retired`: the members that the plan retired when the person saw it. If the answer is to apply
+  the plan, and the plan now retires other members, the answer is refused. null: no such check.
 - `stays`: if the answer is `same`, the member that replaces the others; null if the person chose
   none.
 
-`left_out`, `insist`, `retired` and `stays` may be missing. The file contains no text of a memory,
-only what the person wrote.
+`left_out`, `text`, `insist`, `retired` and `stays` may be missing. The file contains no text of a
+memory, only what the person wrote.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ class Answered(Frozen):
 
     @property
     def plain(self) -> Answered:
-        """This answer, or `keep_all` if `left_out` leaves fewer than two members to merge.
+        """This answer, or `keep_all` if too few members remain for it.
 
-        Only the answers `apply` and `same` are replaced in this way.
+        An answer `apply` or `same` needs two or more members that are not in `left_out`.
         """
         rest = {member.id for member in self.members} - set(self.left_out)
         joins = self.answer in (ReviewAnswer.APPLY, ReviewAnswer.SAME)
@@ -155,9 +155,10 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
 
 
 class Given(NamedTuple):
-    """The answer is recorded as the decision `number`.
+    """The result of an answer that is recorded as a decision; `number` is the decision's number.
 
-    `repeated`: whether the same answer had been recorded before; then nothing was applied again.
+    `repeated`: whether an earlier decision already recorded the same answer. Then `number` is that
+    decision's number, and nothing was changed.
     """
 
     number: int
@@ -165,10 +166,10 @@ class Given(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The answer was not applied; `why` is the reason.
+    """The result of an answer that was not applied; `why` is the reason.
 
-    `may_insist`: whether the person may apply the answer all the same. This is so if the answer was
-    refused because the words of the person's own text do not fit the members' texts.
+    `may_insist`: whether the person may give the answer again with `insist`. This is so if the
+    person wrote a text, and the check of its words (`verify_by_words`) refused it.
     """
 
     why: str
@@ -196,8 +197,8 @@ class Answers:
     def give(self, answered: Answered, proposal: Decision | None = None) -> AnswerResult:
         """Apply a person's answer in one transaction.
 
-        The answer is refused if a member has changed since the person saw it. `proposal`: the
-        judge's proposal, if the page showed one.
+        The answer is refused if a member has changed since the person saw it. `proposal`: what a
+        judge proposed; the answer `apply` without a text then applies it instead of the plan.
 
         Raises: LedgerError, EmbeddingError.
         """
@@ -218,7 +219,7 @@ class Answers:
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:
-        """Undo the latest answer of this run, and open its question again.
+        """Undo the latest answer of this run, so that the group can be answered again.
 
         Return the undone decision; None if there is no answer to undo.
 
@@ -386,8 +387,8 @@ def _decision(
 ) -> Decision:
     """Return a person's decision about a group.
 
-    The members that the person left out are those missing from `group.plan.members`. Each of them
-    is recorded as distinct from every remaining member and from every survivor.
+    Each member that the person left out is recorded as distinct from every remaining member
+    (`group.plan.members`) and from every survivor.
     """
     kept = (*group.plan.members, *(survivor.memory for survivor in survivors))
     names = dict.fromkeys(memory.id for memory in kept)

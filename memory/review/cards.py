@@ -21,8 +21,8 @@ class CardMember(Frozen):
     """A member of a group: its text before the decision, and what the decision does with it.
 
     `fate`: one of five words. `keep`: it stays. `retire`: another memory replaces it. `judge`: a
-    model or a person must decide. `beside`: the decision was only about other members. `forgotten`:
-    it was erased later.
+    model or a person must decide. `beside`: it stays, and the decision changed only other members.
+    `forgotten`: its text was erased, and `content` is empty.
 
     `alike`: the similarity to the group's newest member. It is None for the newest member itself,
     and for all members if the decision is already recorded.
@@ -38,9 +38,10 @@ class CardMember(Frozen):
 
 
 class KeptText(Frozen):
-    """A memory that stands for members of a card; `members` are their positions, from 0.
+    """A survivor of the decision on a card.
 
-    `is_new`: whether the text is new: that of a new memory, or of a member that an update changed.
+    `members`: the positions in `Card.members`, from 0, of the memories that it replaces, and of
+    itself if it is a member. `is_new`: true if it is not a member, or if an update changed it.
     """
 
     id: str
@@ -53,9 +54,8 @@ class Recorded(Frozen):
     """A recorded decision.
 
     `by`: who decided, such as "a person" or a model's name. `verified`: how the merged text was
-    checked; None if it was not. `cosine`: the cosine from which the card's similarity was computed;
-    None if the similarity is the cosine itself. `reversible`: whether decisions of this kind can be
-    undone.
+    checked; None if no check is recorded. `cosine`: the lowest cosine of the compared memories;
+    None if it was not recorded. `reversible`: whether decisions of this kind can be undone.
     """
 
     number: int
@@ -72,11 +72,10 @@ class Recorded(Frozen):
 class Card(Frozen):
     """A group of memories for display: its members, oldest first, and what happens to them and why.
 
-    `similarity`: the similarity of the two least similar members. `highest`: the similarity of the
-    two most similar members. If the decision is already recorded, both are the recorded similarity;
-    None if it has none. `kept`: the memories that stand for members; empty while the question is
-    open. `certainty`: from 0 to 1; at most 0.5 if a model or a person must decide, or has decided.
-    `recorded`: None if the decision is only planned.
+    `similarity` and `highest`: the lowest and the highest similarity of two members. On the card of
+    a recorded decision, both are the similarity in the record; None if the record has none. `kept`:
+    the survivors. `certainty`: from 0 to 1; at most 0.5 if a model or a person must decide, or has
+    decided; otherwise at least 0.5. `recorded`: None if the decision is only planned.
     """
 
     key: str
@@ -212,10 +211,7 @@ def _recorded_card(record: DecisionRecord, texts: dict[str, str], now: dict[str,
 
 
 def _rows_before(record: DecisionRecord) -> dict[str, _Columns | None]:
-    """Return the former columns of each memory that the decision changed, by the memory's id.
-
-    A memory that was forgotten later has None.
-    """
+    """Return the saved table rows from before the decision, by memory id; None if erased."""
     rows: dict[str, _Columns | None] = json.loads(record.before)["rows"]
     return rows
 
@@ -264,11 +260,10 @@ def _key(members: Iterable[CardMember]) -> str:
 
 
 class MemoryHistory(NamedTuple):
-    """All texts of a memory, and all decisions about them, oldest first.
+    """A memory, the memories that it has replaced, and all decisions about them, oldest first.
 
-    `wordings` holds the memory itself and the memories that it has replaced; live memories come
-    last. `living` is the id of the live memory that stands for the memory today: the memory itself
-    or its successor. It is None if there is none.
+    `wordings`: the memory and those that it has replaced; a live memory comes last. `living`: the
+    memory's own id if it is live, otherwise the id of its live successor; None if it has none.
     """
 
     wordings: tuple[Row, ...]

@@ -127,19 +127,20 @@ def _kept_data(kept: KeptText, members: Sequence[CardMember]) -> dict[str, Any]:
 
 
 def open_group(rows: Sequence[Row]) -> tuple[str, list[tuple[str, str]]]:
-    """Return a group's key, and a list of pairs: each member's id and the hash of its text.
+    """Return what an answer form needs: the group's key, and each member's id and text hash.
 
-    `rows`: the members. If a member is no longer live, a person cannot decide about the group any
-    more, and the list is empty.
+    `rows`: the members of the group. If a member is no longer live, a person cannot decide about
+    the group any more, and the list of members is empty.
     """
     members = [(row.memory.id, content_hash(row.memory.content)) for row in rows]
     return card_key(members), members if all(row.live for row in rows) else []
 
 
 def failed_pairs(reader: Reader) -> list[tuple[Attempt, list[Row]]]:
-    """Return the pairs of texts that a model failed to compare, each with its live memories.
+    """Return the pairs of texts that a model failed to judge.
 
-    A pair is left out if one of its texts no longer belongs to a live memory.
+    Each pair comes with the live memories that have one of its two texts. A pair is left out if no
+    live memory has the first text, or none has the second.
     """
     attempts = reader.attempts.all()
     rows: dict[str, list[Row]] = {

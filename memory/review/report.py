@@ -41,8 +41,9 @@ class Report(Frozen):
     """The content of a report, whatever its format.
 
     `pairs` maps a similarity, such as "0.90", to the number of pairs of memories that are at least
-    that similar. `lower` and `upper` are the thresholds of the decisions. `spread` says how the
-    similarities in the store are distributed; None in a history.
+    that similar. `lower`: from this similarity on, a model may be asked. `upper`: from this
+    similarity on, a memory may replace another without a model. `spread` says how the similarities
+    in the store are distributed; None in a history.
     """
 
     kind: Literal["audit", "batch", "history"]

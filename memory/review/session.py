@@ -53,7 +53,7 @@ class Proposal:
 
     @property
     def token(self) -> str:
-        """A hash of the proposal. The page returns it, so that a changed proposal is noticed."""
+        """A hash of the proposal. The web page sends this hash back with the person's answer."""
         parts = [self.by, self.decision.action.value, *(m.id for m in self.decision.members)]
         for survivor in self.decision.survivors:
             parts += [survivor.memory.id, survivor.memory.content, *survivor.stands_for]
@@ -85,12 +85,12 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class ShownGroup:
-    """A group as a page shows it.
+    """A group as the web page shows it to a person.
 
     `left_out`: the ids of the members that the person left out. `retired`: the ids of the members
-    that the rules would retire. `needs_reader`: whether a model or a person must decide. Only then
-    is there a `proposal`. `later`: whether the group was postponed. `note`: what has changed since
-    the group was planned, or "".
+    that the rules would retire. `needs_reader`: whether a model or a person must decide.
+    `proposal`: None if `needs_reader` is False. `later`: whether the group was postponed. `note`:
+    what has changed since the group was planned or last shown, or "".
     """
 
     card: Card
@@ -104,7 +104,7 @@ class ShownGroup:
 
 @dataclass(frozen=True)
 class ReviewProgress:
-    """Numbers of groups. `left` does not include the postponed ones, which `later` counts.
+    """How many groups are answered, still to be answered (`left`), and postponed (`later`).
 
     `can_go_back`: whether this review has an answer to undo.
     """
@@ -133,9 +133,9 @@ class Review:
         """Start without groups; call `look` to plan them.
 
         `plan`: plans the groups of the store. `judges`: the judges by name; the first must need no
-        model. `budget_s`: the most seconds for one proposal. `follow_undo`: called with undone
-        decisions, to update other copies of the memories; it returns a problem to log, or "".
-        `blind`: whether to hide similarities and the plan.
+        model. `budget_s`: the most seconds for one proposal. `follow_undo`: receives undone
+        decisions, and updates the agent's files; returns an error message to log, or "". `blind`:
+        whether people answer without seeing similarities, plans and proposals.
         """
         self.store = store
         self.blind = blind
@@ -207,8 +207,9 @@ class Review:
     async def show(self, key: str, left_out: frozenset[str] = frozenset()) -> ShownGroup | None:
         """Return a group in its present state; None if it was answered or can no longer be merged.
 
-        `left_out`: the ids of the members that the person left out. If the group has changed, its
-        card has a new key. If the rules cannot decide, the first judge is asked for a proposal.
+        `left_out`: the ids of the members that the person left out. If the group has changed,
+        `card.key` of the result differs from `key`. If the rules cannot decide, the first judge is
+        asked for a proposal.
         """
         planned = self._left.get(key)
         if planned is None:
@@ -263,7 +264,11 @@ class Review:
     # --- answering ---
 
     async def answer(self, answered: Answered, token: str = "") -> AnswerResult:
-        """Apply an answer. `token` identifies the proposal that the page showed; "" if none."""
+        """Apply a person's answer, or refuse it.
+
+        `token`: the token of the proposal that the person saw; "" if there was no proposal. If the
+        person accepts this proposal but it has changed since, the answer is refused.
+        """
         answered = answered.plain
         async with self._one_at_a_time:
             decision = None
@@ -323,10 +328,10 @@ class Review:
         return current, f"{why}: this is the group as it is now"
 
     def _live_group(self, ids: frozenset[str]) -> PlannedGroup | None:
-        """Return a group of the live memories of `ids`; None if fewer than two can be merged.
+        """Return the live memories among `ids` as a group; None if fewer than two can be merged.
 
-        Two memories that a person called distinct are never in the same group. If the memories
-        therefore form several groups, only the first is returned; `look` finds the others.
+        If a person called two of them distinct, the planner forms groups that do not contain
+        both. Only the first of these groups is returned.
         """
         snapshot = self._live_snapshot(ids)
         if apart := self._kept_apart(snapshot.rows):

@@ -136,7 +136,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
-    """Return a lock that uses the file `path` and is not acquired yet.
+    """Return a lock, not acquired yet, that uses the file `path`; only the owner can read the file.
 
     Any thread may release the lock. If `timeout_s` is negative, acquiring it has no time limit.
     """

@@ -263,10 +263,10 @@ class _Protocol(H11Protocol):
 
 
 class _OneLineAMinute(logging.Filter):
-    """A log filter that lets at most one line about clients through in a minute.
+    """A log filter that passes at most one warning a minute, so that clients cannot flood the log.
 
-    All warnings count as lines about clients, and so do asyncio's errors about connections that it
-    cannot accept. Other lines always pass.
+    asyncio's errors about connections that it cannot accept count as warnings. All other lines
+    pass.
     """
 
     _quiet_until = 0.0

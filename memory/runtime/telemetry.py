@@ -67,8 +67,8 @@ _meter = metrics.get_meter(_NAME)
 decisions = _meter.create_counter(f"{_NAME}.decisions", "{decision}", "Decisions, by kind.")
 """Counts decisions by three attributes: `kind`, `pending` and `by`.
 
-`kind` is the action. `pending` says whether a question to the model is still open. `by` is the name
-of the model that decided, "person", or "policy" if rules decided.
+`kind` is the decision's `Action`. `pending` says whether its question about memories stays open.
+`by` is the name of the model that was asked, or "person". It is "policy" if neither was asked.
 """
 _calls = _meter.create_counter(f"{_NAME}.model.calls", "{call}", "Calls of the language model.")
 _tokens = _meter.create_counter(f"{_NAME}.model.tokens", "{token}", "Tokens of these calls.")

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours in RAM, where vectors are loaded user by user, up to a limit."""
+"""Exact nearest neighbours in RAM: vectors are loaded per user, up to a limit of bytes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from memory.search.scores import Best, Ints, Spread, WordScores, chunks, multipl
 EVERYBODY = Scope(())
 _PRODUCTS = 4_000_000
 _SCOPES = 16
-"""The cache of which rows match a scope is cleared when it has more than this many scopes."""
+"""The cache `LiveVectors._held` is cleared when it contains more than this many scopes."""
 BOUNDED_FROM = 10_000
-"""If a single query has at least this many rows, `_likely` drops rows that are too far away."""
+"""For a single query, `_likely` is used if at least this many memories are in its scope."""
 _DIMS_PER_AXIS = 4
 _SAMPLE = 2_000
 _OVERSAMPLING = 4
@@ -79,9 +79,10 @@ class LiveVectors:
             self._remove(self._ids[row])
 
     def apply(self, changes: Iterable[Change], vectors: Mapping[str, Vector]) -> None:
-        """Add, replace or remove the rows of memories that changed.
+        """Add, replace or remove the matrix rows of memories that changed.
 
-        `vectors` maps the text keys of live memories to their vectors.
+        `vectors` maps the `Change.text_key` of live memories to their vectors. A memory without a
+        vector gets no row.
 
         Raises: IndexFault if a vector has another dimension than those in the matrix.
         """
@@ -138,9 +139,10 @@ class LiveVectors:
     def _likely(self, query: Query, rows: Ints) -> Ints:
         """Return `rows` without those that cannot be among the `query.k` nearest.
 
-        The product of two vectors has an upper bound: their product along `_axes` plus the product
-        of the lengths of their orthogonal parts (Cauchy-Schwarz inequality). The axes come from one
-        step of a randomised range finder (Halko, Martinsson, Tropp 2011, algorithm 4.3).
+        A row is dropped if its product with the query is surely less than `query.k` other
+        products. The product's upper bound is the product along `_axes`, plus the product of the
+        lengths of the parts orthogonal to the axes (Cauchy-Schwarz inequality). The axes come from
+        one step of a randomised range finder (Halko, Martinsson, Tropp 2011, algorithm 4.3).
         """
         if not 0 < _OVERSAMPLING * query.k < len(rows):
             return rows
@@ -164,7 +166,7 @@ class LiveVectors:
     def best(self, query: Query, words: WordScores) -> Best:
         """Return the `query.k` memories in the query's scope that answer the query best.
 
-        They are ranked by the sum of two standard scores, of the cosine and of BM25.
+        They are ranked by a sum: the z-score of the cosine plus the z-score of BM25 (`words`).
         """
         with self._lock:
             rows = self._rows(query.scope)
@@ -240,11 +242,10 @@ class VectorsByUser:
         self._fields: tuple[str, ...] = ()
 
     def current(self, owner: Scope, queries: Sequence[Query]) -> LiveVectors | None:
-        """Return an owner's vectors as of the latest commit; None if they take too many bytes.
+        """Return up-to-date vectors for searches in `owner`; None if they take too many bytes.
 
-        `queries`: the searches for which the vectors are wanted, at least one. The metadata keys in
-        their scopes are loaded with the vectors. `owner`: must be `owner_of(query.scope)` for each
-        of the queries.
+        `queries`: the searches, at least one. The vectors are loaded with the metadata keys in the
+        scopes of the queries. `owner`: must be `owner_of(query.scope)` for every query.
 
         Raises: IndexFault, LedgerError.
         """
@@ -287,11 +288,10 @@ class VectorsByUser:
             self._too_large.clear()
 
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
-        """Load an owner's vectors, as of the reader's `revision`.
+        """Load an owner's vectors, as of the reader's `revision`; None if they exceed the limit.
 
-        Return None if they exceed the limit. Also return None if a query in another thread has used
-        a new metadata key meanwhile. The loaded rows then lack its values, and the caller must load
-        them again.
+        Also return None if another thread has asked for a new metadata key meanwhile. The loaded
+        vectors lack the values of this key, so the caller must load them again.
         """
         fields = self._fields
         count = reader.followers.count(owner)
@@ -338,7 +338,7 @@ class VectorsByUser:
     def _make_room(self, expected: int) -> None:
         """Drop the owners searched longest ago, until `expected` more bytes fit into the limit.
 
-        If `expected` is 0, the owner searched last stays in any case.
+        If `expected` is 0, the owner searched last stays, even if it alone exceeds the limit.
         """
         used = sum(vectors.nbytes for vectors in self.loaded.values())
         while used + expected > self._limit and len(self.loaded) > (not expected):
@@ -346,10 +346,10 @@ class VectorsByUser:
 
 
 def owner_of(scope: Scope) -> Scope:
-    """Return the scope whose vectors are loaded to search in `scope`.
+    """Return the scope whose vectors must be loaded for a search in `scope`.
 
-    The result has only the field `user` of `scope`, whose value may be None. If `scope` has no
-    field `user`, the result is EVERYBODY.
+    The result has only the field `user`, with its value from `scope`: an id or None. If `scope` has
+    no field `user`, the result is EVERYBODY.
     """
     values = dict(scope.values)
     return Scope((("user", values["user"]),)) if "user" in values else EVERYBODY

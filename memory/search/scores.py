@@ -17,24 +17,27 @@ F = TypeVar("F", np.float32, np.float64)
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _ALONE = {1: 8_192, 2: 480_000}
-"""With at most this many multiplications in one product, BLAS starts no threads.
+"""The maximum number of multiplications in a product for which BLAS starts no threads.
 
-Key 1: the right factor is a vector. Key 2: it is a matrix.
+The key is the `ndim` of the product's second factor: 1 for a vector, 2 for a matrix.
 """
 _SATURATION, _BY_LENGTH = 1.2, 0.75
 """BM25's parameters k1 and b, as found by Robertson and Walker. Other values rank about as well."""
 SHORTLIST = 50
-"""The minimum number of memories that are selected by words, and also of those by vector.
+"""The minimum size of the two selections of a search if the user's vectors are not in RAM.
 
-This applies only if the user's vectors are not in RAM.
+One selection is made by words, the other by vector.
 """
 SPARE = 10
-"""How many memories beyond `k` are compared exactly.
+"""How many more memories a search selects than the `k` that it returns.
 
-Memories are selected by less precise scores, so one slightly below the k-th may be better.
+The selection from vectors in RAM is less precise: it may rank one of the best `k` slightly too low.
 """
 _OF_A_PART = 4
-"""Factor by which more memories are selected by words if the scope may exclude some of them."""
+"""If a scope has several fields, this many times as many memories are selected by words.
+
+Some memories that are selected by words may be outside of such a scope.
+"""
 _SAMPLE = 256
 
 
@@ -49,8 +52,8 @@ def similarity(a: Vector, b: Vector) -> float:
 def similarities(a: Vectors, b: Vectors) -> Floats:
     """Return the cosine of each row of `a` (n, dim) with the same row of `b`, as an array (n,).
 
-    A single row of `b` is compared with all of `a`. The cosines are computed in float64 and rounded
-    to 6 decimals.
+    If `b` has only one row, each row of `a` is compared with it. The cosines are computed in
+    float64 and rounded to 6 decimals.
     """
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     lengths = np.linalg.norm(a64, axis=1) * np.linalg.norm(b64, axis=1)
@@ -59,7 +62,7 @@ def similarities(a: Vectors, b: Vectors) -> Floats:
 
 
 def scores_of(vectors: Vectors, i: Ints, j: Ints) -> Floats:
-    """Return the cosine of rows `i[n]` and `j[n]` of `vectors` for each `n`, as an array (m,).
+    """Return the cosine of each pair of rows `i[n]`, `j[n]` of `vectors`, as an array (len(i),).
 
     Few pairs are computed at a time, so that they fit into the processor's cache.
     """
@@ -108,9 +111,9 @@ class Probe(NamedTuple):
 
 
 def ranked(reader: Reader, probe: Probe, rows: Collection[Row], scale: Scale) -> list[SearchResult]:
-    """Return the memories of these rows, most similar to `probe` first.
+    """Return the memories in `rows`, sorted as by `ranked_by`.
 
-    This is `ranked_by`, with the vectors from the ledger.
+    Memories without a vector in the ledger are left out.
     """
     known = reader.vectors.of(row.text_key for row in rows)
     return ranked_by(known, probe, rows, scale)
@@ -119,10 +122,11 @@ def ranked(reader: Reader, probe: Probe, rows: Collection[Row], scale: Scale) ->
 def ranked_by(
     known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
 ) -> list[SearchResult]:
-    """Return the memories of these rows, most similar to `probe` first, then newest first.
+    """Return the memories in `rows`, most similar to `probe` first.
 
-    `known` maps text keys to vectors. Rows whose text key is not in `known` are left out. `scale`
-    converts cosines to the similarities by which the memories are sorted.
+    Of equally similar memories, the newest comes first. `known` maps text keys (hashes of texts) to
+    vectors. Memories without a vector in `known` are left out. `scale` converts cosines to the
+    similarities by which the memories are sorted.
     """
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:
@@ -154,7 +158,8 @@ class WordScores(NamedTuple):
     by_number: Floats
     """The score of the memory with the number `n` is at position `n - numbers[0]`.
 
-    The last score is always 0. It is the score of every memory whose number is out of range.
+    The array ends with an extra 0: the score of all memories whose number is below or above the
+    numbers in `numbers`.
     """
     memories: int
     """How many memories were scored, including those that score 0."""

@@ -27,8 +27,8 @@ from memory.text import text_key
 class Applied:
     """The result of a decision that was applied; `number` is the decision's number in the ledger.
 
-    `memory` is the member that was not stored before or, if all were stored, the newest member. If
-    this member was retired, `memory` is its live successor.
+    `memory` is the new memory that the decision was about. If all its memories were stored before,
+    `memory` is the newest of them. If the memory is retired now, its live successor is given.
     """
 
     number: int
@@ -103,7 +103,8 @@ class WhileNearest(WhileMergeable):
 Condition = Unconditional | UnlessRepeated | WhileUnchanged
 """The condition under which a decision is applied, checked in the transaction that applies it.
 
-Whatever the condition, a new memory that is stored already is not stored a second time.
+With any condition, a decision about a new memory also fails if this memory was stored meanwhile, or
+if another memory took its id.
 """
 
 
@@ -172,12 +173,11 @@ class Applier:
         """Apply decisions in order, each completely, or not at all if its condition fails.
 
         The transaction must not have written anything yet. Return an Applied or a Conflict for each
-        decision that was tried. A decision about a new memory may leave the last ones untried:
+        decision that was tried. A decision about a new memory ends the work early in two cases:
 
-        - If it has a Conflict, no later decision is tried.
-        - If it may be out of date, it is tried only as the first decision, and no later decision is
-          tried. It is up to date if its condition is a WhileNearest with the ledger's latest
-          revision.
+        - It has a Conflict. The decisions after it are not tried.
+        - Its condition is not a WhileNearest with the ledger's latest revision. It is tried only if
+          it is the first decision. The decisions after it are not tried.
 
         `made`: what `vectors_of_made` returned for these decisions.
         """

@@ -29,8 +29,8 @@ class RetryPolicy(Enum):
 class Asker:
     """A model that is asked about pairs of texts, and the rule for asking it again.
 
-    `model`: the model's name. `thorough`: if true, a text counts as read by the model only if the
-    model saw it together with all its nearest neighbours.
+    `model`: the model's name. `thorough`: if true, the model also reads again each text that it has
+    not seen together with all the text's nearest neighbours.
     """
 
     model: str
@@ -49,10 +49,10 @@ class Asker:
         return JUDGES if self.model == OFFLINE else ("model", "person")
 
     def distinct(self, reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
-        """Return the pairs of texts, with scopes, that a judge in `bound_by` called distinct.
+        """Return the pairs of texts that a judge in `bound_by` called distinct, each with a scope.
 
-        `fields`: the fields that form a scope now. If a person gave a verdict when other fields
-        formed a scope, the verdict is returned for the present scopes, too.
+        `fields`: the fields that form a scope now. A person's verdict may be older than these
+        fields. Its pair is then also returned with present scopes, as by `kept_apart`.
         """
         return reader.distinct.all(self.bound_by) | kept_apart(reader, fields)
 
@@ -71,9 +71,9 @@ class Asker:
 def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
     """Return the pairs of texts that a person called distinct, each with the verdict's scope.
 
-    `fields`: the fields that form a scope now. If other fields formed a scope when the verdict was
-    given, its pair is also returned with present scopes. These are the scopes of the live memories
-    that have one of the two texts, if they agree with the verdict's scope (`Scope.agrees_with`).
+    `fields`: the fields that form a scope now. A verdict's scope may have other fields. Its pair is
+    then also returned with the scope of each live memory that has one of the two texts. Scopes that
+    contradict the verdict's scope (see `Scope.agrees_with`) are left out.
     """
     names = {*fields, "is_private"}
     pairs = reader.distinct.all(("person",))
@@ -93,7 +93,7 @@ def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
 
 
 NOBODY = Asker(model="")
-"""The asker of callers that ask no model.
+"""The Asker of callers that ask no model.
 
-Verdicts that a person or a model has already given count. The offline judge's do not.
+Its `bound_by` names persons and models, but not the offline judge.
 """

@@ -1,4 +1,4 @@
-"""Compares new memories with stored ones that a model named, and a query with stored texts."""
+"""Compares new memories with stored memories, and queries with stored texts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Named:
     """A new memory, and the stored memories that a model says it repeats or updates.
 
     `members` holds the new memory and the stored ones, oldest first. `similarity`: the lowest
-    similarity of the new memory to a stored member; None if no vectors are known. `keeper`: the
-    kind of judge who called two members distinct; None if nobody did. A verdict on texts that the
-    members have replaced counts too.
+    similarity of the new memory to a stored member; None if no vectors are known. `keeper`: who
+    called two members distinct, a person or a model; None if nobody did. A verdict on a memory that
+    a member replaced counts as one on the member.
     """
 
     members: tuple[Memory, ...]
@@ -33,11 +33,11 @@ class Named:
 def find_named(
     store: MemoryStore, new: Sequence[tuple[Extracted, Embedded]]
 ) -> tuple[list[Named | str], int]:
-    """Look up, for each new memory, the stored memories that its extraction names.
+    """Look up, for each new memory, the stored memories in its `Extracted.named`.
 
     Return a list, and the ledger's revision. The list has an item for each new memory, in order: a
-    Named, or the reason why the memories cannot be merged. If several new memories name the same
-    stored memory, only the first may be merged with it.
+    Named, or the reason why the new memory cannot be merged with these stored memories. No stored
+    memory is in more than one Named.
     """
     taken: set[str] = set()
     found: list[Named | str] = []
@@ -73,10 +73,10 @@ def _found(
 
 
 def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | None:
-    """Return the kind of judge who called two members distinct; None if nobody did.
+    """Return who called two members distinct, a person or a model; None if nobody did.
 
-    Verdicts on texts that the members have replaced count too. Verdicts of the offline judge do not
-    count. If a person and a model gave verdicts, return the person.
+    If both did, return the person. A verdict on a memory that a member replaced counts as one on
+    the member.
     """
     stored = reader.memories
     stand_for = [

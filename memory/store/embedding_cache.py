@@ -32,9 +32,9 @@ class EmbeddingCache:
         self._dim: int | None = None
 
     def check(self, reader: Reader) -> bool:
-        """Return whether the ledger has vectors.
+        """Check which embedder made the ledger's vectors; return whether any were ever stored.
 
-        Raises: EmbedderMismatch if they come from another embedder.
+        Raises: EmbedderMismatch if another embedder made them.
         """
         stored = reader.meta(_EMBEDDER)
         if stored is not None and stored != self.fingerprint:
@@ -54,8 +54,8 @@ class EmbeddingCache:
     def embed(self, memories: Sequence[Memory]) -> list[Embedded]:
         """Return the memories, in order, with their vectors from the ledger or the embedder.
 
-        If the embedder fails, a warning is logged and the missing vectors are None; a later batch
-        embeds these memories.
+        If the embedder fails, a warning is logged and the missing vectors are None. `make_missing`
+        can compute them later, once the memories are stored.
         """
         if not memories:
             return []

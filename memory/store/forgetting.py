@@ -31,11 +31,12 @@ from memory.text import clean, sentences, telling_words, text_key
 logger = logging.getLogger(__name__)
 
 _UNSCRUBBED = "unscrubbed"
-"""Key in the ledger's metadata, set while an index or the log may still hold forgotten memories."""
+"""Metadata key, set while a search index or the database's log may hold forgotten memories."""
 _FEWEST_WORDS = 2
-"""How many content words a memory needs so that a sentence can state it in other words.
+"""The fewest telling words that a memory must have for paraphrases of it to be recognised.
 
-A memory with fewer content words counts as stated only by a sentence or clause with the same text.
+Telling words distinguish a text from others. A memory with fewer of them counts as stated only by a
+sentence or clause with the same text.
 """
 _BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
 
@@ -59,9 +60,9 @@ class Forgotten:
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all retired memories that it replaced; return them as they were before.
 
-    Only their ids stay. A vector or a verdict stays if another memory has the same text. The
-    memories' words are also erased from waiting turns and recorded decisions. All search indexes
-    are marked as stale.
+    The ledger keeps the memories' ids. It keeps the vector and the verdicts of a text only if
+    another memory has the same text. The memories' words are also erased from turns that wait for
+    extraction and from recorded decisions. All search indexes are marked as stale.
 
     Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live;
     LedgerError.
@@ -236,9 +237,10 @@ class _Change:
 def _forget_said_by(writer: Writer, user: str) -> None:
     """Erase a user's waiting turns and episodes, and the bot's waiting answers to this user.
 
-    A waiting turn waits for its facts to be extracted and stored. Facts already found in the other
-    waiting turns are erased if they are about this user or if this user stated them. The texts of
-    all users' extracted turns are erased, and all extractions under way start again.
+    A turn waits until its facts are extracted and stored. The other waiting turns stay, but a fact
+    already found in one of them is erased if it is about this user, or if one of this user's turns
+    states it too. For all users, the texts of extracted turns are erased, and extractions under way
+    start again.
     """
     theirs = {one.conversation for one in writer.turns.with_text() if one.speaker == user}
     every = writer.turns.waiting()
@@ -268,17 +270,18 @@ def _forget_said_by(writer: Writer, user: str) -> None:
 class TurnsToForget:
     """Finds what must be removed from turns when the memories `gone` are forgotten.
 
-    - A person's waiting turn loses the sentences that state a forgotten memory of this person. It
-      also loses the facts already found in it that state or became such a memory. If it loses a
-      fact, it loses its whole text.
-    - A person's waiting turn from which a forgotten memory was made loses its whole text; only
-      facts already found in it may remain.
+    - A person's waiting turn loses the sentences that state a forgotten memory of this person.
+    - A fact already found in this turn is removed if it states a forgotten memory of this person,
+      or if a forgotten memory was made from the fact. The turn then loses its whole text.
+    - If a forgotten memory was made from a person's waiting turn, the turn loses its whole text.
+      Other facts already found in the turn stay.
     - A fact may name memories that it would replace. If one of these is forgotten or not live, the
       fact replaces none of them and loses its merged text.
     - A bot's waiting turn is removed if it recalled or quotes a forgotten memory, or if a forgotten
       memory came from its conversation.
-    - Extracted turns lose their texts if a forgotten memory came from their conversation, or may
-      have been said or recalled there. An extraction under way in the conversation starts again.
+    - The extracted turns of a conversation lose their texts if a forgotten memory came from the
+      conversation, or may have been said or recalled in it. An extraction under way in the
+      conversation starts again.
     """
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
@@ -364,9 +367,9 @@ class TurnsToForget:
         return None
 
     def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
-        """Return each (conversation, name) under which a memory may refer to the turn.
+        """Return the pairs (conversation, turn name) by which a memory may refer to the turn.
 
-        There are two if an upgrade moved the turn to another conversation.
+        There are two pairs if an upgrade may have moved the turn to another conversation.
         """
         turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
         if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:

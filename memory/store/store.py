@@ -76,7 +76,8 @@ class Neighbours:
     """The stored memories that are most similar to a new memory, most similar first.
 
     `revision` is the ledger's revision before the search. `distinct`: the text keys (hashes) of
-    texts that were judged distinct from the new one; no memory in `matches` has such a text.
+    texts that were judged distinct from the new memory's text. `matches` has no memories with these
+    texts, except memories with the same text as the new memory.
     """
 
     matches: tuple[SearchResult, ...]
@@ -114,9 +115,9 @@ class _Look:
     same: tuple[Row, ...]
     distinct: frozenset[str]
     hidden: int
-    """The number of live memories in the scope that may not become matches.
+    """The number of live memories in the scope that have a text key in `distinct`.
 
-    They have a text key in `distinct`, so their texts were judged distinct from the new one.
+    The search asks for this many extra memories, because these may later be left out.
     """
 
 
@@ -143,8 +144,8 @@ class MemoryStore:
     ) -> None:
         """Create a store on an open ledger, which `close` will close too.
 
-        - `vectors_mb`: at most this many MB of vectors are kept in RAM. Those of the users searched
-          longest ago are dropped first.
+        - `vectors_mb`: at most this many MB of vectors are kept in RAM. The vectors of the least
+          recently searched user are dropped first.
         - `open_index` opens an approximate index if one user's vectors exceed `vectors_mb`. Without
           it, such users are searched in the ledger, exactly but slowly.
         - `index_at_once`: open the index at the first query, even if all vectors fit.
@@ -219,10 +220,10 @@ class MemoryStore:
     ) -> Snapshot:
         """Return all live memories, with vectors and verdicts, at one revision of the ledger.
 
-        `asker`: the model of the batch. The snapshot lists the pairs of texts that this model need
-        not be asked about. `before`: an earlier snapshot; only what was written after it is read.
-        `whole_lineage`: if true, a memory's ancestors in the snapshot are all texts that it has
-        replaced; if false, only those from which it was merged.
+        `asker`: a model. The snapshot lists the pairs of texts that this model need not be asked
+        about. `before`: an earlier snapshot; only memories and vectors written after it are read.
+        `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
+        replaced; if false, only the keys of the texts from which the memory was merged.
         """
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
@@ -252,8 +253,8 @@ class MemoryStore:
 
         Give exactly one of `user`, `scope` and `everyone=True`, which searches the memories of all
         users. `min_score` leaves out results with a lower `score`. The `similarity` of a result is
-        its plain cosine, without the scale that is used to find copies. An empty query gives an
-        empty list.
+        the embedder's cosine; the store's `scale` is not applied. An empty query gives an empty
+        list.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
@@ -295,8 +296,9 @@ class MemoryStore:
         """Look up what is needed to decide about new memories; return an item for each, in order.
 
         A NewMemory has the `k` most similar live memories in its scope with at least
-        `min_similarity`, those with the same text first. Memories whose texts a judge in
-        `asker.bound_by` called distinct from the new one are left out.
+        `min_similarity`, those with the same text first. A memory with another text is left out if
+        that text was called distinct from the new memory's text. Only verdicts of the judges in
+        `asker.bound_by` count.
 
         A memory given with its vector is not embedded again. `new` must not contain a memory twice;
         `split_repeats` separates repetitions.
@@ -403,10 +405,11 @@ class MemoryStore:
     ) -> list[Applied | Conflict]:
         """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
 
-        The result has at least one item, but may be shorter than `decided`. The last decisions are
-        not tried if a decision about a new memory has a Conflict or may be out of date. It may be
-        out of date if something was written after the memory was prepared. The caller then prepares
-        and decides the rest again.
+        The result has at least one item, but may be shorter than `decided`. The last decisions were
+        then not tried, and the caller prepares and decides them again. One of these is the reason:
+
+        - A decision about a new memory had a Conflict.
+        - Something may have been written after a new memory was prepared.
 
         `run` is the name of the batch or import that the decisions are recorded under.
 
@@ -443,11 +446,11 @@ class MemoryStore:
             return undoing.undo(writer, target, self.scope_of, self.clock, keep_apart)
 
     def forget(self, memory_id: str) -> Forgotten:
-        """Erase a memory for good, and all retired memories that it replaced; return them.
+        """Erase a memory for good, and all retired memories that it replaced.
 
         `erased` of the result is False if a search index, the database's log or a copy of the
-        ledger may still hold their texts. The index and the log are cleared later. A person must
-        delete the copies, which `set_aside` names.
+        ledger may still hold the memories' texts. The index and the log are cleared later. A person
+        must delete the copies; `set_aside` has their paths.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """

@@ -110,19 +110,20 @@ def reopen_pending(
     scope_of: Callable[[Memory], Scope],
     most: int,
 ) -> list[DecisionRecord]:
-    """Return pending decisions, to ask the model about them, and undo those that can be undone.
+    """Return pending decisions, so that the caller can ask the model; undo them where possible.
 
     Pending decisions were made without the model's answer. At most `most` are returned, oldest
     first. The returned decisions stay pending until `close_pending` is called.
 
-    A returned decision is not undone now if it retired nothing, if it is undone already, if later
-    decisions build on it, or if one of its members was forgotten.
+    A returned decision stays in force if later decisions build on it, or if one of its members was
+    forgotten. A decision that retired nothing needs no undo.
 
-    Two kinds of pending decisions are neither returned nor undone:
+    A pending decision is left as it is, and not returned, in two cases:
 
     - The texts of two members are a pair that `unasked` returns. The model must not be asked about
       these pairs.
-    - Fewer than two of the members' texts are still live, because of later decisions.
+    - The decision retired memories, a later decision builds on it, and at most one of the members'
+      texts is live.
 
     Raises: LedgerError.
     """
@@ -157,11 +158,11 @@ def _is_undoable(record: DecisionRecord) -> bool:
 
 
 def _is_superseded(reader: Reader, record: DecisionRecord, open_numbers: Collection[int]) -> bool:
-    """Return whether later decisions left at most one text of the decision's members live.
+    """Return whether a later decision builds on this one and at most one member's text is live.
 
     The question whether the members state the same fact is then settled.
 
-    Decisions with a number in `open_numbers` do not count, because the caller will undo them.
+    Later decisions with a number in `open_numbers` do not count, because the caller may undo them.
     """
     if not _is_undoable(record) or set(reader.decisions.after(record)) <= set(open_numbers):
         return False
@@ -191,8 +192,8 @@ def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
 def _take_back(writer: Writer, record: DecisionRecord) -> None:
     """Restore a decision's members and their links, and erase the memories that it created.
 
-    Links that were made after the decision stay. If an erased memory has a later link, the newest
-    member takes the link over.
+    If a link between two memories was made after the decision, it stays. If it was a link of an
+    erased memory, it becomes a link of the newest member.
     """
     before = json.loads(record.before)["links"]
     links = [

@@ -30,7 +30,7 @@ _PLAINLY_WRITTEN = re.compile(
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
-"""How many characters NFKC adds for each of these. For all others, it adds at most five."""
+"""How many characters NFKC adds for these characters. For any other, it adds at most five."""
 
 
 def clean(text: str) -> str:

@@ -74,11 +74,11 @@ def _value(token: Token) -> float | None:
 
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?").fullmatch
 _MOST_DIGITS = 15
-"""Numbers with more digits count as codes, because a float would not hold them exactly."""
+"""Longer numbers are compared as they are written, because a float would round them."""
 
 
 def _is_version(tokens: Sequence[Token], start: int) -> bool:
-    """Return whether the number at `start` may be a version, in which 3.10 is not 3.1."""
+    """Return whether the number at `start` may be a version such as 3.10, which is not 3.1."""
     key, after = tokens[start].key, tokens[start + 1 : start + 2]
     counts = after and (after[0].key in _MEASURES or after[0].kind is Kind.SCALE)
     is_amount = start > 0 and tokens[start - 1].key in CURRENCIES
@@ -107,7 +107,7 @@ def _sum(tokens: Sequence[Token], start: int, first: float) -> tuple[float, int]
 def _continues(total: float, part: float, token: Token) -> bool:
     """Return whether `token` continues a number: "one" continues "twenty", but "ten" does not.
 
-    `total`: the thousands and millions read so far. `part`: the value of the words after them.
+    `total` and `part`: the value read so far. After "two thousand twenty", they are 2000 and 20.
     """
     value = _value(token) if token.kind is Kind.NUMBER else None
     if value is None or value < 1 or token.surface[:1].isdigit():

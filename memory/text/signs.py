@@ -234,7 +234,7 @@ def _chunk(chunk: str, shouted: bool) -> str:
 
 
 def _has_capital_inside(word: str) -> bool:
-    """Return whether a capital or a full stop inside a word makes it a code.
+    """Return whether a word is a code because of a capital or a full stop inside the word.
 
     True for iPhone, Objective-C and node.js. False for O'Brien, Wi-Fi, NASA and U.S.
     """

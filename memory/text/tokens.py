@@ -67,7 +67,10 @@ class Token(NamedTuple):
     surface: str
     past: bool = False
     participle: bool = False
-    """Whether the word may be an English past participle, or is a verb in a Japanese dictionary."""
+    """Whether an English word may be a past participle.
+
+    For Japanese text read with a dictionary: whether the word is a verb.
+    """
 
 
 STATED = frozenset({Kind.CONTENT, Kind.NUMBER, Kind.SCALE, Kind.NOT, Kind.TURNING})
@@ -347,9 +350,10 @@ _EMPTY = frozenset(
 
 
 def kana_tokens(run: str) -> tuple[Token, ...]:
-    """Return the tokens of a run of hiragana; () if it has no meaning of its own.
+    """Return the tokens of a run of hiragana; () for a run without meaning, such as いる.
 
-    Endings and particles come first: "にいきたい" becomes "たい" (a wish), "に" and "いきたい".
+    A negation and a wish come first, then a particle, then the remaining text: "にいきたい" becomes
+    "たい" (a wish), "に" and "いきたい".
     """
     plain = run
     for pattern, short in _POLITE:

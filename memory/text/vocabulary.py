@@ -27,7 +27,10 @@ TURNING = with_all_languages(
     "suppose hesitate threaten seem appear",
     lambda grammar: grammar.CLEAR_TURNING,
 )
-"""Words that make a statement a wish, a doubt, past or half true; verbs in dictionary form."""
+"""Words that change the whole statement, such as "maybe", "former" and "hope".
+
+The dictionary form of a verb, such as "hope", stands for all forms of the verb.
+"""
 
 FILLERS = frozenset(
     "a an the and but that this these those there then so which who whom whose also just very "
@@ -77,7 +80,10 @@ NARROWING = frozenset(
     "assistant acting artificial virtual proposed attempted cancelled canceled half step "
     "foster".split()
 )
-"""English words near which an added word may narrow a statement: "all cats", "all big cats"."""
+"""English words such as "all", which can make a longer text state less than a shorter text.
+
+"All big cats" says less than "all cats".
+"""
 
 PRIVATIVE = frozenset(
     # no longer so

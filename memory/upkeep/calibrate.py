@@ -172,10 +172,10 @@ def pairs_of(store: MemoryStore, nearest: int) -> tuple[list[AlikePair], int]:
 def _in_rounds(
     pairs: Sequence[AlikePair], log: CalibrationLog, left: int
 ) -> Iterator[list[AlikePair]]:
-    """Yield up to `left` pairs without an answer, in batches.
+    """Yield batches of pairs that have no answer, at most `left` pairs in all.
 
-    Log the answers to a batch before you take the next batch, because the choice of its pairs
-    depends on all answers so far.
+    Log the answers to a batch before you take the next batch: all answers so far decide which pairs
+    are in the next batch.
     """
     offered: set[str] = set()
     while batch := most_informative(pairs, log.read(), min(_ROUND, left), offered):
@@ -269,7 +269,7 @@ def ask_person(
 def lines(suggestion: Suggestion, wanted: float) -> Iterator[str]:
     """Yield the suggested scale and thresholds as lines of config.yaml, with comments.
 
-    `wanted`: at least this share (0 to 1) of the replacements without a model should be right.
+    `wanted`: the share (0 to 1) that `suggest` was called with. It is only shown in a comment.
     """
     scale, upper = suggestion.scale, suggestion.upper
     for fit in suggestion.fits:

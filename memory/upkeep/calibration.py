@@ -83,9 +83,9 @@ def most_informative(
     `answers`: the answers so far, by `AlikePair.key`. Pairs with an answer and pairs whose keys are
     in `passed_over` are not chosen.
 
-    A few pairs of every band are chosen first. Then come the pairs nearest to the anchor, because
-    their answers are the most uncertain. Pairs with kana or Han take turns with all other pairs.
-    The same arguments always give the same result.
+    A few pairs of every band are chosen first. Then come the pairs with cosines nearest to the
+    anchor from `fit_anchor`, where APART is about as likely as SAME or MERGE. Pairs without and
+    with kana or Han are chosen alternately. The same arguments always give the same result.
     """
     ranked = [
         _ranked([pair for pair in pairs if pair.has_cjk is cjk], answers, passed_over)
@@ -160,10 +160,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Band:
-    """The number of pairs with a cosine from `low` up to `high`, and the answers about them.
+    """Counts of the pairs with a cosine from `low` up to `high`, and of the answers about them.
 
-    `every` counts the answers about all `pairs`. `covered_pairs` and `covered` count only pairs in
-    which one text covers the other. Below 0.95, coverage is not checked and both are 0.
+    `pairs` is the number of all these pairs, and `every` counts the answers about them.
+    `covered_pairs` is the number of those pairs in which one text covers the other, and `covered`
+    counts the answers about these. If `low` is below 0.95, both of these counts are 0.
     """
 
     low: float
@@ -209,12 +210,12 @@ def _counted(pairs: Iterable[AlikePair], answers: Mapping[str, Answer]) -> Count
 
 
 def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | None]]:
-    """Return, for each band, the cost and the gain of asking about this and all higher bands.
+    """Return the pair (cost, gain) of each band, for asking a model about it and all higher bands.
 
     `bands`: all bands, the lowest first. `memories`: the number of live memories. The cost is the
-    number of questions to a model for every 1,000 memories; covered pairs need no question. The
-    gain is the expected number of pairs with the answer SAME or MERGE. The gain is None if this or
-    a higher band has pairs but no answers.
+    number of questions for every 1,000 memories; covered pairs need no question. The gain is the
+    expected number of pairs with the answer SAME or MERGE. The gain is None if this or a higher
+    band has pairs but no answers.
     """
     costs: list[tuple[float, float | None]] = []
     for position in range(len(bands)):
@@ -232,10 +233,11 @@ def prices(bands: Sequence[Band], memories: int) -> list[tuple[float, float | No
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted anchor, and the answers about pairs at most 0.05 from it.
+    """A fitted anchor, and the number of answers about pairs near the anchor.
 
     `anchor` is the cosine at which half of the pairs have the answer SAME or MERGE; None if no
-    anchor could be fitted.
+    anchor could be fitted. `near` counts the answers about pairs whose cosine is at most 0.05 lower
+    or higher than the anchor.
     """
 
     anchor: float | None
@@ -244,11 +246,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Upper:
-    """A suggested upper threshold, from which a memory may replace another without a model.
+    """A suggested upper threshold.
 
-    `threshold` is 1 if no threshold is good enough, and None if there are too few answers.
-    `precision` is the estimated share of right replacements; None if `threshold` is 1 or None.
-    `counted` has the answers about the pairs that reach the threshold.
+    `threshold` is the lowest similarity at which a memory may replace another without asking a
+    model. It is 1 if no threshold was found at which enough replacements are right. It is None if
+    there are too few answers. `precision` is the estimated share of right replacements; None if
+    `threshold` is 1 or None. `counted` counts the answers about the pairs that reach the threshold.
     """
 
     threshold: float | None
@@ -348,13 +351,14 @@ def suggest_scale(now: Scale, others: Fit, cjk: Fit) -> Scale | None:
 
 
 def suggest_upper(bands: Sequence[Band], wanted: float, *, guard: bool) -> Upper:
-    """Return the lowest threshold, from 0.95 on, at which enough replacements are right.
+    """Return the lowest upper threshold (0.95 or higher) at which enough replacements are right.
 
-    A replacement is right if the answer about the pair is SAME. Of all pairs that reach the
-    threshold, at least the share `wanted` (0 to 1) must be right. The share is estimated from the
-    answers in each band, weighted by the band's number of pairs. If `guard` is true, only covered
-    pairs count, because only these are replaced. The search goes from the highest band down. It
-    ends where the share is too small, or where a band has pairs but no answers.
+    If a pair of memories reaches the threshold, one memory replaces the other. If `guard` is true,
+    this is done only in covered pairs, so that other pairs do not count. A replacement is right if
+    the answer about the pair is SAME. At least the share `wanted` (0 to 1) of the replacements must
+    be right. The share is estimated from the answers in each band, weighted by the band's number of
+    pairs. The search goes from the highest band down. It ends where the share is too small, or
+    where a band has pairs but no answers.
     """
     best = Upper(1.0, None, Counted())
     pairs, right, known = 0, 0.0, Counted()

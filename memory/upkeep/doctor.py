@@ -84,11 +84,13 @@ def examine(store: MemoryStore) -> list[Finding]:
 
 
 def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Repair everything that can be rebuilt from the ledger.
+    """Repair what can be repaired without a backup.
 
-    Embed texts that have no vector. Rebuild the index if it differs from the ledger. Remove
-    forgotten memories from the index. Delete the summaries of episodes (groups of memories) that
-    may tell of forgotten memories.
+    - Embed texts that have no vector.
+    - Erase the summary of an episode (group of memories) if it may tell of a forgotten memory.
+    - Rebuild the index if it differs from the ledger.
+    - Erase forgotten memories from the index and from the database's log.
+
     `on_progress` is called only while the index is rebuilt, with the number of vectors added and
     the number of all vectors.
 
@@ -147,7 +149,10 @@ def _rows(reader: Reader) -> Iterator[Finding]:
 
 
 def _has_final_successor(memory_id: str, successors: dict[str, str | None], reader: Reader) -> bool:
-    """Return whether a memory's chain of successors ends with a live or forgotten memory."""
+    """Return whether the successors of a retired memory lead to a live or forgotten memory.
+
+    `successors` maps each retired memory to the memory that replaced it, or to None.
+    """
     seen: set[str] = set()
     while memory_id in successors and memory_id not in seen:
         seen.add(memory_id)
@@ -173,9 +178,9 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
 def _telling_of_forgotten(reader: Reader) -> list[str]:
     """Return the ids of episodes (groups of memories) whose summary may tell of a forgotten memory.
 
-    These are the episodes that contain a forgotten memory, and the episodes without any memories. A
-    memory does not count as forgotten if it was erased because the decision that created it was
-    undone.
+    An episode is returned if one of its memories was forgotten. It is also returned if it has no
+    memories, because nobody knows then which memories its summary tells of. Memories that were
+    created by an undone decision do not count as forgotten.
     """
     return [
         episode_id
@@ -315,8 +320,8 @@ def _opened(file: Path, folder: Path) -> Ledger:
 def _make_room(url: str, folder: Path) -> None:
     """Check that the ledger at `url` is empty or missing; rename the ledger if it is damaged.
 
-    A ledger of an earlier version is upgraded. If it is in PostgreSQL, a copy is first put into
-    `folder`.
+    A ledger of an earlier version is copied and upgraded before the check. The copy of a SQLite
+    ledger lies next to the ledger; the copy of a PostgreSQL ledger lies in `folder`.
 
     Raises: LedgerError if the ledger is not empty.
     """

@@ -1,8 +1,8 @@
-"""Recognise the language of a text. The languages in `GRAMMARS` are read with lists of words.
+"""Recognise the language of a text, and define the word lists of the languages in `GRAMMARS`.
 
-To add a language that is written with spaces, write a file of its words like `german.py`, and enter
-it in `GRAMMARS` below: no other code changes. English and Japanese are not in `GRAMMARS`, because
-English has many rules of its own in `memory/coverage`, and Japanese needs a dictionary.
+To add a language that puts spaces between words, write a module of word lists like `german.py`, and
+enter it in `GRAMMARS` below. No other code changes. English and Japanese are not in `GRAMMARS`,
+because English has many rules of its own in `memory/coverage`, and Japanese needs a dictionary.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from memory.text.languages import german
 class Grammar(Protocol):
     """The words of one language, all in lower case, except in O_CLOCK.
 
-    A list may be empty. The lists before LETTERS apply only to texts of this language, as
-    `language_of` recognises it. A word in several of NEGATIONS, TURNING and GOVERNING counts only
-    for the first. LETTERS and all lists after it apply to every text, because a short text may not
-    show its language. They affect the search terms that a ledger stores, so an existing ledger
-    needs a migration that computes its terms again.
+    A list may be empty. Everything before LETTERS applies only to texts that `language_of`
+    recognises as this language. LETTERS and everything after it apply to texts in any language,
+    because a short text may not show its language. If a word is in two of NEGATIONS, TURNING and
+    GOVERNING, the list named first counts. A change may alter the search terms that ledgers store.
+    Then existing ledgers need a migration that computes their terms again.
     """
 
     FUNCTION_WORDS: frozenset[str]
-    """Frequent small words by which the language is recognised; choose none of another language."""
+    """Frequent small words by which the language is recognised; avoid words of other languages."""
     NEGATIONS: frozenset[str]
     """Words for "not" and "no"."""
     GOVERNING: Mapping[str, str]
-    """Prepositions, each with its English equivalent, and articles, each with its grammatical case.
+    """Small words, each with the word that stands for it when texts are compared.
 
-    The value is "" for a word that may be left out.
+    For a preposition: an English equivalent. For an article: one article of the same grammatical
+    case. For a word that a text may leave out: "".
     """
     TURNING: frozenset[str]
     """Words that change the whole statement, such as "only" and "almost"."""
     REACHING: frozenset[str]
-    """Words such as "all" and "if", in whose presence any extra word changes the statement."""
+    """Words such as "all" and "if": if they are in a text, any extra word changes its meaning."""
     DECIMAL_COMMA: bool
     """Whether numbers are written as in 1.000,50."""
     CAPITAL_NOUNS: bool
@@ -53,12 +54,12 @@ class Grammar(Protocol):
     CLEAR_NEGATIONS: frozenset[str]
     """The words of NEGATIONS that hardly occur in other languages."""
     CLEAR_TURNING: frozenset[str]
-    """Words like those of TURNING that hardly occur in other languages."""
+    """Words that change the whole statement, and that hardly occur in other languages."""
     AND: frozenset[str]
     CONTRASTS: frozenset[str]
     """Words for "but" after a negation, as in "not red but blue"."""
     ADVERBS: frozenset[str]
-    """Adverbs that only add to the verb, such as "already"."""
+    """Adverbs such as "already", which can follow a word without changing its meaning."""
     RANKING: frozenset[str]
     """Words and phrases that give a list an order, such as "one after another"."""
     PREDICATES: frozenset[str]
@@ -76,9 +77,9 @@ class Grammar(Protocol):
 GRAMMARS: Mapping[str, Grammar] = {"German": german}
 
 ENGLISH, JAPANESE, OTHER = "English", "Japanese", "other"
-"""Languages that are not in `GRAMMARS`. English and Japanese have rules of their own instead.
+"""Languages that are not in `GRAMMARS`; OTHER is any language that is not recognised.
 
-OTHER is any language that is not recognised.
+`memory/coverage` has separate rules for English and Japanese.
 """
 
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*").findall
@@ -94,16 +95,16 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""A text with one of these English words is not recognised as a language of `GRAMMARS`.
+"""English words which show that a text is not in a language of `GRAMMARS`.
 
-A word that is also in a language's `GOVERNING` does not rule out this language.
+For each language, `language_of` ignores those words that are also in the language's `GOVERNING`.
 """
 
 
 def language_of(text: str) -> str:
     """Return the language of a text by its function words: ENGLISH, a key of `GRAMMARS`, or OTHER.
 
-    A Japanese text is OTHER too.
+    JAPANESE is never returned; `parse` in `memory/coverage` recognises Japanese.
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     for language, grammar in GRAMMARS.items():
@@ -120,5 +121,5 @@ def grammar_of(text: str) -> Grammar | None:
 
 
 def with_all_languages(words: str, field: Callable[[Grammar], frozenset[str]]) -> frozenset[str]:
-    """Return the words in `words`, and the words that `field` returns for each of `GRAMMARS`."""
+    """Split `words` at spaces, and add the words that `field` returns for each grammar."""
     return frozenset(words.split()).union(*map(field, GRAMMARS.values()))
