@@ -1,4 +1,4 @@
-"""The command `memory-chat`: a chatbot with memory, and options that clean its store."""
+"""The command `memory-chat`: a chatbot with memory, and options that deduplicate the memories."""
 
 from __future__ import annotations
 
@@ -176,8 +176,8 @@ async def _deduplicate(
 def _read_transcript(path: Path) -> list[Turn]:
     """Return the turns of a JSON Lines file.
 
-    If a turn names no conversation, its conversation is named after the file and the first person
-    who speaks in it. So two people's files of the same name do not share a conversation.
+    A turn without a conversation is put into one that is named after the file and the first person
+    who speaks in the file. So two people's files of the same name do not share a conversation.
 
     Raises: InputError, which names the wrong line.
     """
@@ -203,7 +203,7 @@ def _turns(path: Path) -> Iterator[Turn]:
 async def _replay(
     store: MemoryStore, memory: ChatMemory, model: str, turns: Sequence[Turn]
 ) -> None:
-    """Store recorded turns, extract memories and print figures; the bot does not reply."""
+    """Store recorded turns, extract memories and print a summary; the bot does not reply."""
     before, started = store.counts().live, time.monotonic()
     known = await memory.hear_all(turns)
     with progress("remembering") as tell:
@@ -292,7 +292,7 @@ class Chat:
     # --- a turn ---
 
     async def _answer_or_run(self, memory: ChatMemory, line: str) -> str:
-        """Reply to a line, or run it if it is a command; return the first word of the line."""
+        """Run a line that is a command, or reply to the line; return the line's first word."""
         command, _, rest = line.partition(" ")
         if command == "/memories":
             await self._list(memory, rest)

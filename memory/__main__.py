@@ -1,6 +1,6 @@
 """Entry points of the commands `memory-dedup` (also `python -m memory`) and `memory-chat`.
 
-Ctrl-C ends a command without a traceback, even while its modules are imported.
+Ctrl-C ends a command without a traceback, also while Python still imports the command's code.
 """
 
 from __future__ import annotations

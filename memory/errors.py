@@ -9,19 +9,19 @@ MemoryPipelineError
 │   ├── LedgerDamaged       the ledger's files are broken: restore a backup
 │   ├── LedgerOutdated      an earlier version wrote the ledger: run `memory-dedup upgrade`
 │   └── EmbedderMismatch    the store was made with another embedder: run `memory-dedup reembed`
-├── LeaseLost               another process now extracts this conversation: stop
+├── LeaseLost               another process took over the conversation: stop extracting from it
 ├── MemoryNotFound          no live memory has this id
-├── StillStatedBy           another memory contains the text: forget that memory
+├── StillStatedBy           a live memory replaced this one: forget the live memory
 ├── CannotUndo              the decision cannot be undone, for the reason given
 ├── EmbeddingError          the embedder returned no vector for a text
 ├── IndexFault              the index failed: search the ledger instead, which is exact
 └── ModelError              the language model gave no usable answer
-    ├── ModelUnavailable    it is unreachable or overloaded: the same question may succeed later
-    │   ├── ModelNotAsked   it was not asked at all
+    ├── ModelUnavailable    the model is unreachable or overloaded: ask the same question later
+    │   ├── ModelNotAsked   the model was not asked at all
     │   │   └── CallsSpent  the run has no calls left: a later run asks
-    │   └── ModelTooSlow    it did not answer in time: a smaller question may succeed
-    ├── ModelRefused        its server refused the request: another question may be accepted
-    └── ModelAnswerError    its answer is not usable: another question may succeed
+    │   └── ModelTooSlow    the model did not answer in time: a smaller question may succeed
+    ├── ModelRefused        the server refused the request: another question may be accepted
+    └── ModelAnswerError    the model's answer is not usable: another question may succeed
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class LedgerDamaged(LedgerError):
 
 
 class LedgerOutdated(LedgerError):
-    """An earlier version wrote the ledger, and the current operation does not upgrade it."""
+    """An earlier version wrote the ledger, so the ledger must be upgraded before it is used."""
 
     def __init__(self, name: str, stored: str, current: str) -> None:
         super().__init__(
@@ -117,7 +117,10 @@ class EmbedderMismatch(LedgerError):
 
 
 class LeaseLost(MemoryPipelineError):
-    """Another process now extracts the same conversation: store no more memories of it."""
+    """Another process has taken over the conversation from which memories were being extracted.
+
+    This process must not store any more memories from the conversation.
+    """
 
     def __init__(self, conversation: str) -> None:
         super().__init__(f"another process extracts {conversation!r} now")

@@ -29,15 +29,16 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Return a text that identifies the embedder: model name, dimension and normalisation.
+        """Return a text that identifies the embedder: model, dimension, preparation of texts.
 
-        This must not load the model. Vectors with different fingerprints cannot be compared.
+        Reading this property must not load the model. Vectors with different fingerprints cannot be
+        compared.
         """
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one float32 unit vector per text, in the given order, as shape (len(texts), dim).
 
-        The caller has normalised the texts already.
+        The texts have already been passed through `memory.text.normalise`.
 
         Raises: EmbeddingError.
         """
@@ -65,10 +66,13 @@ class LanguageModel(Protocol):
         """Return groups of memories that state the same fact, with one text for each group."""
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Return what the text of each merge leaves out and adds, in the order of `merges`.
+        """Compare the text of each merge with its memories; return what the text lost and added.
 
-        `merges` has at most 16 items. In a batch, all memories of these merges belong to one scope.
-        In an extraction, they belong to people who speak in the extracted turns.
+        `merges` has at most 16 items. The result has one reading for each merge, in order.
+
+        The memories in one call belong together. In a batch, all memories have the same scope. In
+        an extraction, the memories are about people who speak in the turns. Before a model is
+        trusted, one extra call tests it with invented memories.
         """
 
     async def extract(
@@ -83,9 +87,9 @@ class LanguageModel(Protocol):
         No facts are taken from the bot's own turns. `context`: turns said just before, whose facts
         are extracted already. `remembered`: stored memories that may concern the same facts.
 
-        If a fact repeats, updates or extends memories in `remembered` about the same user,
-        `Candidate.replaces` has the positions of these memories, from 0. `Candidate.merged` may
-        then have one text that states the fact and these memories.
+        A fact may repeat or change memories in `remembered` that are about the same user. Then
+        `Candidate.replaces` has the positions of these memories, from 0. `Candidate.merged` is one
+        text to store instead of the fact and these memories; without it, nothing is replaced.
         """
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
@@ -108,11 +112,11 @@ class Query(NamedTuple):
 
 
 class VectorIndex(Protocol):
-    """An approximate index of vectors by memory id, used if a user's vectors do not fit into RAM.
+    """An approximate index of vectors, for users whose vectors do not fit into RAM.
 
-    It never receives texts. The store updates it from the ledger, and can rebuild it at any time.
-    Only one thread calls it at a time. Each method raises IndexFault if it fails; the store then
-    searches without the index.
+    It stores each vector under the id of its memory. It never receives texts. The store updates the
+    index from the ledger, and can rebuild the index at any time. Only one thread calls the index at
+    a time. Each method raises IndexFault if it fails; the store then searches the ledger instead.
     """
 
     @property
@@ -127,17 +131,18 @@ class VectorIndex(Protocol):
     def id(self) -> str:
         """Return an identifier of the index; "" if the index does not exist yet.
 
-        The store records under this identifier which changes of the ledger the index has received.
-        Once the index exists, only `clear` may change the identifier. The new identifier must never
-        have been used before.
+        For each identifier, the ledger records up to which revision the index is filled. An index
+        with an unknown identifier is cleared and filled again. Once the index exists, only `clear`
+        may change the identifier. The new identifier must never have been used before.
         """
 
     @property
     def shared(self) -> bool:
         """Return whether several processes may use the index at the same time.
 
-        If they may, the store removes the vectors of forgotten memories one by one. Otherwise the
-        store clears the whole index, so that its files keep no trace of such vectors.
+        This decides how the vectors of forgotten memories are erased. From a shared index, the
+        store removes these vectors with `remove`. An index that is not shared is cleared completely
+        with `clear`, because its files may still contain vectors that were removed.
         """
 
     def put(self, ids: Sequence[str], vectors: Vectors) -> None:
@@ -149,11 +154,11 @@ class VectorIndex(Protocol):
     def nearest(self, vector: Vector, k: int) -> Sequence[tuple[str, float]]:
         """Return about `k` pairs (id, cosine): the vectors nearest to `vector`, nearest first.
 
-        Return no pairs if the index is empty, or never had a vector.
+        Return no pairs if the index contains no vectors.
         """
 
     def pages(self) -> Iterator[tuple[Sequence[str], Vectors]]:
-        """Yield everything stored, in batches: n ids, and their vectors of shape (n, dim)."""
+        """Yield all stored vectors in batches: n ids, and the n vectors as shape (n, dim)."""
 
     def clear(self) -> None:
         """Delete all vectors, also from disk. Vectors stored later may have another dimension."""

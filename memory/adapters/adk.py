@@ -99,8 +99,9 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Extract memories from what the user says in these events.
 
-        An event with the same session, id and text as an earlier one is skipped. If the model
-        fails, the events are stored and processed later. `custom_metadata` is ignored.
+        An event is skipped if an event with the same session, id and text was added before. If the
+        model fails, the events are stored, and memories are extracted later. `custom_metadata` is
+        ignored.
         """
         conversation = conversation_of(user_id, session_id or "-")
         turns = [
@@ -128,7 +129,7 @@ class DedupMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Store memories as they are worded, and merge near-copies among the user's memories.
+        """Store the given memories without extraction, and merge near-copies of the same user.
 
         `custom_metadata` is added to the metadata of every memory. A memory without a time gets the
         present time.
@@ -168,7 +169,7 @@ class DedupMemoryService(BaseMemoryService):
     ) -> None:
         """Erase a memory of this user for good.
 
-        Do nothing if `memory_id` is None or not the id of a memory of this user.
+        Without a `memory_id`, or if this user has no memory with this id, nothing happens.
 
         Raises: StillStatedBy if the memory is retired and has a live successor.
         """

@@ -86,8 +86,8 @@ def candidate_pairs(
     as nearer. The result is exact.
 
     - `bands`: more thresholds. The pairs that reach each of them are counted.
-    - `weights`, shape (n,): the product of two rows' weights is how often their pair is counted.
-      None means that each pair is counted once.
+    - `weights`, shape (n,): in these counts, a pair adds the product of its two rows' weights.
+      None means that each pair adds 1.
     - `across`: if given, a pair must have one row among the first `across` rows, and the other row
       among the rest. None means all pairs.
     - `threads`: None means one for each core.
@@ -114,10 +114,10 @@ def candidate_pairs(
 
 
 def nearest_of(pairs: Pairs, rows: int, k: int) -> Pairs:
-    """Return those of `pairs` that are among the `k` nearest of either row, sorted by (i, j).
+    """Return the `k` pairs with the highest cosines for each row, sorted by (i, j).
 
     `pairs` may come from several searches, but must not contain a pair twice. `rows`: the number of
-    rows that were compared.
+    rows of the matrix.
     """
     best = _Best(np.arange(rows), k)
     if k and len(pairs.i):
@@ -138,7 +138,7 @@ class Blocks(NamedTuple):
 
     A tile is a square of `tile` by `tile` products, and fits into a core's cache. It is cut into
     blocks of `rows` by `columns`, so `tile` is a multiple of both. A block is so small that BLAS
-    starts no threads of its own. Our threads would have to wait for these.
+    computes it on the calling thread.
     """
 
     rows: int = 48
@@ -182,8 +182,8 @@ class Products:
     def tile(self, row: int, column: int) -> Vectors:
         """Return the products of the tile whose first row and column are `row` and `column`.
 
-        The shape is (row blocks, column blocks, rows of a block, columns of a block). Products that
-        are not above the diagonal, or that `across` excludes, are -inf.
+        The shape is (row blocks, column blocks, rows per block, columns per block). A product is
+        -inf if its row number is at least its column number, or if `across` excludes it.
         """
         rows, columns, tile = self._blocks
         part = self._rows[row // rows : (row + tile) // rows]
@@ -223,7 +223,10 @@ def by_strips(
     threads: int | None = None,
     on_share: OnShare | None = None,
 ) -> Iterator[T]:
-    """Call `work` with the first row of each strip, in threads; yield the results in order."""
+    """Call `work(row)` for each strip of tiles, in threads; yield the results in order.
+
+    `row` is the number of the strip's first row. `threads`: None means one for each core.
+    """
     strips = products.strips()
     tiles = [len(products.columns(row)) for row in strips]
     with contextlib.ExitStack() as stack:
@@ -275,8 +278,8 @@ class _Best:
     def take(self, pairs: Pairs) -> tuple[Ints, Floats]:
         """Add pairs; no pair may be added twice.
 
-        Return the rows whose nearest rows may have changed, and for each of them its k-th highest
-        cosine, or -inf if it has fewer than `k` pairs.
+        Return the rows whose nearest rows may have changed, and the k-th highest cosine of each of
+        these rows. The cosine is -inf if the row has fewer than `k` pairs.
         """
         rows, others = np.concatenate([pairs.i, pairs.j]), np.concatenate([pairs.j, pairs.i])
         scores = np.concatenate([pairs.similarity, pairs.similarity])
@@ -345,13 +348,13 @@ class _Search:
         return upper, counts
 
     def _is_above_upper(self, band: _Level) -> bool:
-        """Return whether all pairs that reach the band also reach the upper threshold."""
+        """Return whether each row's threshold in `band` is at least the row's upper threshold."""
         return bool(np.all(band.values >= self._upper.values))
 
     def _seed(self, row: int) -> None:
-        """Raise the floors of a tile's rows, so that fewer pairs are compared exactly.
+        """Raise `_floors` for a tile's rows, so that fewer of their pairs are compared exactly.
 
-        A row's floor is raised to its k-th best product in the tile, less a margin for errors.
+        A safe floor for a row is a little below the row's k-th highest product in the tile.
         """
         products = self._products.tile(row, row)
         lower, upper = self._lower.in_tile(row, row), self._upper.in_tile(row, row)

@@ -37,7 +37,7 @@ _ENVIRONMENT = (
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "USERPROFILE"),
     *("APPDATA", "LOCALAPPDATA", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"),
 )
-"""The environment variables that a `ChromaProcess` inherits. Others might hold a key."""
+"""The environment variables that a `ChromaProcess` inherits. Others may contain API keys."""
 _PACKAGES = Path(__file__).absolute().parents[2]
 _CODE = """
 import json, sys
@@ -62,8 +62,8 @@ class ChromaServer:
 def persistent_client(folder: Path) -> ChromaClient:
     """Open Chroma on a folder inside this process.
 
-    Chroma may write parts of this process's memory into its files, so this process must not hold
-    other texts or keys.
+    Chroma may write parts of this process's RAM into the folder's files. So this process must hold
+    no API keys, and no texts except those that Chroma stores in the folder.
 
     Raises: IndexFault.
     """
@@ -179,8 +179,8 @@ class ChromaProcess:
     def __init__(self, folder: Path, *, is_ours: bool = False, lock: Path | None = None) -> None:
         """Start the process, and wait until it has opened the folder.
 
-        `is_ours`: whether the folder is this program's own index, whose state is recorded when the
-        client is closed.
+        `is_ours`: whether the folder is this program's own index. If so, closing the client records
+        the sizes and times of the folder's files in a file next to the folder.
         `lock`: the file to lock while the folder is open. None means a file next to the folder if
         `is_ours`, otherwise no lock.
 
@@ -330,9 +330,8 @@ def state_of(folder: Path) -> dict[str, list[int]]:
 def serve(path: str, is_ours: bool, lock: str | None) -> None:
     """Execute calls from stdin, and write their results to stdout, until stdin ends.
 
-    `path`: the folder. With `is_ours` or a `lock`, this process locks the folder until the last
-    call has ended, even if the program that started the process is killed during the call. The next
-    such process waits for the lock.
+    `path`: the folder. It is locked if `is_ours` is true or a `lock` is given. If the program that
+    started this process is killed during a call, the folder stays locked until the call has ended.
     """
     for asked_to_stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(asked_to_stop, signal.SIG_IGN)  # the owner closes it

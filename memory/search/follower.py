@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _NEEDED = "name place id shared put remove nearest pages clear close".split()
 _WIDER = 4
 _WIDEST = 4_000
-"""A query first asks the index for `_WIDER * k` neighbours, then for more, up to this many."""
+"""If `_WIDER * k` neighbours are too few, the index is asked for more, up to this number."""
 _PAGE = 500
 _PAUSE_S = 0.02
 
@@ -78,8 +78,8 @@ class Follower:
         """Return, for each query, the ids of memories that may be nearest to it.
 
         The caller must compare these memories exactly. A query gets None if the index lacks more
-        than `lag` changes, or finds too few memories in the scope. With `fill`, a thread starts to
-        copy changes into the index if the index lacks more than half of `lag`.
+        than `lag` changes of the ledger, or finds too few memories in the query's scope.
+        `fill`: whether a thread copies changes into the index if more than `lag / 2` are missing.
 
         Raises: IndexFault, LedgerError.
         """
@@ -184,9 +184,8 @@ class Follower:
     def _watermark(self) -> int:
         """Return the revision up to which the index has copied the ledger's changes.
 
-        If the ledger does not know the index's id, the index is cleared first. An index that only
-        this process uses is also cleared if it may hold forgotten memories. From a shared index,
-        `scrub` removes these memories.
+        The index is cleared first if the ledger does not know its id. An index that only this
+        process uses is also cleared if it may still contain vectors of forgotten memories.
         """
         with self._ledger.reading() as reader:
             watermark, is_stale = reader.followers.state(self.index.id)
@@ -208,8 +207,8 @@ class Follower:
     ) -> list[str] | None:
         """Return ids from the index and from `changes`; None if the index found too few.
 
-        `changes`: the ledger's changes that the index lacks. `known` maps the text keys of the
-        changed memories to their vectors.
+        `changes`: the ledger's changes that the index lacks. `known` maps the text keys (hashes of
+        texts) of the changed live memories to vectors.
         """
         newer = {change.id for change in changes}
         scored = [

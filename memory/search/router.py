@@ -1,4 +1,4 @@
-"""Answers queries from vectors in RAM, from an approximate index, or from the ledger in parts."""
+"""Answers queries from vectors in RAM, from an approximate index, or directly from the ledger."""
 
 from __future__ import annotations
 
