@@ -255,8 +255,9 @@ def without_fallback(decision: Decision) -> Decision:
 def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
     """Return a pending decision about a question that a model failed to answer.
 
-    If `rules.on_merge_failure` is "replace" and all members are near-copies, covered members are
-    retired. Otherwise, all members are kept. `reason`: why the model failed.
+    If `rules.on_merge_failure` is "replace" and all members are near-copies, each member whose text
+    another member covers is retired. Otherwise, all members are kept. `reason`: why the model
+    failed.
     """
     may_replace = rules.on_merge_failure == "replace"
     fallback = None

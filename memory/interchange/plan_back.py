@@ -151,8 +151,9 @@ def plan_write_back(
     """Plan a write-back: rows whose memories were merged into one memory become one row.
 
     `rows`: all rows of the collection, as they are now. `reading`: how the rows were read at the
-    import into `ledger`. `across`: metadata keys, such as `run_id`, in which a row may differ from
-    the row that replaces it. `own_work`: the updates that earlier write-backs made.
+    import into `ledger`. `across`: metadata keys, such as `run_id`. Rows
+    that differ in one of these keys may replace each other, and rows that differ in another one may
+    not. `own_work`: the updates that earlier write-backs made.
 
     A row is left alone if anything other than an earlier write-back has changed it since the
     import.

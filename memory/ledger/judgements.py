@@ -1,4 +1,4 @@
-"""Judgements of texts: distinct pairs, failed questions, and texts that models have read."""
+"""Stores which texts were judged distinct, which questions failed, and what models have read."""
 
 from __future__ import annotations
 

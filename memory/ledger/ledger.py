@@ -93,7 +93,8 @@ class Ledger:
     def upgraded_copy(cls, url: str, file: Path, *, untouched: bool = False) -> Ledger:
         """Copy an older ledger into a new file, upgrade the copy and open it for reading.
 
-        The older ledger does not change. `untouched`: as for `open`.
+        The older ledger does not change. With `untouched`, SQLite also makes no files next to it,
+        unless it already has a write-ahead log.
 
         Raises: LedgerMissing, LedgerError.
         """

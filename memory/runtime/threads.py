@@ -99,7 +99,7 @@ class OfEachLoop(WeakKeyDictionary[asyncio.AbstractEventLoop, Of]):
         return self[loop]
 
     async def made_aside(self, make: Callable[[], Of]) -> Of:
-        """Return the running loop's value; at first use, `make` creates it in another thread.
+        """Return the value for the running event loop; at first use, a thread calls `make` for it.
 
         Use this method if `make` is slow. Callers that arrive while `make` runs get the same value.
         """

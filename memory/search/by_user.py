@@ -290,8 +290,8 @@ class VectorsByUser:
     def _load(self, reader: Reader, owner: Scope, dim: int, revision: int) -> LiveVectors | None:
         """Load an owner's vectors, as of the reader's `revision`; None if they exceed the limit.
 
-        Also return None if another thread has asked for a new metadata key meanwhile. The loaded
-        vectors lack the values of this key, so the caller must load them again.
+        Also return None if another thread began a search by a further metadata key meanwhile. The
+        loaded vectors lack the values of this key, so the caller must load them again.
         """
         fields = self._fields
         count = reader.followers.count(owner)

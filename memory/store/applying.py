@@ -82,7 +82,7 @@ class WhileMergeable(WhileUnchanged):
 
 @dataclass(frozen=True)
 class WhileUnanswered(WhileMergeable):
-    """The condition `WhileMergeable`, and that a person's answer does not repeat an earlier one.
+    """Like `WhileMergeable`, but a person's answer must also not repeat an earlier answer.
 
     An answer repeats an earlier one if both keep all members apart, or both leave them for later.
     """

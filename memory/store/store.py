@@ -409,7 +409,7 @@ class MemoryStore:
         then not tried, and the caller prepares and decides them again. One of these is the reason:
 
         - A decision about a new memory had a Conflict.
-        - Something may have been written after a new memory was prepared.
+        - The ledger may have changed after a new memory was prepared.
 
         `run` is the name of the batch or import that the decisions are recorded under.
 

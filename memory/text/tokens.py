@@ -352,8 +352,8 @@ _EMPTY = frozenset(
 def kana_tokens(run: str) -> tuple[Token, ...]:
     """Return the tokens of a run of hiragana; () for a run without meaning, such as いる.
 
-    A negation and a wish come first, then a particle, then the remaining text: "にいきたい" becomes
-    "たい" (a wish), "に" and "いきたい".
+    The tokens for a negation and a wish come first, then the particle at the beginning of the run,
+    then the run without this particle: "にいきたい" becomes "たい" (a wish), "に", "いきたい".
     """
     plain = run
     for pattern, short in _POLITE:
