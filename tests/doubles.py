@@ -26,7 +26,7 @@ from memory.models import (
     Vectors,
     Verdict,
 )
-from memory.store import AlreadyStored, MemoryStore
+from memory.store import MemoryStore
 from memory.text import normalise
 from tests import readings
 
@@ -227,5 +227,7 @@ def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
 
 def living_for(store: MemoryStore, memory: Memory) -> Memory | None:
     """Return the live memory that stands for an earlier arrival, or None if there was none."""
-    [received] = store.prepare([memory], 0, 1.0)
-    return received.memory if isinstance(received, AlreadyStored) else None
+    with store.ledger.reading() as reader:
+        earlier, _ = reader.memories.earlier_arrival(memory)
+        alive = earlier and reader.memories.living(earlier.memory.id)
+        return alive.memory if alive else earlier and memory

@@ -38,10 +38,10 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
 from memory.interchange import starts_with
 from memory.ledger import ItemPlace, Reader, StoredItem, Writer
-from memory.models import MAX_CONTENT, MAX_NAME, Action, Decision, Memory, Survivor
+from memory.models import MAX_CONTENT, MAX_NAME, Action, Condition, Decision, Memory, Survivor
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
-from memory.store import Conflict, MemoryStore, WhileUnchanged, cosines_to, erase
+from memory.store import Conflict, MemoryStore, cosines_to, erase
 from memory.text import clean, text_key
 
 logger = logging.getLogger(__name__)
@@ -314,8 +314,9 @@ class DedupStore(BaseStore):
             return True
         if heir is not None and heir.memory.id != old.id:
             survivor, members = Survivor(heir.memory, (old.id,)), (old, heir.memory)
-            decision = Decision(Action.UPDATE, "its key was overwritten", members, (survivor,))
-            if isinstance(self._store.apply(decision, WhileUnchanged(revision)), Conflict):
+            why, unchanged = "its key was overwritten", Condition(revision)
+            decision = Decision(Action.UPDATE, why, members, (survivor,), condition=unchanged)
+            if isinstance(self._store.apply(decision), Conflict):
                 # another process came first: look again
                 return self._drop(former_id, new_id)
         return False

@@ -1,7 +1,6 @@
 from .consolidation import ConsolidationEngine as ConsolidationEngine
 from .memory_store import MemoryStore as MemoryStore
 from .memory_store import OnSaved as OnSaved
-from .saving import Distances as Distances
 from .server import AgentServer as AgentServer
 from .server import Opened as Opened
 from .server import Tokens as Tokens

@@ -10,29 +10,24 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
-from memory.agent.saving import (
-    ONE_SCOPE,
-    Distances,
-    Saved,
-    decide_merge,
-    save_correction,
-    save_guarded,
-)
+from memory.agent.saving import ONE_SCOPE, Saved, SaveRules, decide_merge, save
 from memory.decide import NearCopies, near_copies
 from memory.errors import InputError, MemoryNotFound
 from memory.ledger import Reader, take_snapshot
 from memory.models import (
+    Condition,
     Episode,
     LinkType,
     Memory,
     MemoryLink,
+    Rules,
     Scope,
     SearchResult,
     as_tuple,
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Applied, Forgotten, WhileUnchanged
+from memory.store import NOBODY, Applied, Forgotten
 from memory.store import MemoryStore as CoreStore
 from memory.text import clean
 
@@ -57,13 +52,22 @@ def _threaded(
 class MemoryStore:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
-    `observers`: functions that are called with each newly saved memory.
+    `observers`: functions that are called with each newly saved memory. `rules`: the policy of all
+    writes. `candidates`: a new memory is compared with this many of its nearest memories.
     """
 
     def __init__(
-        self, store: CoreStore, *, user: str | None = None, observers: Sequence[OnSaved] = ()
+        self,
+        store: CoreStore,
+        *,
+        user: str | None = None,
+        observers: Sequence[OnSaved] = (),
+        rules: Rules | None = None,
+        candidates: int = 5,
     ) -> None:
         self._store = store
+        self._rules = rules or Rules()
+        self._candidates = candidates
         self._observers = tuple(observers)
         self.user = clean(user) if user is not None else None
         self._scope = Scope(()) if self.user is None else Scope.of_user(self.user)
@@ -77,45 +81,36 @@ class MemoryStore:
         self,
         content: str,
         *,
-        replaces: str | None = None,
         link_threshold: float = 0.3,
         max_links: int = 5,
         dedup_threshold: float = 0.05,
+        replaces: str | None = None,
+        force: bool = False,
         **fields: object,
     ) -> tuple[Memory | None, int, list[MemorySearchResult], MemorySearchResult | None]:
-        """Save a memory as `save` does, but with three limits in place of `distances`.
+        """Save a memory by the policy of all writes, and link it with similar memories.
 
-        `dedup_threshold`: a stored memory blocks the save if `1 - similarity` is below this limit.
-        `link_threshold`: a stored memory is linked with the new one if `1 - cosine` is below this
-        limit. `max_links`: the maximum number of stored memories to link; the nearest are linked.
+        If a stored memory states all that the new one states, the save is refused and nothing is
+        written. If the new memory states all that a stored one states, it replaces that one. No
+        model is asked: where the policy would ask one, the memory is saved.
 
-        Return four values: the saved memory (None if the save was blocked), the number of linked
-        memories, the linked memories, nearest first, and the stored memory that blocked the save
-        (None if the save was not blocked).
+        `link_threshold`: stored memories are linked if `1 - cosine` is below this limit, at most
+        `max_links` of them, the nearest first. `dedup_threshold`: only with `dedup_guard: false`, a
+        stored memory blocks the save if `1 - similarity` is below this limit. `replaces`: the id of
+        a stored memory that the new one corrects; it is retired. Such a save is never refused, nor
+        is one with `force`. `fields`: further fields of `Memory`.
 
-        Raises: InputError, MemoryNotFound.
-        """
-        distances = Distances(dedup_threshold, link_threshold, max_links)
-        saved = await self.save(content, distances, replaces=replaces, **fields)
-        return saved.memory, len(saved.related), list(saved.related), saved.duplicate_of
+        Return four values:
 
-    async def save(
-        self, content: str, distances: Distances, *, replaces: str | None = None, **fields: object
-    ) -> Saved:
-        """Save a memory unless a near-copy of it is stored, and link it with similar memories.
+        - the saved memory; None if the save was refused
+        - the number of linked memories
+        - the linked memories, nearest first
+        - the stored memory that states the new one, if the save was refused; the retired memory, if
+          the new one replaced it; otherwise None
 
-        A near-copy blocks the save: nothing is written, and the result names the near-copy. A
-        similar memory does not block the save if the two texts contradict each other, for example
-        if one says 1200 and the other says 1300.
-
-        `distances`: the distances below which a stored memory blocks the save or is linked.
-        `replaces`: the id of a stored memory that the new memory corrects. The stored memory is
-        retired, and the new memory takes over its links and tags. Such a save is never blocked.
-        `fields`: further fields of `Memory`.
-
-        Raises: InputError if a field is not valid, if the memory `replaces` has another scope, or
-        if other processes write at the same time; MemoryNotFound if the agent has no live memory
-        with the id `replaces`; IndexFault, LedgerError.
+        Raises: InputError if a field is not valid, or if the memory `replaces` has another scope or
+        changes meanwhile; MemoryNotFound if the agent has no live memory with the id `replaces`;
+        IndexFault, LedgerError.
         """
         values = {
             "id": self._store.new_id(),
@@ -130,23 +125,31 @@ class MemoryStore:
             memory = Memory.model_validate(values)
         except ValidationError as exc:
             raise InputError("memory", str(first_problem(exc))) from exc
-        saved = await self._write(memory, distances, replaces)
-        if saved.memory is None:
-            return saved
-        for on_saved in self._observers:
-            try:
-                on_saved(saved.memory)
-            except Exception as exc:  # a host's own code may raise anything; the save stands
-                logger.warning("an observer of saves failed: %s", type(exc).__name__)
-        return saved
+        by = SaveRules(
+            self._rules, self._candidates, link_threshold, max_links, dedup_threshold, force
+        )
+        saved = await self._save(memory, by, replaces)
+        related = list(saved.related)
+        if saved.memory is not None:
+            for on_saved in self._observers:
+                try:
+                    on_saved(saved.memory)
+                except Exception as exc:  # a host's own code may raise anything; the save stands
+                    logger.warning("an observer of saves failed: %s", type(exc).__name__)
+        return saved.memory, len(related), related, saved.existing
 
     @_threaded
-    def _write(self, memory: Memory, distances: Distances, replaces: str | None) -> Saved:
+    def _save(self, memory: Memory, by: SaveRules, replaces: str | None) -> Saved:
         if replaces is None:
-            return save_guarded(self._store, memory, distances)
+            return save(self._store, memory, by)
         with self._store.ledger.reading() as reader:
             [old] = self._own_live(reader, [replaces])
-        return save_correction(self._store, memory, old, distances)
+        return save(self._store, memory, by, old)
+
+    @_threaded
+    def last_decision(self, memory_id: str) -> int:
+        """Return the number of the latest decision about a memory, which `undo` takes."""
+        return self._store.history(memory_id)[-1].number
 
     # --- reading ---
 
@@ -281,8 +284,8 @@ class MemoryStore:
             with self._store.ledger.reading() as reader:
                 keep, remove = self._own_pair(reader, keep_id, remove_id)
                 revision = reader.revision()
-            decision = decide_merge(self._store, keep, remove, content)
-            done = self._store.apply(decision, WhileUnchanged(revision))
+            decision = decide_merge(self._store, keep, remove, content, Condition(revision))
+            done = self._store.apply(decision)
             if isinstance(done, Applied):
                 return done.memory, done.number
 

@@ -1,155 +1,163 @@
-"""Save, correct and merge the memories of an agent.
-
-Before each save, a guard looks for a near-copy and may block the save. A saved memory is linked
-with the memories that are near it.
-"""
+"""Save, correct and merge the memories of an agent, by the policy of `decide_new`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from memory.coverage import conflicting_values
-from memory.decide import inherit, oldest_first
+from memory.coverage import covers
+from memory.decide import decide_new, inherit, oldest_first
 from memory.errors import IndexFault, InputError
 from memory.models import (
     Action,
+    Condition,
     Decision,
     Embedded,
     Memory,
     MemoryLink,
+    Outcome,
+    Rules,
     SearchResult,
     Survivor,
 )
-from memory.store import (
-    NOBODY,
-    AlreadyStored,
-    Applied,
-    Condition,
-    MemoryStore,
-    Neighbours,
-    WhileMergeable,
-    WhileNearest,
-    WhileUnchanged,
-    reworded,
-)
+from memory.store import MemoryStore, Nearby, NewMemory, reworded
 
 ONE_SCOPE = "only memories of one user and privacy belong together"
-_MAX_ATTEMPTS = 5
 
 
-class Distances(NamedTuple):
-    """Limits for a save.
+@dataclass(frozen=True)
+class SaveRules:
+    """The rules for a save.
 
-    `guard`: a stored memory blocks the save if its distance from the new one (`1 - similarity`) is
-    below `guard`. If `guard` is 0, no near-copy blocks a save. `link`: the new memory is linked
-    with stored memories whose distance (`1 - cosine`) is below `link`, at most `max_links` of them.
+    `rules`: the policy of all writes. `candidates`: a new memory is compared with this many of its
+    nearest memories. The new memory is linked with stored memories whose distance (`1 - cosine`) is
+    below `link`, at most `max_links` of them. Only if `rules.guard` is off, `dedup` counts: a
+    stored memory blocks the save if its distance (`1 - similarity`) is below `dedup`. `force`: save
+    whatever is stored.
     """
 
-    guard: float = 0.05
+    rules: Rules
+    candidates: int = 5
     link: float = 0.3
     max_links: int = 5
+    dedup: float = 0.05
+    force: bool = False
 
 
 @dataclass(frozen=True)
 class Saved:
     """The outcome of a save.
 
-    `memory`: the new memory; None if the save was blocked. `related`: the stored memories that the
-    new memory was linked with, nearest first. `duplicate_of`: the stored memory that blocked the
-    save. `replaced`: the stored memory that the new memory corrects. `decision`: the number of the
-    decision that retired it. `differs_from`: a stored memory that is near enough to block the save,
-    but did not, because it contradicts the new memory, for example with another number.
+    `memory`: the new memory; None if the save was refused. `related`: the stored memories that the
+    new memory was linked with, nearest first. `existing`: the stored memory that states the new one
+    already, or that the new memory replaced; None if there is none.
     """
 
     memory: Memory | None
     related: tuple[SearchResult, ...] = ()
-    duplicate_of: SearchResult | None = None
-    replaced: Memory | None = None
-    decision: int | None = None
-    differs_from: ValueConflict | None = None
+    existing: SearchResult | None = None
 
 
-class ValueConflict(NamedTuple):
-    memory: Memory
-    old: str
-    new: str
+class _Save:
+    """Decides about one new memory, and remembers what it linked and replaced."""
 
+    def __init__(self, store: MemoryStore, by: SaveRules, old: Memory | None) -> None:
+        # A limit on the plain cosine. As a similarity it is lowest for texts with kana or Han, and
+        # a stored memory may be such a text.
+        linked = store.scale.similarities(np.array([1.0 - by.link]), has_cjk=True)
+        lowest = min(by.rules.lower, 1.0 - by.dedup, float(linked[0]))
+        self.nearby = Nearby(max(by.candidates, by.max_links + 1), lowest)
+        self._by = by
+        self._old = old
+        self.related: tuple[SearchResult, ...] = ()
+        self.replaced: SearchResult | None = None
 
-def save_guarded(store: MemoryStore, memory: Memory, distances: Distances) -> Saved:
-    """Save a memory unless it repeats a stored one of its scope, and link it with near memories.
-
-    Raises: InputError if each of several attempts fails because others write at the same time;
-    IndexFault, LedgerError.
-    """
-    for attempt in range(_MAX_ATTEMPTS):
-        prepared = _prepared(store, memory, max(distances.max_links, 1), distances)
-        if isinstance(prepared, AlreadyStored):
-            return Saved(None, duplicate_of=SearchResult(prepared.memory, 1.0))
-        new, found = prepared
-        differs_from: ValueConflict | None = None
-        for hit in found.matches:
-            if hit.distance >= distances.guard:
-                break
-            values = conflicting_values(hit.memory.content, memory.content)
-            if values is None:
-                return Saved(None, duplicate_of=hit)
-            differs_from = differs_from or ValueConflict(hit.memory, *values)
-        linked, near = _linked(new.memory, found.matches, distances)
-        forced = distances.guard <= 0 or attempt == _MAX_ATTEMPTS - 1
-        decision = Decision(
-            Action.ADD,
-            "told by the agent",
-            (linked,),
-            similarity=found.matches[0].similarity if found.matches else None,
-            candidates=_candidates(found),
+    def decide(self, new: NewMemory) -> Decision | SearchResult:
+        """Return the decision; if a stored memory states the new one already, return that one."""
+        if new.fault:
+            raise IndexFault(new.fault)
+        decision = self._correction(new, self._old) if self._old else self._by_policy(new)
+        if isinstance(decision, SearchResult):
+            return decision
+        gone = decision.retired
+        others = [hit for hit in new.matches if hit.memory.id not in gone]
+        linked, self.related = _linked(new.memory, others, self._by)
+        return replace(
+            decision,
+            arrival=Embedded(linked, new.vector),
+            candidates=tuple((hit.memory.id, hit.similarity) for hit in new.matches),
         )
-        condition: Condition = (
-            WhileMergeable(found.revision)
-            if forced
-            else WhileNearest(found.revision, NOBODY.bound_by, min_similarity=1.0 - distances.guard)
+
+    def _by_policy(self, new: NewMemory) -> Decision | SearchResult:
+        told = Decision(Action.ADD, "told by the agent", (new.memory,))
+        if new.matches:
+            told = replace(told, similarity=new.matches[0].similarity)
+        if self._by.force:
+            return told
+        if not self._by.rules.guard:
+            near = (hit for hit in new.matches if hit.distance < self._by.dedup)
+            return next(near, told)
+        for hit in new.matches[: self._by.candidates]:
+            decision, _ = decide_new(new.memory, [hit], self._by.rules, asks=False)
+            if isinstance(decision, Decision) and decision.survivors:
+                if covers(hit.memory.content, new.memory.content):
+                    return hit
+                if self.replaced is None:
+                    told, self.replaced = decision, hit
+        return told
+
+    def _correction(self, new: NewMemory, old: Memory) -> Decision:
+        found = (hit for hit in new.matches if hit.memory.id == old.id)
+        self.replaced = next(found, SearchResult(old, 0.0))
+        corrected = inherit(new.memory, (old, new.memory))
+        return Decision(
+            Action.REPLACE,
+            "corrected by the agent",
+            oldest_first(old, corrected),
+            (Survivor(corrected, (old.id,)),),
+            similarity=self.replaced.similarity or None,
         )
-        done = store.apply(decision, condition, arrival=Embedded(linked, new.vector))
-        if isinstance(done, Applied):
-            return Saved(done.memory, near, differs_from=differs_from)
-    raise InputError(memory.id, "is written by others too, again and again", "try again")
 
 
-def save_correction(store: MemoryStore, memory: Memory, old: Memory, distances: Distances) -> Saved:
-    """Save a memory that corrects `old`, link it with near memories, and retire `old`.
+def save(store: MemoryStore, memory: Memory, by: SaveRules, old: Memory | None = None) -> Saved:
+    """Save a memory and link it with near ones, unless a stored memory states it already.
+
+    A stored memory that the new one states completely is replaced. `old`: a stored memory that the
+    new one corrects; it is retired, and nothing else is compared.
 
     Raises: InputError if `old` belongs to another scope or has changed since it was read, or if the
     new memory is already stored; IndexFault, LedgerError.
     """
-    if store.scope_of(old) != store.scope_of(memory):
+    if old is not None and store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
-    prepared = _prepared(store, memory, distances.max_links + 1, distances)
-    if isinstance(prepared, AlreadyStored):
+    saving = _Save(store, by, old)
+    with store.ledger.reading() as reader:
+        condition = Condition(reader.revision())
+
+    def decide(new: NewMemory) -> Decision | SearchResult:
+        decision = saving.decide(new)
+        if old is None or isinstance(decision, SearchResult):
+            return decision
+        return replace(decision, condition=condition)
+
+    [found] = store.write(store.prepare([memory], saving.nearby), saving.nearby, decide)
+    if isinstance(found, SearchResult):
+        return Saved(None, existing=found)
+    if not isinstance(found, Outcome):
+        assert old is not None
+        raise InputError(old.id, found.why, "look at it again with recall")
+    if found.action is not Action.KNOWN:
+        return Saved(found.memory, saving.related, saving.replaced)
+    if old is not None:
         raise InputError(memory.id, "arrived meanwhile", "look at it with recall")
-    new, found = prepared
-    others = [hit for hit in found.matches if hit.memory.id != old.id]
-    linked, near = _linked(new.memory, others, distances)
-    linked = inherit(linked, (old, new.memory))
-    decision = Decision(
-        Action.REPLACE,
-        "corrected by the agent",
-        oldest_first(old, linked),
-        (Survivor(linked, (old.id,)),),
-        similarity=next((hit.similarity for hit in found.matches if hit.memory.id == old.id), None),
-        candidates=_candidates(found),
-    )
-    done = store.apply(
-        decision, WhileUnchanged(found.revision), arrival=Embedded(linked, new.vector)
-    )
-    if not isinstance(done, Applied):
-        raise InputError(old.id, done.why, "look at it again with recall")
-    return Saved(done.memory, near, replaced=old, decision=done.number)
+    return Saved(None, existing=SearchResult(found.memory, 1.0))
 
 
-def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str | None) -> Decision:
+def decide_merge(
+    store: MemoryStore, keep: Memory, remove: Memory, content: str | None, condition: Condition
+) -> Decision:
     """Return the decision that retires `remove` in favour of `keep`. Nothing is changed yet.
 
     `keep` takes over the links and tags of `remove`, and gets the higher importance and intensity
@@ -178,34 +186,17 @@ def decide_merge(store: MemoryStore, keep: Memory, remove: Memory, content: str 
         "merged by the agent",
         oldest_first(keep, remove),
         (replace(survivor, memory=merged, stands_for=retired),),
+        condition=condition,
     )
 
 
-def _prepared(
-    store: MemoryStore, memory: Memory, k: int, distances: Distances
-) -> AlreadyStored | tuple[Embedded, Neighbours]:
-    # A limit on the plain cosine. As a similarity it is lowest for texts with kana or Han, and a
-    # stored memory may be such a text.
-    linked = store.scale.similarities(np.array([1.0 - distances.link]), has_cjk=True)
-    [found] = store.prepare([memory], k, min(1.0 - distances.guard, float(linked[0])))
-    if isinstance(found, AlreadyStored):
-        return found
-    if isinstance(found.neighbours, str):
-        raise IndexFault(found.neighbours)
-    return found.new, found.neighbours
-
-
 def _linked(
-    memory: Memory, matches: Sequence[SearchResult], distances: Distances
+    memory: Memory, matches: Sequence[SearchResult], by: SaveRules
 ) -> tuple[Memory, tuple[SearchResult, ...]]:
     near = tuple(
         hit
         for hit in matches
-        if round(1.0 - (hit.similarity if hit.cosine is None else hit.cosine), 6) < distances.link
-    )[: distances.max_links]
+        if round(1.0 - (hit.similarity if hit.cosine is None else hit.cosine), 6) < by.link
+    )[: by.max_links]
     links = tuple(MemoryLink(target_id=hit.memory.id, link_type="similar") for hit in near)
     return memory.model_copy(update={"linked_ids": links}), near
-
-
-def _candidates(found: Neighbours) -> tuple[tuple[str, float], ...]:
-    return tuple((hit.memory.id, hit.similarity) for hit in found.matches)

@@ -93,10 +93,10 @@ def replaced(old: Memory, number: int) -> str:
     )
 
 
-def differs_from(old_id: str, old: str, new: str, new_id: str) -> str:
+def differs_from(old_id: str, differs: str, new_id: str) -> str:
     return (
-        f"Differs from [{old_id}]: {shortened(old, QUOTE)} / {shortened(new, QUOTE)}. To correct "
-        f'that one, use merge_memories(keep_id="{new_id}", remove_id="{old_id}").'
+        f"Differs from [{old_id}]: {differs}. To correct that one, use "
+        f'merge_memories(keep_id="{new_id}", remove_id="{old_id}").'
     )
 
 

@@ -16,10 +16,9 @@ from pydantic import BaseModel, ValidationError
 from memory.agent import scaffolds, schemas
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import MemoryStore
-from memory.agent.saving import Distances, Saved
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
-from memory.models import Episode, Memory, Problem, first_problem
+from memory.models import Episode, Memory, Problem, SearchResult, first_problem
 from memory.runtime import in_thread, in_thread_if_long
 
 logger = logging.getLogger(__name__)
@@ -36,6 +35,9 @@ class ToolAnswer(NamedTuple):
 class AgentTools:
     """The agent's tools: one method for each tool. `call` runs a tool by its name.
 
+    `link_threshold` and `dedup_threshold`: see `save_with_auto_link`. `near`: from this similarity
+    on, the answer to `remember` says how a stored memory differs from the new one.
+
     Some answers end with a question or a hint to the agent; with `quiet`, these are left out.
     """
 
@@ -44,13 +46,17 @@ class AgentTools:
         store: MemoryStore,
         engine: ConsolidationEngine,
         workspace: WorkspaceMemorySync | None = None,
-        distances: Distances | None = None,
         *,
+        link_threshold: float = 0.3,
+        dedup_threshold: float = 0.05,
+        near: float = 0.90,
         quiet: bool = False,
     ) -> None:
         self._store = store
         self._engine = engine
-        self._distances = distances or Distances()
+        self._link_threshold = link_threshold
+        self._dedup_threshold = dedup_threshold
+        self._near = near
         self._workspace = workspace
         self._quiet = quiet
 
@@ -81,10 +87,12 @@ class AgentTools:
     # --- surface ---
 
     async def remember(self, request: schemas.Remember) -> ToolAnswer:
-        saved = await self._store.save(
+        memory, links, linked, existing = await self._store.save_with_auto_link(
             request.content,
-            self._distances._replace(guard=0.0) if request.force else self._distances,
+            link_threshold=self._link_threshold,
+            dedup_threshold=self._dedup_threshold,
             replaces=request.replaces,
+            force=request.force,
             emotion=request.emotion,
             importance=request.importance,
             category=request.category,
@@ -93,42 +101,38 @@ class AgentTools:
             is_private=request.is_private,
             user=request.user,
         )
-        if saved.memory is not None:
-            return await self._saved(saved.memory, saved)
-        existing = saved.duplicate_of
-        assert existing is not None
-        texts = (existing.memory.content, request.content)
-        differs = await in_thread_if_long(texts, scaffolds.difference, *texts)
+        if memory is None:
+            assert existing is not None
+            return await self._not_saved(existing, request.content)
+        warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
+        lines = [scaffolds.saved(memory, linked, self._store.now())]
+        data = schemas.Remembered(
+            saved=True,
+            id=memory.id,
+            links=links,
+            related=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in linked],
+        )
+        if existing is not None:
+            old = existing.memory
+            data.replaced, data.undo = old.id, await self._store.last_decision(memory.id)
+            lines.append(scaffolds.replaced(old, data.undo))
+            warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
+        elif linked and linked[0].similarity >= self._near:
+            near = linked[0].memory
+            data.differs_from, data.differs = near.id, await _differs(near.content, memory.content)
+            if data.differs:
+                lines.append(scaffolds.differs_from(near.id, data.differs, memory.id))
+        data.warnings = warnings
+        return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_SAVED, data)
+
+    async def _not_saved(self, existing: SearchResult, content: str) -> ToolAnswer:
+        differs = await _differs(existing.memory.content, content)
         view = schemas.MemoryView.of(existing.memory, existing.similarity)
         return self._answer(
             scaffolds.not_saved(existing, differs, self._store.now()),
             scaffolds.SCAFFOLD_DUPLICATE,
             schemas.Remembered(saved=False, duplicate_of=view, differs=differs),
         )
-
-    async def _saved(self, memory: Memory, saved: Saved) -> ToolAnswer:
-        warnings = await self._write(memory, lambda workspace: workspace.sync_memory(memory))
-        lines = [scaffolds.saved(memory, saved.related, self._store.now())]
-        old, conflict = saved.replaced, saved.differs_from
-        if old is not None and saved.decision is not None:
-            lines.append(scaffolds.replaced(old, saved.decision))
-            warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
-        if conflict is not None:
-            lines.append(
-                scaffolds.differs_from(conflict.memory.id, conflict.old, conflict.new, memory.id)
-            )
-        data = schemas.Remembered(
-            saved=True,
-            id=memory.id,
-            links=len(saved.related),
-            related=[schemas.MemoryView.of(hit.memory, hit.similarity) for hit in saved.related],
-            differs=f"{conflict.old} / {conflict.new}" if conflict else "",
-            differs_from=conflict.memory.id if conflict else None,
-            replaced=old.id if old else None,
-            undo=saved.decision,
-            warnings=warnings,
-        )
-        return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_SAVED, data)
 
     async def recall(self, request: schemas.Recall) -> ToolAnswer:
         found = await self._store.search(
@@ -266,6 +270,10 @@ class AgentTools:
 
 
 # --- small parts --------------------------------------------------------------------------------
+
+
+async def _differs(old: str, new: str) -> str:
+    return await in_thread_if_long((old, new), scaffolds.difference, old, new)
 
 
 def _episode_answer(episode: Episode, gone: int = 0) -> schemas.EpisodeAnswer:

@@ -180,10 +180,18 @@ def build_tools(
     if settings.user is not None:
         config.memory.check_users_apart("leave agent.user out")
     return agent.AgentTools(
-        agent.MemoryStore(store, user=settings.user, observers=observers),
+        agent.MemoryStore(
+            store,
+            user=settings.user,
+            observers=observers,
+            rules=config.memory.rules,
+            candidates=config.memory.dedup_candidates,
+        ),
         agent.ConsolidationEngine(settings.merge_distance),
         build_workspace(config),
-        agent.Distances(guard=settings.guard_distance, link=settings.link_distance),
+        link_threshold=settings.link_distance,
+        dedup_threshold=settings.guard_distance,
+        near=config.memory.rules.lower,
         quiet=settings.quiet_scaffolds,
     )
 

@@ -24,7 +24,6 @@ from .planning import RoundPlan as RoundPlan
 from .planning import plan_again as plan_again
 from .policy import MOST_ASKED as MOST_ASKED
 from .policy import GroupPlan as GroupPlan
-from .policy import PendingWrites as PendingWrites
 from .policy import after_failure as after_failure
 from .policy import decide_new as decide_new
 from .policy import inherit as inherit

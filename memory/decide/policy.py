@@ -10,23 +10,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-import numpy as np
-
 from memory.coverage import compare, differs
 from memory.models import (
     Action,
     Decision,
-    Embedded,
     Memory,
     Question,
     Rules,
-    Scale,
-    Scope,
     SearchResult,
     Survivor,
 )
-from memory.search import similarities
-from memory.text import has_cjk, identity, text_key
+from memory.text import identity, text_key
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -61,6 +55,8 @@ def decide_new(
     matches: Sequence[SearchResult],
     rules: Rules,
     shown: Collection[str] = (),
+    *,
+    asks: bool = True,
 ) -> tuple[Decision | Question, SearchResult | None]:
     """Decide whether to store a new memory, replace a memory, or ask a model.
 
@@ -69,15 +65,20 @@ def decide_new(
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
     memories whose text was judged distinct from the new text. `shown`: keys of texts that the model
-    saw when it wrote the new memory; no question is asked about these texts.
+    saw when it wrote the new memory; no question is asked about these texts. `asks`: whether a
+    model can be asked. If not, a memory replaces one from `rules.lower` on if each states all that
+    the other states; otherwise the new memory is added.
     """
     close = [match for match in matches if match.similarity >= rules.lower]
     for match in close:
         members = oldest_first(match.memory, new)
         replacement = replace_covered(members, _always(match.similarity), rules)
+        if replacement is None and not asks and _state_the_same(members, rules):
+            replacement = replace_covered(members, _always(1.0), rules)
         if replacement is not None:
-            return replace(replacement, cosine=match.cosine), match
-    unseen = [match for match in close if text_key(match.memory.content) not in shown]
+            similarity = min(match.similarity, replacement.similarity or 1.0)
+            return replace(replacement, similarity=similarity, cosine=match.cosine), match
+    unseen = [match for match in close if text_key(match.memory.content) not in shown and asks]
     if unseen:
         members = oldest_first(unseen[0].memory, new)
         question = _question(members, unseen[0].similarity, rules)
@@ -86,6 +87,11 @@ def decide_new(
         return Decision(Action.ADD, "nothing similar", (new,)), None
     reason = _SHOWN if close else f"nearest is below {rules.lower:.2f}"
     return Decision(Action.ADD, reason, (new,), similarity=matches[0].similarity), matches[0]
+
+
+def _state_the_same(members: Sequence[Memory], rules: Rules) -> bool:
+    found = compare(members[0].content, members[1].content) if rules.guard else None
+    return found is not None and found.a_covers_b and found.b_covers_a
 
 
 def _always(similarity: float) -> Similarity:
@@ -273,76 +279,3 @@ def after_failure(question: Question, reason: str, rules: Rules) -> Decision:
         cosine=question.cosine,
     )
     return replace(fallback, reason=f"{reason}; {fallback.reason}", pending=True)
-
-
-# --- several new memories ----------------------------------------------------------------------
-
-
-class PendingWrites:
-    """Decisions about the new memories of one batch, before the decisions are written to the store.
-
-    A later memory of the batch is matched as if these decisions were already written.
-    """
-
-    def __init__(
-        self, scale: Scale, scope_of: Callable[[Memory], Scope], min_similarity: float
-    ) -> None:
-        self._scale = scale
-        self._scope_of = scope_of
-        self._min_similarity = min_similarity
-        # with the keys of the texts that each decision is about
-        self._by_scope: dict[Scope, list[tuple[Embedded, Decision, set[str]]]] = {}
-
-    def add(self, new: Embedded, decision: Decision) -> None:
-        about = decision.members if decision.distinct else (new.memory,)
-        keys = {text_key(one.content) for one in about}
-        self._by_scope.setdefault(self._scope_of(new.memory), []).append((new, decision, keys))
-
-    def seen_by(
-        self, new: Embedded, matches: Sequence[SearchResult], distinct: Collection[str]
-    ) -> list[SearchResult] | None:
-        """Return the matches of a new memory, most similar first, as if the decisions were written.
-
-        `matches`: its matches in the store. `distinct`: keys of texts judged distinct from the new
-        text. Returns None if the store must be searched again, for example because an unwritten
-        decision changes one of the matches.
-        """
-        before = self._by_scope.get(self._scope_of(new.memory), ())
-        key, changed = text_key(new.memory.content), set[str]()
-        for _, decision, keys in before:
-            survivors = {survivor.memory.id for survivor in decision.survivors}
-            if key in keys or survivors - {member.id for member in decision.members}:
-                return None
-            changed |= survivors.union(decision.retired)
-        if changed & {hit.memory.id for hit in matches}:
-            return None
-        near = self._near(new, [(other, decision) for other, decision, _ in before])
-        if any(decision.survivors or distinct for decision, _ in near):
-            return None
-        # the same text first, which has no cosine, then the most similar, then the newest
-        return sorted(
-            [*matches, *(hit for _, hit in near)],
-            key=lambda hit: (
-                hit.cosine is not None,
-                -hit.similarity,
-                -hit.memory.timestamp.timestamp(),
-            ),
-        )
-
-    def _near(
-        self, new: Embedded, before: Sequence[tuple[Embedded, Decision]]
-    ) -> list[tuple[Decision, SearchResult]]:
-        others = [one for one in before if one[0].vector is not None]
-        if new.vector is None or not others:
-            return []
-        vectors = np.array([other.vector for other, _ in others])
-        cosines = similarities(vectors, np.broadcast_to(new.vector, vectors.shape))
-        is_cjk = np.array([has_cjk(other.memory.content) for other, _ in others])
-        scores = self._scale.similarities(cosines, is_cjk | has_cjk(new.memory.content))
-        return [
-            (decision, SearchResult(other.memory, score, cosine))
-            for (other, decision), score, cosine in zip(
-                others, scores.tolist(), cosines.tolist(), strict=True
-            )
-            if score >= self._min_similarity
-        ]

@@ -25,6 +25,7 @@ from memory.deduplicator.page_reading import KeptApart, ScopeReading
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
+    Condition,
     Decision,
     DeduplicationReport,
     Memory,
@@ -36,11 +37,8 @@ from memory.runtime import Progress, in_thread, in_thread_if_long, side_by_side,
 from memory.store import (
     Asker,
     Conflict,
-    Decided,
     MemoryStore,
     RetryPolicy,
-    WhileMergeable,
-    WhileUnanswered,
     close_pending,
     reopen_pending,
 )
@@ -299,9 +297,9 @@ class Batch:
     async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
         if not settled:
             return
-        condition = WhileMergeable(account.latest.snapshot.revision, self._asker.bound_by)
-        decided = [Decided(decision, condition) for _, decision in settled]
-        done = await in_thread(self._store.apply_all, decided, run=account.run)
+        condition = Condition(account.latest.snapshot.revision, self._asker.bound_by)
+        decisions = [replace(decision, condition=condition) for _, decision in settled]
+        done = await in_thread(self._store.apply_all, decisions, run=account.run)
         for (group, decision), outcome in zip(settled, done, strict=True):
             account.usage += decision.usage
             if isinstance(outcome, Conflict):
@@ -339,11 +337,12 @@ class Batch:
     ) -> ScopeReading:
         scope, plan = pages[0].scope, account.latest
         kept_apart = KeptApart(scope, plan.snapshot)
-        condition = WhileUnanswered(plan.snapshot.revision, self._asker.bound_by)
+        condition = Condition(plan.snapshot.revision, self._asker.bound_by)
 
         async def apply(decision: Decision) -> Memory | None:
-            held = condition if decision.survivors else WhileMergeable(plan.snapshot.revision)
-            done = await in_thread(self._store.apply, decision, held, run=account.run)
+            held = replace(condition, is_answer=bool(decision.survivors))
+            held_decision = replace(decision, condition=held)
+            done = await in_thread(self._store.apply, held_decision, run=account.run)
             if isinstance(done, Conflict):
                 logger.info("left for the next round: %s", done.why)
                 return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pydantic import SecretStr
 
@@ -16,7 +16,6 @@ from memory.decide import (
     MOST_ON_PAGE,
     GroupFilter,
     PageRules,
-    PendingWrites,
     PlanExecutor,
     PlanSettings,
     RoundPlan,
@@ -25,11 +24,11 @@ from memory.decide import (
 )
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
-from memory.ledger import Lease, split_repeats
+from memory.ledger import Lease
 from memory.models import (
-    OFFLINE,
     PLAIN,
     Action,
+    Condition,
     Decision,
     DeduplicationReport,
     Embedded,
@@ -44,21 +43,15 @@ from memory.models import (
 )
 from memory.protocols import LanguageModel
 from memory.providers import Asking, Budget, CallBudget, GuardedModel
-from memory.runtime import Progress, in_thread, in_thread_if_long, telemetry
+from memory.runtime import Progress, in_thread, telemetry
 from memory.store import (
-    AlreadyStored,
-    Applied,
+    Arrivals,
     Asker,
     Conflict,
-    Decided,
     MemoryStore,
+    Nearby,
     NewMemory,
     RetryPolicy,
-    Unconditional,
-    UnlessRepeated,
-    WhileMergeable,
-    WhileNearest,
-    is_like_all_of,
 )
 from memory.text import shortened
 
@@ -69,27 +62,47 @@ _MOST_QUESTIONS = 2
 
 A second question is asked if another write came before the first answer was stored.
 """
-_MOST_DECISIONS = 50
-"""Maximum number of decisions about one new memory.
-
-A decision is made again if another write came first. The last decision is stored in any case.
-"""
 _OTHERS_FIRST = "others kept coming first"
 _EMBED_AT_ONCE = 256
 
 
-@dataclass
-class _Effort:
-    calls: CallBudget
-    budget: Budget | None = None
-    attempts: int = 0
-
-
 @dataclass(frozen=True)
-class _Incoming:
-    extracted: Extracted
-    embedded: Embedded | None = None
+class _Undecided:
+    """A new memory about which the model must be asked."""
+
+    new: NewMemory
+    question: Question
+
+
+@dataclass
+class _Head:
+    """What has happened so far to the new memory that is stored next.
+
+    `named`: the checked merge that the model proposed for it. `answered`: the decision that the
+    model made about it, to be applied. `spent`: the cost of answers that came too late.
+    """
+
     named: NamedMerge | None = None
+    attempt: int = 1
+    answered: Decision | None = None
+    spent: Usage = field(default_factory=Usage)
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        if self.named is not None:
+            self.spent += self.named.usage
+            if self.named.decision is not None and self.named.decision.survivors:
+                self.answered = self.named.decision
+
+    @property
+    def is_alone(self) -> bool:
+        return self.named is not None or self.attempt > 1
+
+    def again(self, why: str) -> _Head:
+        """Return the state for another attempt, after a Conflict with the reason `why`."""
+        late = Usage() if self.answered is None else self.answered.usage
+        named = None if self.named is None else NamedMerge(conflict=why)
+        return _Head(named, self.attempt + 1, None, self.spent + late, self.budget)
 
 
 class MemoryDeduplicator:
@@ -128,6 +141,12 @@ class MemoryDeduplicator:
         self._settings = BatchSettings(plan, concurrency, budget_s, price)
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
+        self._nearby = Nearby(
+            self._config.dedup_candidates if self._config.dedup_enabled else 0,
+            self._rules.lower,
+            self._asker.bound_by,
+            cohesive=not self._rules.guard,  # else whatever stays states all that it replaced
+        )
         self._hourly = CallBudget(self._config.dedup_calls_per_hour, window_s=3_600.0)
         self._hourly.answered = True  # a single failed merge falls back at once
 
@@ -172,7 +191,7 @@ class MemoryDeduplicator:
 
         Raises: LedgerError if nothing could be stored.
         """
-        [outcome] = await self.check_and_merge_all([new_memory])
+        [outcome] = await self._store_all([Extracted(new_memory)], self._hourly)
         return outcome.memory
 
     async def check_and_merge_all(
@@ -204,184 +223,110 @@ class MemoryDeduplicator:
             extracted = [Extracted(one.memory) for one in extracted]
         outcomes: list[Outcome] = []
         for start in range(0, len(extracted), _EMBED_AT_ONCE):
-            first, *others = extracted[start : start + _EMBED_AT_ONCE]
-            new = [_Incoming(first)]  # embedded when its neighbours are sought
-            if others or first.named:
-                new = await self._embedded([first, *others], calls)
-            for part in split_repeats([one.extracted.memory for one in new]):
-                left = new[part]
-                while left:
-                    done = await self._write(left, run, lease, calls)
-                    outcomes += done
-                    left = left[len(done) :]
-                    if on_progress is not None:
-                        on_progress(len(outcomes), len(new_memories))
+            chunk = extracted[start : start + _EMBED_AT_ONCE]
+            outcomes += await self._store_all(chunk, calls, run, lease)
+            if on_progress is not None:
+                on_progress(len(outcomes), len(new_memories))
         return outcomes
 
-    async def _embedded(self, new: Sequence[Extracted], calls: CallBudget) -> list[_Incoming]:
-        vectors = await in_thread(self._store.embeddings.embed, [one.memory for one in new])
-        naming = [pair for pair in zip(new, vectors, strict=True) if pair[0].named]
-        asking = Asking(calls, Budget(self._settings.budget_s))
-        checked = iter(await self._judging.join_named(naming, asking) if naming else ())
-        return [
-            _Incoming(one, embedded, next(checked) if one.named else None)
-            for one, embedded in zip(new, vectors, strict=True)
-        ]
-
-    async def _write(
+    async def _store_all(
         self,
-        new: Sequence[_Incoming],
-        run: str | None,
-        lease: Lease | None,
+        new: Sequence[Extracted],
         calls: CallBudget,
+        run: str | None = None,
+        lease: Lease | None = None,
     ) -> list[Outcome]:
-        at_once = self._config.dedup_enabled and self._rules.guard
-        size = self._store.pace.size if at_once else 1
-        batch = [new[0], *takewhile(lambda one: one.named is None, new[1:size])]
-        named = batch[0].named
-        lost = named.usage if named else Usage()
-        effort = _Effort(calls)
-        with telemetry.span("write") as span:
-            while True:
-                effort.attempts += 1
-                settled = await self._decide(batch, effort)
-                decided = [one for one in settled if isinstance(one, Decided)]
-                done = (
-                    await in_thread(self._store.apply_all, decided, run=run, lease=lease)
-                    if decided
-                    else []
+        """Store new memories in order: prepare them, decide, ask the model if rules cannot, apply.
+
+        Rules decide inside the transaction that stores the memories. The model is asked outside. If
+        another write comes first meanwhile, rules decide again.
+        """
+        merges = await self._named_merges(new, calls)
+        prepared = await self._prepared(new)
+        arrivals, outcomes = Arrivals(), list[Outcome]()
+        head = _Head(merges.get(0))
+        while (start := len(outcomes)) < len(new):
+            size = 1 if head.is_alone else self._store.pace.size
+            end = min([start + size, len(new), *(n for n in merges if n > start)])
+            with telemetry.span("write") as span:
+                found = await in_thread(
+                    self._store.write,
+                    prepared[start:end],
+                    self._nearby,
+                    partial(self._by_rules, calls, head),
+                    arrivals=arrivals,
+                    answered=head.answered,
+                    run=run,
+                    lease=lease,
                 )
-                conflict = done[0] if decided and settled[0] is decided[0] else None
-                if not isinstance(conflict, Conflict):
-                    break
-                logger.info("decided again: %s", conflict.why)
-                lost += decided[0].decision.usage
-                named = named and NamedMerge(conflict=conflict.why, usage=named.usage)
-                batch = [replace(batch[0], named=named)]
-            outcomes: list[Outcome] = []
-            answers = iter(done)
-            for one in settled:
+                if isinstance(found[0], Outcome):
+                    span.set_attribute("kind", found[0].action.value)
+            for one in found:
                 if isinstance(one, Outcome):
-                    outcomes.append(one)
-                elif isinstance(answer := next(answers, None), Applied):
-                    by = one.decision
-                    outcomes.append(
-                        Outcome(answer.memory, by.action, by.reason, by.usage, by.pending)
-                    )
+                    outcomes.append(replace(one, usage=head.spent + one.usage))
+                    if head.named and head.named.decision:
+                        log_merges(head.named.decision)
+                    head = _Head(merges.get(len(outcomes)))
+                elif isinstance(one, Conflict):
+                    logger.info("decided again: %s", one.why)
+                    head = head.again(one.why)
                 else:
-                    break
-            if lost.calls:
-                outcomes[0] = replace(outcomes[0], usage=lost + outcomes[0].usage)
-            if named and named.decision:
-                log_merges(named.decision)
-            span.set_attribute("kind", outcomes[0].action.value)
+                    head.answered = await self._by_model(one, calls, head)
         return outcomes
 
-    async def _decide(self, batch: Sequence[_Incoming], effort: _Effort) -> list[Outcome | Decided]:
-        named = batch[0].named
-        if named is not None and named.decision is not None and named.decision.survivors:
-            condition = WhileMergeable(named.revision, self._asker.bound_by)
-            return [Decided(named.decision, condition, batch[0].embedded)]
-        k = self._config.dedup_candidates if self._config.dedup_enabled else 0
-        lower = self._rules.lower
-        memories = [one.embedded or one.extracted.memory for one in batch]
-        prepared = await in_thread(self._store.prepare, memories, k, lower, self._asker)
-        settled: list[Outcome | Decided] = []
-        before: PendingWrites | None = None
-        for incoming, found in zip(batch, prepared, strict=True):
-            if isinstance(found, AlreadyStored):
-                settled.append(Outcome(found.memory, Action.KNOWN, "it arrived before"))
-                continue
-            new = found if before is None else self._with_pending(found, before)
-            if new is None:
-                break
-            decided = await self._decide_one(new, incoming, effort, alone=not settled)
-            if decided is None:
-                break
-            settled.append(decided)
-            if len(prepared) > 1:
-                before = before or PendingWrites(self._store.scale, self._store.scope_of, lower)
-                before.add(found.new, decided.decision)
-        return settled
+    async def _named_merges(
+        self, new: Sequence[Extracted], calls: CallBudget
+    ) -> dict[int, NamedMerge]:
+        """Check the merges that the model proposed for new memories; return them by position."""
+        positions = [n for n, one in enumerate(new) if one.named]
+        if not positions:
+            return {}
+        memories = [new[n].memory for n in positions]
+        embedded = await in_thread(self._store.embeddings.embed, memories)
+        asking = Asking(calls, Budget(self._settings.budget_s))
+        naming = list(zip([new[n] for n in positions], embedded, strict=True))
+        return dict(zip(positions, await self._judging.join_named(naming, asking), strict=True))
 
-    async def _decide_one(
-        self,
-        prepared: NewMemory,
-        incoming: _Incoming,
-        effort: _Effort,
-        *,
-        alone: bool,
-    ) -> Decided | None:
-        """Return the decision about one new memory; None if earlier memories must be stored first.
+    async def _prepared(self, new: Sequence[Extracted]) -> list[NewMemory]:
+        memories = [one.memory for one in new]
+        prepared = await in_thread(self._store.prepare, memories, self._nearby)
+        return [replace(found, shown=one.shown) for one, found in zip(new, prepared, strict=True)]
 
-        `alone`: whether no earlier memory waits to be stored; only then is a remote model asked.
-        """
-        new, found = prepared.new.memory, prepared.neighbours
-        if effort.attempts >= _MOST_DECISIONS:
-            return Decided(_add_pending(new, _OTHERS_FIRST), Unconditional(), prepared.new)
+    def _by_rules(self, calls: CallBudget, head: _Head, new: NewMemory) -> Decision | _Undecided:
+        """Decide about a new memory by the rules; return _Undecided if the model must decide."""
+        memory = new.memory
         if not self._config.dedup_enabled:
-            added = Decision(Action.ADD, "deduplication is off", (new,))
-            return Decided(added, Unconditional(), prepared.new)
-        if isinstance(found, str):
-            logger.warning("similarity query failed, storing the memory anyway: %s", found)
-            added = _add_pending(new, f"similarity query failed: {found}")
-            return Decided(added, UnlessRepeated(), prepared.new)
-        matches = found.matches
-        if not self._rules.guard:  # a memory that replaced others need not state all they stated
-            matches = await in_thread(self._cohesive, prepared.new, matches)
-        texts = [new.content, *(hit.memory.content for hit in matches)]
-        decision, match = await in_thread_if_long(
-            texts, decide_new, new, matches, self._rules, incoming.extracted.shown
-        )
+            return Decision(Action.ADD, "deduplication is off", (memory,))
+        decision, match = decide_new(memory, new.matches, self._rules, new.shown)
         adds = isinstance(decision, Decision) and decision.action is Action.ADD
-        if adds and len(matches) < len(found.matches):
+        if adds and new.left_out:
             decision = replace(decision, reason="nearest memory also stands for a dissimilar text")
-        if logger.isEnabledFor(logging.DEBUG):
-            _log_check(new, match, decision)
-        named = incoming.named
-        if named and (adds or isinstance(decision, Question)):
-            decision = named.decision or _add_pending(new, named.conflict)
+        _log_check(memory, match, decision)
+        if adds and new.fault:
+            logger.warning("similarity query failed, storing the memory anyway: %s", new.fault)
+            decision = _add_pending(memory, f"similarity query failed: {new.fault}")
+        elif head.named and (adds or isinstance(decision, Question)):
+            decision = head.named.decision or _add_pending(memory, head.named.conflict)
         elif isinstance(decision, Question):
-            if not alone and self._model.name != OFFLINE:
-                return None
-            decision = await self._ask_model(decision, new, effort)
-        candidates = tuple((hit.memory.id, hit.similarity) for hit in found.matches)
-        condition = WhileNearest(found.revision, self._asker.bound_by, self._rules.lower)
-        return Decided(replace(decision, candidates=candidates), condition, prepared.new)
+            if head.attempt <= _MOST_QUESTIONS and calls.left:
+                return _Undecided(new, decision)
+            spent = "the budget of calls is spent"
+            decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
+        return replace(decision, candidates=_candidates(new))
 
-    def _with_pending(self, new: NewMemory, before: PendingWrites) -> NewMemory | None:
-        found = new.neighbours
-        if isinstance(found, str):
-            return None
-        matches = before.seen_by(new.new, found.matches, found.distinct)
-        if matches is None:
-            return None
-        nearest = tuple(matches[: self._config.dedup_candidates])
-        return replace(new, neighbours=replace(found, matches=nearest))
-
-    def _cohesive(self, new: Embedded, matches: Sequence[SearchResult]) -> tuple[SearchResult, ...]:
-        """Return the matches without those that have replaced a dissimilar memory.
-
-        For example, the new memory is similar to b, and b has replaced a. If the new memory is not
-        similar to a, then b is left out. Similar means: at or above the lower threshold.
-        """
-        lower = self._rules.lower
-        return tuple(
-            hit
-            for hit in matches
-            if hit.similarity < lower or is_like_all_of(self._store, new, hit.memory.id, lower)
+    async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Head) -> Decision:
+        new = undecided.new
+        head.budget = head.budget or Budget(self._settings.budget_s)
+        asking = Asking(calls, head.budget)
+        decision = await self._judging.decide(undecided.question, asking, most_answers=1)
+        if decision.pending and not calls.answered:
+            decision = without_fallback(decision)
+        return replace(
+            decision,
+            arrival=Embedded(new.memory, new.vector),
+            candidates=_candidates(new),
+            condition=Condition(new.revision, self._asker.bound_by, self._rules.lower),
         )
-
-    async def _ask_model(self, question: Question, new: Memory, effort: _Effort) -> Decision:
-        if effort.attempts > _MOST_QUESTIONS:
-            return _add_pending(new, _OTHERS_FIRST)
-        if not effort.calls.left:
-            return _add_pending(new, "the budget of calls is spent")
-        effort.budget = effort.budget or Budget(self._settings.budget_s)
-        asking = Asking(effort.calls, effort.budget)
-        decision = await self._judging.decide(question, asking, most_answers=1)
-        is_fallback = decision.pending and not effort.calls.answered
-        return without_fallback(decision) if is_fallback else decision
 
     # --- a whole store ---
 
@@ -486,6 +431,10 @@ class MemoryDeduplicator:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
 
 
+def _candidates(new: NewMemory) -> tuple[tuple[str, float], ...]:
+    return tuple((hit.memory.id, hit.similarity) for hit in new.matches)
+
+
 def _add_pending(new: Memory, reason: str) -> Decision:
     return Decision(Action.ADD, reason, (new,), pending=True)
 
@@ -494,6 +443,8 @@ def _add_pending(new: Memory, reason: str) -> Decision:
 
 
 def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:
+    if not logger.isEnabledFor(logging.DEBUG):
+        return
     arrow = "LLM merge"
     if isinstance(decision, Decision):
         arrow = "replace" if decision.action is Action.REPLACE else "add as new"

@@ -33,6 +33,7 @@ from memory.ledger import Reader
 from memory.models import (
     MOST_READ,
     Action,
+    Condition,
     Decision,
     Embedded,
     Extracted,
@@ -47,7 +48,7 @@ from memory.models import (
 from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
-from memory.store import MemoryStore, Named, find_named
+from memory.store import Asker, MemoryStore, Named, find_named
 from memory.text import shortened
 
 logger = logging.getLogger(__name__)
@@ -79,13 +80,11 @@ class NamedMerge:
     """The result of checking a merge that a model proposed when it extracted a new memory.
 
     `decision`: None if the memories can no longer be merged; `conflict` then says why. If the
-    merged text was refused, the decision keeps all memories. `revision`: the ledger's revision at
-    which the memories were read. `usage`: if several merges are checked in one call, the whole cost
-    is recorded with the first merge.
+    merged text was refused, the decision keeps all memories. `usage`: if several merges are checked
+    in one call, the whole cost is recorded with the first merge.
     """
 
     decision: Decision | None = None
-    revision: int = 0
     conflict: str = ""
     usage: Usage = field(default_factory=Usage)
 
@@ -151,7 +150,8 @@ class Judging:
                 parts.append(part)
         settled, problem = await self._read_all(parts, asking)
         remaining, joined = iter(settled), list[NamedMerge]()
-        for named in found:
+        bound_by = Asker(self.model.name).bound_by
+        for (_, embedded), named in zip(new, found, strict=True):
             if isinstance(named, str):
                 joined.append(NamedMerge(conflict=named))
                 continue
@@ -165,7 +165,8 @@ class Judging:
                     named.similarity,
                     part.reason or "extraction named what it repeats or updates",
                 )
-            joined.append(NamedMerge(decision, revision))
+            condition = Condition(revision, bound_by if decision.survivors else None)
+            joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
     def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:

@@ -160,7 +160,7 @@ class Decisions(TableGroup):
         """Record decisions, and return their numbers in the given order.
 
         `decided`: pairs of a decision and the state that undo restores, as JSON from
-        `Memories.images`. `run`: the name of the batch or import; None if there is none.
+        `Memories.image`. `run`: the name of the batch or import; None if there is none.
         """
         common = {"revision": self._transaction.revision, "run": run, "at": at.isoformat()}
         rows = [common | _columns(decision, before) for decision, before in decided]
@@ -186,19 +186,14 @@ class Decisions(TableGroup):
         closed = t.decisions.update().where(t.decisions.c.seq.in_(list(numbers)))
         self._connection.execute(closed.values(pending=False))
 
-    def close_about(self, answered: Sequence[tuple[Collection[str], int]]) -> None:
-        """Mark pending decisions as answered by later decisions.
+    def close_about(self, ids: Collection[str], number: int) -> None:
+        """Mark pending decisions as answered by a later decision.
 
-        A pending decision is answered if all its members are also members of one later decision.
-        `answered`: for each later decision, the ids of its members and its number.
+        A pending decision is answered if all its members are among `ids`, the members of the later
+        decision, whose number is `number`.
         """
-        ids = {name for names, _ in answered for name in names}
-        pending = _PENDING_ABOUT.rows(self._connection, ids=ids)
-        closed = [
-            record.number
-            for record in map(_record, pending)
-            if any(record.number < n and set(record.members) <= set(names) for names, n in answered)
-        ]
+        pending = map(_record, _PENDING_ABOUT.rows(self._connection, ids=ids))
+        closed = [one.number for one in pending if one.number < number and {*one.members} <= {*ids}]
         if closed:
             self.close(closed)
 

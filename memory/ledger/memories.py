@@ -239,29 +239,18 @@ class Memories(Successors):
         self._links.drop(ids)
         self._update(dict.fromkeys(ids, TOMBSTONE))
 
-    def images(self, wanted: Sequence[Sequence[str]]) -> list[str]:
-        """Return the state of each group of memories as JSON, from which undo can restore it.
+    def image(self, ids: Sequence[str]) -> str:
+        """Return the state of a group of memories as JSON, from which undo can restore it.
 
-        `wanted`: the ids of the memories of each group. The JSON has two keys. `rows` maps each id
-        to the memory's columns; null if no memory has this id. `links` lists all links that start
-        or end at a memory of the group.
+        The JSON has two keys. `rows` maps each id to the memory's columns; null if no memory has
+        this id. `links` lists all links that start or end at a memory of the group.
         """
-        ids = list(dict.fromkeys(name for group in wanted for name in group))
-        found = _OF_IDS.rows(self._connection, ids=ids) if ids else ()
-        rows = {row.id: row._asdict() for row in found}
+        rows = {row.id: row._asdict() for row in _OF_IDS.rows(self._connection, ids=ids)}
         links = [list(link) for link in self._links.touching(ids)]
-        return [
-            json.dumps(
-                {
-                    "rows": {name: rows.get(name) for name in group},
-                    "links": [link for link in links if not {*link[:2]}.isdisjoint(group)],
-                }
-            )
-            for group in wanted
-        ]
+        return json.dumps({"rows": {name: rows.get(name) for name in ids}, "links": links})
 
     def restore(self, image: str) -> None:
-        """Write the rows of `image`, made by `images`, back to the table; ignore its links."""
+        """Write the rows of an image, from the method `image`, to the table; ignore its links."""
         for name, columns in json.loads(image)["rows"].items():
             kept = columns.keys() - {"seq", "revision"}
             self._update({name: {key: columns[key] for key in kept}})

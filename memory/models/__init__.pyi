@@ -14,6 +14,7 @@ from .decision import MOST_READ as MOST_READ
 from .decision import OFFLINE as OFFLINE
 from .decision import PERSON as PERSON
 from .decision import Action as Action
+from .decision import Condition as Condition
 from .decision import Decision as Decision
 from .decision import DeduplicationReport as DeduplicationReport
 from .decision import GroupReport as GroupReport

@@ -9,12 +9,10 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Literal, get_args
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 
 from memory.errors import ModelError
-from memory.models.memory import Cleaned, Frozen, Memory
+from memory.models.memory import Cleaned, Embedded, Frozen, Memory
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
@@ -118,6 +116,28 @@ class Survivor:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What must still hold in the ledger when a decision is applied; by default, nothing.
+
+    It is checked in the transaction that applies the decision. Each field that is set adds a check:
+
+    - `revision`: no stored member has changed after this revision of the ledger, at which the
+      members were read. Changes of a member's links do not count.
+    - `bound_by`: neither a person nor one of these judges called two members distinct that the
+      decision joins.
+    - `min_similarity`: no memory with the new memory's text, or at least this similar to it, was
+      written after `revision`. Memories in `Decision.candidates` do not count.
+    - `is_answer`: the decision is a person's answer, and does not repeat an earlier answer that
+      keeps all members apart, or leaves them all for later.
+    """
+
+    revision: int | None = None
+    bound_by: tuple[Judge, ...] | None = None
+    min_similarity: float | None = None
+    is_answer: bool = False
+
+
+@dataclass(frozen=True)
 class Decision:
     """A complete decision about some memories, ready to be applied.
 
@@ -132,6 +152,10 @@ class Decision:
 
     `similarity` and `cosine` are those of the compared memories on which the decision is based. For
     more than two memories, they are the lowest. Each of them is None if it was not recorded.
+
+    `arrival`: the member that is not stored yet, with its vector; None if all members are stored.
+    `condition`: what must still hold when the decision is applied. A decision about a new memory
+    also fails if this memory was stored meanwhile, or if another memory took its id.
     """
 
     action: Action
@@ -146,6 +170,12 @@ class Decision:
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
     verified: Verified | None = None
+    arrival: Embedded | None = field(default=None, compare=False, repr=False)
+    condition: Condition = Condition()
+
+    @property
+    def newest(self) -> Memory:
+        return self.members[-1] if self.arrival is None else self.arrival.memory
 
     @property
     def judge(self) -> Judge:
@@ -258,7 +288,8 @@ class Outcome:
     """The result of storing one new memory.
 
     `memory` is the new memory or, if the new memory was retired, its live successor. `pending`:
-    whether a later batch will ask a model about the new memory.
+    whether a later batch will ask a model about the new memory. `number`: the number of the
+    decision in the ledger, which `undo` takes; None if the memory was already stored.
     """
 
     memory: Memory
@@ -266,6 +297,7 @@ class Outcome:
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
+    number: int | None = None
 
 
 # --- the report of a run over the whole store -------------------------------------------------

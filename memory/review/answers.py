@@ -44,6 +44,7 @@ from memory.ledger import DecisionRecord, Reader, Snapshot, snapshot_of
 from memory.models import (
     PERSON,
     Action,
+    Condition,
     Content,
     Decision,
     Frozen,
@@ -53,7 +54,7 @@ from memory.models import (
     first_problem,
 )
 from memory.review.cards import card_key, content_hash
-from memory.store import Applied, MemoryStore, WhileUnanswered
+from memory.store import Applied, MemoryStore
 from memory.text import clean_json, identity
 
 _BY_PERSON = "by a person"
@@ -213,9 +214,8 @@ class Answers:
         decision = self._decided(answered, self._group(answered, snapshot), proposal)
         if isinstance(decision, Refused):
             return decision
-        done = self._store.apply(
-            decision, WhileUnanswered(snapshot.revision, (PERSON,)), run=self.run
-        )
+        condition = Condition(snapshot.revision, (PERSON,), is_answer=True)
+        done = self._store.apply(replace(decision, condition=condition), run=self.run)
         return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
 
     def take_back(self) -> DecisionRecord | None:

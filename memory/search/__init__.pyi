@@ -26,7 +26,6 @@ from .scores import Probe as Probe
 from .scores import best_of_shortlist as best_of_shortlist
 from .scores import bm25 as bm25
 from .scores import ranked as ranked
-from .scores import ranked_by as ranked_by
 from .scores import results as results
 from .scores import scores_of as scores_of
 from .scores import similarities as similarities

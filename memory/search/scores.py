@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -111,23 +111,12 @@ class Probe(NamedTuple):
 
 
 def ranked(reader: Reader, probe: Probe, rows: Collection[Row], scale: Scale) -> list[SearchResult]:
-    """Return the memories in `rows`, sorted as by `ranked_by`.
-
-    Memories without a vector in the ledger are left out.
-    """
-    known = reader.vectors.of(row.text_key for row in rows)
-    return ranked_by(known, probe, rows, scale)
-
-
-def ranked_by(
-    known: Mapping[str, Vector], probe: Probe, rows: Iterable[Row], scale: Scale
-) -> list[SearchResult]:
     """Return the memories in `rows`, most similar to `probe` first.
 
-    Of equally similar memories, the newest comes first. `known` maps text keys (hashes of texts) to
-    vectors. Memories without a vector in `known` are left out. `scale` converts cosines to the
-    similarities by which the memories are sorted.
+    Of equally similar memories, the newest comes first. Memories without a vector in the ledger are
+    left out. `scale` converts cosines to the similarities by which the memories are sorted.
     """
+    known = reader.vectors.of(row.text_key for row in rows)
     candidates = [row for row in rows if row.text_key in known]
     if not candidates:
         return []

@@ -98,21 +98,6 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
     return None
 
 
-def is_like_all_of(
-    store: MemoryStore, new: Embedded, memory_id: str, min_similarity: float
-) -> bool:
-    """Return whether `new` is similar to all memories that the memory `memory_id` replaced.
-
-    Memories without a vector do not count; if `new` has none, the result is True.
-    """
-    if new.vector is None:
-        return True
-    with store.ledger.reading() as reader:
-        rows = reader.memories.rows(reader.memories.ancestors(memory_id)).values()
-        alike = ranked(reader, Probe(new.memory.content, new.vector), rows, store.scale)
-    return all(hit.similarity >= min_similarity for hit in alike)
-
-
 def cosines_to(
     store: MemoryStore, reader: Reader, query: str, text_keys: Mapping[str, str]
 ) -> dict[str, float]:

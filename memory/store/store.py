@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeVar
 
+import numpy as np
 from pydantic import ValidationError
 
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
@@ -19,22 +22,26 @@ from memory.ledger import (
     Reader,
     Row,
     Snapshot,
+    Writer,
     split_repeats,
     take_snapshot,
 )
 from memory.models import (
     PLAIN,
     Action,
+    Condition,
     Decision,
     Embedded,
     Judge,
     Memory,
+    Outcome,
     Scale,
     Scope,
     ScopeField,
     SearchResult,
     Survivor,
     Vector,
+    Vectors,
     first_problem,
     new_memory_id,
 )
@@ -47,78 +54,113 @@ from memory.search import (
     SearchRouter,
     best_of_shortlist,
     ranked,
-    ranked_by,
     results,
+    slack,
     word_scores,
 )
 from memory.store import undoing
-from memory.store.applying import (
-    Applied,
-    Applier,
-    Condition,
-    Conflict,
-    Decided,
-    Unconditional,
-    WhileUnchanged,
-)
+from memory.store.applying import Applied, Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.text import clean, text_key, wordings
 
+T = TypeVar("T")
 utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
 
 
 @dataclass(frozen=True)
-class Neighbours:
-    """The stored memories that are most similar to a new memory, most similar first.
+class Nearby:
+    """Which stored memories a new one is compared with: the `k` most similar ones of its scope.
 
-    `revision` is the ledger's revision before the search. `distinct`: the text keys (hashes) of
-    texts that were judged distinct from the new memory's text. `matches` has no memories with these
-    texts, except memories with the same text as the new memory.
+    They have at least `min_similarity`. Memories whose texts a judge in `bound_by` called distinct
+    from the new text are left out. `cohesive`: also leave out a memory that replaced a memory whose
+    similarity to the new one is below `min_similarity`. `k` = 0: compare with no memory.
     """
 
-    matches: tuple[SearchResult, ...]
-    revision: int
-    distinct: frozenset[str] = frozenset()
+    k: int
+    min_similarity: float
+    bound_by: tuple[Judge, ...] = NOBODY.bound_by
+    cohesive: bool = False
 
 
 @dataclass(frozen=True)
 class NewMemory:
-    """A memory that is not stored yet, with an unused id, its vector and its neighbours.
+    """A memory that is not stored yet, with its vector, and what may be near it.
 
-    If the search for neighbours failed, `neighbours` is the reason.
-    """
-
-    new: Embedded
-    neighbours: Neighbours | str
-
-
-@dataclass(frozen=True)
-class AlreadyStored:
-    """The result for a memory that was stored before.
-
-    `memory` is the stored memory or, if that was retired, its live successor. If the stored memory
-    was forgotten, `memory` is the one that the caller gave.
+    `vector` is None if the embedder failed. `near`: ids of the memories that a search found at the
+    ledger's `revision`. If the search failed, `fault` is the reason. `matches`: the stored memories
+    that the new one is compared with, those with the same text first, then the most similar; they
+    are looked up in the transaction that stores the new memory. `left_out`: whether a match is
+    missing because of `Nearby.cohesive`. `shown`: keys of the texts that the model saw when it
+    wrote the memory.
     """
 
     memory: Memory
+    vector: Vector | None
+    near: tuple[str, ...] = ()
+    revision: int = 0
+    fault: str = ""
+    matches: tuple[SearchResult, ...] = ()
+    left_out: bool = False
+    shown: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class _Look:
-    scope: Scope
-    key: str
-    revision: int
-    same: tuple[Row, ...]
-    distinct: frozenset[str]
-    hidden: int
-    """The number of live memories in the scope that have a text key in `distinct`.
+class Arrivals:
+    """The memories that were stored after some new memories were prepared, with their vectors.
 
-    The search asks for this many extra memories, because these may later be left out.
+    `MemoryStore.write` keeps it up to date. Use one object for all calls about memories that were
+    prepared together.
     """
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._vectors: Vectors = np.empty((0, 0), np.float32)
+        self._revisions: dict[Scope, int] = {}
+        self._own: set[int] = set()
+
+    def catch_up(self, reader: Reader, scope: Scope, prepared_at: int) -> None:
+        """Add what other transactions have stored in a scope since `prepared_at`, a revision."""
+        since, now = self._revisions.get(scope, prepared_at), reader.revision()
+        self._revisions[scope] = now
+        if self._own.issuperset(range(since + 1, now + 1)):
+            return
+        rows = reader.memories.live_written_after(since, scope)
+        known = reader.vectors.of(row.text_key for row in rows)
+        for row in rows:
+            self.add(row.memory.id, known.get(row.text_key))
+
+    def wrote(self, revision: int) -> None:
+        """Note that all memories stored by the transaction `revision` were added."""
+        self._own.add(revision)
+
+    def of(self, decision: Decision, made: Mapping[str, Embedded]) -> None:
+        """Add the memories that a decision has stored. `made`: the vectors of its new texts."""
+        stored = [made[one.memory.id] for one in decision.survivors if one.memory.id in made]
+        for one in (*stored, *([decision.arrival] if decision.arrival else ())):
+            self.add(one.memory.id, one.vector)
+
+    def add(self, memory_id: str, vector: Vector | None) -> None:
+        if vector is None:
+            return
+        count = len(self._ids)
+        if count == len(self._vectors):
+            grown = np.empty((2 * count + 8, len(vector)), np.float32)
+            if count:
+                grown[:count] = self._vectors
+            self._vectors = grown
+        self._vectors[count] = vector
+        self._ids.append(memory_id)
+
+    def near(self, vector: Vector, min_cosine: float) -> list[str]:
+        """Return the ids of the memories with at least about this cosine to a vector."""
+        if not self._ids:
+            return []
+        cosines = self._vectors[: len(self._ids)] @ vector
+        rows = np.flatnonzero(cosines >= min_cosine - slack(len(vector)))
+        return [self._ids[row] for row in rows.tolist()]
 
 
 class MemoryStore:
@@ -280,48 +322,56 @@ class MemoryStore:
         """
         if not clean(content):
             return None
-        [probe] = self.embeddings.embed([self.new_memory(content, user=user)])
+        nearby = Nearby(1, threshold, ())
+        [new] = self.prepare([self.new_memory(content, user=user)], nearby)
         with self.ledger.reading() as reader:
-            looks = self._looks(reader, [probe.memory], bound_by=())
-        [found] = self._neighbours(looks, [probe], 1, threshold)
-        return next(iter(found.matches), None)
+            return next(iter(self._matches(reader, new, nearby)), None)
 
-    def prepare(
-        self,
-        new: Sequence[Memory | Embedded],
-        k: int,
-        min_similarity: float,
-        asker: Asker = NOBODY,
-    ) -> list[AlreadyStored | NewMemory]:
-        """Look up what is needed to decide about new memories; return an item for each, in order.
+    def prepare(self, memories: Sequence[Memory], nearby: Nearby) -> list[NewMemory]:
+        """Embed new memories and search for what may be near them; return an item for each.
 
-        A NewMemory has the `k` most similar live memories in its scope with at least
-        `min_similarity`, those with the same text first. A memory with another text is left out if
-        that text was called distinct from the new memory's text. Only verdicts of the judges in
-        `asker.bound_by` count.
-
-        A memory given with its vector is not embedded again. `new` must not contain a memory twice;
-        `split_repeats` separates repetitions.
+        No transaction is open during the search. A memory may be given several times.
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
-        memories = [one.memory if isinstance(one, Embedded) else one for one in new]
+        keys = [text_key(memory.content) for memory in memories]
         with self.ledger.reading() as reader:
-            received = self._received(reader, memories)
-            own = [one for one in received if isinstance(one, Memory)]
-            looks = self._looks(reader, own, asker.bound_by) if own else []
-            vectors = reader.vectors.of(look.key for look in looks)
-        made = {
-            text_key(one.memory.content): one.vector for one in new if isinstance(one, Embedded)
+            self.embeddings.check(reader)
+            revision, known = reader.revision(), reader.vectors.of(keys)
+            spare = [
+                self._distinct_rows(reader, memory, key, nearby) if nearby.k else 0
+                for memory, key in zip(memories, keys, strict=True)
+            ]
+        new = [
+            NewMemory(one.memory, one.vector, revision=revision)
+            for one in self.embeddings.complete(memories, known)
+        ]
+        return self._with_near(new, spare, nearby) if nearby.k else new
+
+    def _distinct_rows(self, reader: Reader, memory: Memory, key: str, nearby: Nearby) -> int:
+        """Count the memories in scope that the search may find, but that are distinct."""
+        scope = self.scope_of(memory)
+        [distinct] = reader.distinct.of_all([(scope, key)], nearby.bound_by)
+        return len(reader.memories.live_with_texts(distinct, scope)) if distinct else 0
+
+    def _with_near(
+        self, new: Sequence[NewMemory], spare: Sequence[int], nearby: Nearby
+    ) -> list[NewMemory]:
+        queries = {
+            position: Query(
+                one.vector,
+                self.scope_of(one.memory),
+                nearby.k + spare[position],
+                self.scale.cosine(nearby.min_similarity, one.memory.content),
+            )
+            for position, one in enumerate(new)
+            if one.vector is not None
         }
-        arrived = self.embeddings.complete(own, vectors | made)
-        found: Sequence[Neighbours | str]
         try:
-            found = self._neighbours(looks, arrived, k, min_similarity)
+            near = dict(zip(queries, self.index.nearest(list(queries.values())), strict=True))
         except MemoryPipelineError as exc:
-            found = [str(exc)] * len(arrived)
-        arrivals = map(NewMemory, arrived, found)
-        return [one if isinstance(one, AlreadyStored) else next(arrivals) for one in received]
+            return [replace(one, fault=str(exc)) for one in new]
+        return [replace(one, near=tuple(near.get(n, ()))) for n, one in enumerate(new)]
 
     # --- writing ---
 
@@ -334,8 +384,9 @@ class MemoryStore:
 
         If it was stored before, return the stored memory or its live successor.
         """
-        [stored] = self._add_all([memory], None)
-        return stored.memory
+        new = [NewMemory(one.memory, one.vector) for one in self.embeddings.embed([memory])]
+        [outcome] = self.write(new, Nearby(0, 1.0), _as_it_is)
+        return outcome.memory if isinstance(outcome, Outcome) else memory
 
     def add_batch(self, memories: Sequence[Memory], *, run: str | None = None) -> int:
         """Store memories in one transaction, without comparing them with similar ones.
@@ -343,30 +394,102 @@ class MemoryStore:
         Return how many of them were not stored before. `run`: the name of the batch or import under
         which the decisions are recorded; None if they belong to none.
         """
-        return sum(isinstance(one, Applied) for one in self._add_all(memories, run))
+        return sum(one is None for one in self._add_all(memories, run))
 
-    def _add_all(
-        self, memories: Sequence[Memory], run: str | None
-    ) -> list[AlreadyStored | Applied]:
-        stored: list[AlreadyStored | Applied] = []
+    def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
+        """Store memories as they are; return those that were stored before, or None."""
+        stored: list[Memory | None] = []
         embedded = self.embeddings.embed(memories)
-        with self.pace.writing(self.ledger, len(memories)) as writer:
+        with self._writing(len(memories)) as writer:
             for part in split_repeats(memories):
-                received = self._received(writer, memories[part])
-                todo = [
-                    Decided(
-                        Decision(Action.ADD, "stored as it is", (memory,)),
-                        Unconditional(),
-                        replace(one, memory=memory),
-                    )
-                    for one, memory in zip(embedded[part], received, strict=True)
-                    if isinstance(memory, Memory)
-                ]
-                done = iter(self.applier.write(writer, todo, {}, run) if todo else ())
-                stored += [
-                    one if isinstance(one, AlreadyStored) else next(done) for one in received
-                ]
+                new = []
+                found = writer.memories.earlier_arrivals(memories[part])
+                for one, arrival in zip(embedded[part], found, strict=True):
+                    memory = self._received(writer, one.memory, *arrival)
+                    stored.append(memory if arrival[0] is not None else None)
+                    if arrival[0] is None:
+                        new.append(replace(one, memory=memory))
+                self.applier.add(writer, new, "stored as it is", run)
+        telemetry.decisions.add(
+            stored.count(None), {"kind": Action.ADD.value, "pending": False, "by": "policy"}
+        )
         return stored
+
+    def write(
+        self,
+        new: Sequence[NewMemory],
+        nearby: Nearby,
+        decide: Callable[[NewMemory], Decision | T],
+        *,
+        arrivals: Arrivals | None = None,
+        answered: Decision | None = None,
+        run: str | None = None,
+        lease: Lease | None = None,
+    ) -> list[Outcome | Conflict | T]:
+        """Decide about prepared memories and store them, in order and in one transaction.
+
+        `decide` gets each memory with its `matches`. If it returns a Decision, the decision is
+        applied at once, and the next memory is compared with the result. If it returns anything
+        else, or a decision whose condition does not hold, that is the last item of the result, and
+        the memories after it are not stored.
+
+        `nearby`: what was given to `prepare`. `arrivals`: needed if the memories are written in
+        several calls. `answered`: the decision about the first memory, if it is made already.
+        `run`: the name of the batch or import that the decisions are recorded under.
+
+        Raises: LeaseLost if `lease` is given but no longer held; nothing is stored then.
+        """
+        made = self.applier.vectors_of_made([answered]) if answered else {}
+        arrivals = arrivals or Arrivals()
+        done: list[Outcome | Conflict | T] = []
+        applied: list[Decision] = []
+        with self._writing(len(new)) as writer:
+            if lease is not None:
+                writer.leases.check(lease)
+            for one in new:
+                decided: Decision | Outcome | T
+                if answered is None:
+                    decided = self._decided(writer, one, nearby, decide, arrivals)
+                else:
+                    decided, answered = answered, None
+                if not isinstance(decided, Decision):
+                    done.append(decided)
+                    if isinstance(decided, Outcome):
+                        continue
+                    break
+                result = self.applier.apply(writer, decided, made, run)
+                if isinstance(result, Conflict):
+                    done.append(result)
+                    break
+                done.append(outcome_of(result, decided))
+                applied.append(decided)
+                arrivals.of(decided, made)
+            arrivals.wrote(writer.transaction.revision)
+        _count(applied)
+        return done
+
+    def _decided(
+        self,
+        writer: Writer,
+        new: NewMemory,
+        nearby: Nearby,
+        decide: Callable[[NewMemory], Decision | T],
+        arrivals: Arrivals,
+    ) -> Decision | Outcome | T:
+        [arrival] = writer.memories.earlier_arrivals([new.memory])
+        memory = self._received(writer, new.memory, *arrival)
+        if arrival[0] is not None:
+            return Outcome(memory, Action.KNOWN, "it arrived before")
+        found = replace(new, memory=memory, revision=writer.revision())
+        matches: tuple[SearchResult, ...] = ()
+        if nearby.k:
+            arrivals.catch_up(writer, self.scope_of(memory), new.revision)
+            matches = self._matches(writer, found, nearby, arrivals)
+        near = self._cohesive(writer, found, matches, nearby)
+        decision = decide(replace(found, matches=near, left_out=len(near) < len(matches)))
+        if isinstance(decision, Decision) and decision.arrival is None:
+            return replace(decision, arrival=Embedded(memory, new.vector))
+        return decision
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace the text of a memory, which keeps its id.
@@ -381,54 +504,46 @@ class MemoryStore:
             if row is None or not row.live:
                 raise MemoryNotFound(memory_id)
             survivor = reworded(row.memory, new_content, self.new_id())
-            decision = Decision(Action.UPDATE, "text replaced", (row.memory,), (survivor,))
-            if isinstance(self.apply(decision, WhileUnchanged(revision)), Applied):
+            decision = Decision(
+                Action.UPDATE,
+                "text replaced",
+                (row.memory,),
+                (survivor,),
+                condition=Condition(revision),
+            )
+            if isinstance(self.apply(decision), Applied):
                 return
 
     def apply(
-        self,
-        decision: Decision,
-        condition: Condition,
-        *,
-        arrival: Embedded | None = None,
-        run: str | None = None,
+        self, decision: Decision, *, run: str | None = None, lease: Lease | None = None
     ) -> Applied | Conflict:
-        """Apply one decision if `condition` still holds; else change nothing and return a Conflict.
+        """Apply a decision if its condition still holds; else change nothing, return a Conflict.
 
-        `arrival` is the member that is not stored yet, with its vector; None if all are stored.
+        `run`, `lease`: as for `write`.
         """
-        [done] = self.apply_all([Decided(decision, condition, arrival)], run=run)
-        return done
+        return self.apply_all([decision], run=run, lease=lease)[0]
 
     def apply_all(
-        self, decided: Sequence[Decided], *, run: str | None = None, lease: Lease | None = None
+        self, decisions: Sequence[Decision], *, run: str | None = None, lease: Lease | None = None
     ) -> list[Applied | Conflict]:
-        """Apply decisions in one transaction; return an Applied or a Conflict for each, in order.
+        """Apply decisions in order and in one transaction; return an item for each.
 
-        The result has at least one item, but may be shorter than `decided`. The last decisions were
-        then not tried, and the caller prepares and decides them again. One of these is the reason:
-
-        - A decision about a new memory had a Conflict.
-        - The ledger may have changed after a new memory was prepared.
-
-        `run` is the name of the batch or import that the decisions are recorded under.
-
-        Raises: LeaseLost if `lease` is given but no longer held; nothing is applied then.
+        Each decision is applied if its condition holds after the decisions before it.
         """
-        has_survivors = any(one.decision.survivors for one in decided)
-        made = self.applier.vectors_of_made(decided) if has_survivors else {}
-        count, pace = len(decided), self.pace
-        paced = count > 1 or pace.size == 1  # else a single one teaches nothing
-        with pace.writing(self.ledger, count) if paced else self.ledger.writing() as writer:
+        has_survivors = any(one.survivors for one in decisions)
+        made = self.applier.vectors_of_made(decisions) if has_survivors else {}
+        with self._writing(len(decisions)) as writer:
             if lease is not None:
                 writer.leases.check(lease)
-            done = self.applier.apply(writer, decided, made, run)
-        for one, outcome in zip(decided, done, strict=False):
-            if isinstance(outcome, Applied):
-                kind, pending = one.decision.action.value, one.decision.pending
-                by = one.decision.model or "policy"
-                telemetry.decisions.add(1, {"kind": kind, "pending": pending, "by": by})
+            done = [self.applier.apply(writer, one, made, run) for one in decisions]
+        _count(
+            one for one, result in zip(decisions, done, strict=True) if isinstance(result, Applied)
+        )
         return done
+
+    def _writing(self, count: int) -> AbstractContextManager[Writer]:
+        paced = count > 1 or self.pace.size == 1  # else a single one teaches nothing
+        return self.pace.writing(self.ledger, count) if paced else self.ledger.writing()
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
@@ -487,75 +602,89 @@ class MemoryStore:
             best = best or best_of_shortlist(reader, probe, near, words, scope, k)
             return results(reader, probe, best, words, k)
 
-    def _received(self, reader: Reader, memories: Sequence[Memory]) -> list[AlreadyStored | Memory]:
-        received: list[AlreadyStored | Memory] = []
-        found = reader.memories.earlier_arrivals(memories)
-        for memory, (earlier, id_is_taken) in zip(memories, found, strict=True):
-            if earlier is not None:
-                alive = earlier if earlier.live else reader.memories.living(earlier.memory.id)
-                received.append(AlreadyStored(memory if alive is None else alive.memory))
-            elif id_is_taken:
-                own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
-                received.append(memory.model_copy(update=own))
-            else:
-                received.append(memory)
-        return received
+    def _received(
+        self, reader: Reader, memory: Memory, earlier: Row | None, id_is_taken: bool
+    ) -> Memory:
+        """Return the memory with an unused id; if it is stored already, its live successor."""
+        if earlier is not None:
+            alive = earlier if earlier.live else reader.memories.living(earlier.memory.id)
+            return memory if alive is None else alive.memory
+        if not id_is_taken:
+            return memory
+        own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
+        return memory.model_copy(update=own)
 
-    def _looks(
-        self, reader: Reader, memories: Sequence[Memory], bound_by: Sequence[Judge]
-    ) -> list[_Look]:
-        self.embeddings.check(reader)
-        keys = [text_key(memory.content) for memory in memories]
-        scopes = [self.scope_of(memory) for memory in memories]
-        apart = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), bound_by)
-        same: dict[tuple[Scope, str], list[Row]] = {}
-        scope_of_all = scopes[0] if len(set(scopes)) == 1 else Scope(())
-        for row in reader.memories.live_with_texts(set(keys).union(*apart), scope_of_all):
-            same.setdefault((self.scope_of(row.memory), row.text_key), []).append(row)
-        looks = []
-        for scope, key, others in zip(scopes, keys, apart, strict=True):
-            copies = tuple(same.get((scope, key), ()))
-            hidden = sum(len(same.get((scope, other), ())) for other in others)
-            looks.append(_Look(scope, key, reader.revision(), copies, frozenset(others), hidden))
-        return looks
+    def _matches(
+        self,
+        reader: Reader,
+        new: NewMemory,
+        nearby: Nearby,
+        arrivals: Arrivals | None = None,
+    ) -> tuple[SearchResult, ...]:
+        """Return the stored memories that a new memory is compared with, most similar first.
 
-    def _neighbours(
-        self, looks: Sequence[_Look], new: Sequence[Embedded], k: int, min_similarity: float
-    ) -> list[Neighbours]:
-        """Return the `k` most similar stored memories of each new memory, most similar first.
-
-        `looks`: what the ledger holds about each new memory's text, in the order of `new`. No
-        transaction is open during the search.
+        `arrivals`: the memories that were stored after the search.
         """
-        queries: dict[int, Query] = {}
-        for position, (look, one) in enumerate(zip(looks, new, strict=True)):
-            wanted = k + look.hidden
-            if one.vector is not None and len(look.same) < wanted:
-                min_cosine = self.scale.cosine(min_similarity, one.memory.content)
-                queries[position] = Query(one.vector, look.scope, wanted, min_cosine)
-        answers = self.index.nearest(list(queries.values())) if queries else []
-        near = dict(zip(queries, answers, strict=True))
-        rows: dict[str, Row] = {}
-        known: dict[str, Vector] = {}
-        if names := list(dict.fromkeys(name for answer in answers for name in answer)):
-            with self.ledger.reading() as reader:
-                rows = reader.memories.rows(names)
-                known = reader.vectors.of(row.text_key for row in rows.values())
-        found = []
-        for position, (look, one) in enumerate(zip(looks, new, strict=True)):
-            matches = [SearchResult(row.memory, 1.0) for row in look.same]
+        memory, scope = new.memory, self.scope_of(new.memory)
+        key = text_key(memory.content)
+        copies = reader.memories.live_with_texts([key], scope)
+        matches = [SearchResult(row.memory, 1.0) for row in copies]
+        names = list(new.near)
+        if arrivals is not None and new.vector is not None:
+            min_cosine = self.scale.cosine(nearby.min_similarity, memory.content)
+            names += arrivals.near(new.vector, min_cosine)
+        rows = reader.memories.rows(names)
+        if new.vector is not None and rows:
+            [distinct] = reader.distinct.of_all([(scope, key)], nearby.bound_by)
             others = [
                 row
-                for row in (rows[name] for name in near.get(position, ()) if name in rows)
+                for row in rows.values()
                 if row.live
-                and row.text_key not in (look.key, *look.distinct)
-                and self.scope_of(row.memory) == look.scope
+                and row.text_key not in (key, *distinct)
+                and self.scope_of(row.memory) == scope
             ]
-            if one.vector is not None and others:
-                alike = ranked_by(known, Probe(one.memory.content, one.vector), others, self.scale)
-                matches += [hit for hit in alike if hit.similarity >= min_similarity]
-            found.append(Neighbours(tuple(matches[:k]), look.revision, look.distinct))
-        return found
+            alike = ranked(reader, Probe(memory.content, new.vector), others, self.scale)
+            matches += [hit for hit in alike if hit.similarity >= nearby.min_similarity]
+        return tuple(matches[: nearby.k])
+
+    def _cohesive(
+        self, reader: Reader, new: NewMemory, matches: tuple[SearchResult, ...], nearby: Nearby
+    ) -> tuple[SearchResult, ...]:
+        """Return the matches without those that have replaced a memory unlike the new one.
+
+        For example, the new memory is similar to b, and b has replaced a. If the new memory is not
+        similar to a, then b is left out. Memories without a vector do not count.
+        """
+        if not nearby.cohesive or new.vector is None:
+            return matches
+        probe, like = Probe(new.memory.content, new.vector), []
+        for hit in matches:
+            replaced = reader.memories.rows(reader.memories.ancestors(hit.memory.id)).values()
+            alike = ranked(reader, probe, replaced, self.scale)
+            if all(one.similarity >= nearby.min_similarity for one in alike):
+                like.append(hit)
+        return tuple(like)
+
+
+def _as_it_is(new: NewMemory) -> Decision:
+    return Decision(Action.ADD, "stored as it is", (new.memory,))
+
+
+def outcome_of(done: Applied, decision: Decision) -> Outcome:
+    return Outcome(
+        done.memory,
+        decision.action,
+        decision.reason,
+        decision.usage,
+        decision.pending,
+        done.number,
+    )
+
+
+def _count(applied: Iterable[Decision]) -> None:
+    for one in applied:
+        by = one.model or "policy"
+        telemetry.decisions.add(1, {"kind": one.action.value, "pending": one.pending, "by": by})
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:
