@@ -46,7 +46,7 @@ from memory.models import (
     Verdict,
 )
 from memory.protocols import LanguageModel
-from memory.store import AlreadyStored, MemoryStore
+from memory.store import MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, failed, said
 from tests.loopback import Raw
@@ -373,10 +373,12 @@ def lost(store: MemoryStore, told: Sequence[Memory]) -> list[str]:
 
 
 def _kept(store: MemoryStore, memory: Memory) -> bool:
-    [received] = store.prepare([memory], 0, 1.0)
-    if not isinstance(received, AlreadyStored):
+    with store.ledger.reading() as reader:
+        [(earlier, _)] = reader.memories.earlier_arrivals([memory])
+        row = earlier and reader.memories.living(earlier.memory.id)
+    if row is None:
         return False
-    known = received.memory
+    known = row.memory
     if store.get(known.id) != known or not _states(known, memory):
         return False
     hits = store.search(memory.content, 40, scope=Scope((("user", memory.user),)))

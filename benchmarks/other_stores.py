@@ -46,7 +46,6 @@ from memory.interchange import (
     write_back,
 )
 from memory.models import Action, Decision, Memory, Survivor, new_memory_id
-from memory.store import Unconditional
 from tests.frameworks.mem0_story import go_round, script
 from tests.frameworks.word_server import word_server, word_vector
 from tests.interchange.layouts import fill
@@ -173,16 +172,12 @@ def prepare(folder: Path) -> dict[str, Any]:
         known = list(store.memories())
         for older, newer in pairs(known, 0, ABSORBED):
             survivor = Survivor(newer, (older.id,))
-            store.apply(
-                Decision(Action.REPLACE, "drill", (older, newer), (survivor,)), Unconditional()
-            )
+            store.apply(Decision(Action.REPLACE, "drill", (older, newer), (survivor,)))
         for older, newer in pairs(known, ABSORBED, ABSORBED + MERGED):
             both = f"{older.content} {newer.content}"
             change = {"id": new_memory_id(), "external_id": None, "content": both}
             survivor = Survivor(newer.model_copy(update=change), (older.id, newer.id))
-            store.apply(
-                Decision(Action.MERGE, "drill", (older, newer), (survivor,)), Unconditional()
-            )
+            store.apply(Decision(Action.MERGE, "drill", (older, newer), (survivor,)))
     return held(folder / "whole")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory.ledger import Ledger
 from memory.models import Action, Decision, Episode, KeptCandidate, Survivor
-from memory.store import MemoryStore, Unconditional
+from memory.store import MemoryStore
 from tests.doubles import START, PlacedEmbedder
 from tests.turns import turn
 
@@ -27,12 +27,8 @@ def whole_ledger(file: Path) -> bytes:
                 store.update(kept[-1].id, f"Mia sold {number} boats.")
         for older, newer in zip(kept[1:10:3], kept[2:10:3], strict=True):
             pair, survivor = (older, newer), Survivor(newer, (older.id,))
-            store.apply(
-                Decision(Action.REPLACE, "alike", pair, (survivor,)), Unconditional(), run="r1"
-            )
-            store.apply(
-                Decision(Action.KEEP_BOTH, "no answer", pair, pending=True), Unconditional()
-            )
+            store.apply(Decision(Action.REPLACE, "alike", pair, (survivor,)), run="r1")
+            store.apply(Decision(Action.KEEP_BOTH, "no answer", pair, pending=True))
         with store.ledger.writing() as writer:
             for number in range(12):
                 writer.turns.keep(turn(f"I saw {number} boats.", number), str(number))

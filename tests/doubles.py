@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,8 +12,13 @@ import numpy as np
 from memory.deduplicator import TRIAL
 from memory.errors import EmbeddingError, IndexFault, ModelError
 from memory.models import (
+    JUDGES,
     Candidate,
+    Condition,
+    Decision,
+    Embedded,
     Extraction,
+    Judge,
     Memory,
     MergeGroup,
     MergeReading,
@@ -225,9 +231,22 @@ def ticking(step: timedelta = timedelta(minutes=1)) -> Callable[[], datetime]:
     return lambda: next(moments)
 
 
+def under(
+    decision: Decision,
+    revision: int | None = None,
+    *,
+    bound_by: tuple[Judge, ...] | None = JUDGES,
+    min_similarity: float | None = None,
+    arrival: Embedded | None = None,
+) -> Decision:
+    """Return the decision with a condition and, if given, with its new memory."""
+    condition = Condition(revision, bound_by, min_similarity)
+    return replace(decision, condition=condition, arrival=arrival)
+
+
 def living_for(store: MemoryStore, memory: Memory) -> Memory | None:
     """Return the live memory that stands for an earlier arrival, or None if there was none."""
     with store.ledger.reading() as reader:
-        earlier, _ = reader.memories.earlier_arrival(memory)
+        [(earlier, _)] = reader.memories.earlier_arrivals([memory])
         alive = earlier and reader.memories.living(earlier.memory.id)
-        return alive.memory if alive else earlier and memory
+        return alive.memory if alive else memory if earlier else None

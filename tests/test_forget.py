@@ -15,21 +15,28 @@ import pytest
 
 from memory.errors import LedgerError
 from memory.ledger import Ledger, Writer
-from memory.models import PERSON, Action, Decision, Memory, MemoryLink, Scope, Survivor, Turn
+from memory.models import (
+    PERSON,
+    Action,
+    Decision,
+    Memory,
+    MemoryLink,
+    Outcome,
+    Scope,
+    Survivor,
+    Turn,
+)
 from memory.providers import WordLlamaEmbedder
 from memory.search import EmbeddedChroma
 from memory.store import (
-    Applied,
     ForgottenUser,
     MemoryStore,
-    Unconditional,
-    WhileMergeable,
     forget_user,
 )
 from memory.text import text_key
 from tests import commands
 from tests.conftest import MakeMemory
-from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for
+from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for, under
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ def replace(store: MemoryStore, memory: Memory, other: Memory) -> None:
         since = reader.revision()
     survivor = Survivor(memory, (other.id,))
     decision = Decision(Action.REPLACE, "the secret reason", (other, memory), (survivor,))
-    assert isinstance(store.apply(decision, WhileMergeable(since)), Applied)
+    assert isinstance(store.apply(under(decision, since)), Outcome)
 
 
 @pytest.mark.parametrize("change", [None, update, link, replace])
@@ -147,7 +154,7 @@ def test_the_vector_of_an_undone_merge_goes_with_its_members(
     with store.ledger.reading() as reader:
         since = reader.revision()
     merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
-    assert isinstance(store.apply(merge, WhileMergeable(since)), Applied)
+    assert isinstance(store.apply(under(merge, since)), Outcome)
     vector = vector_of(store, joined)
     store.undo(store.history()[-1].number)
     store.forget(old.id)
@@ -160,8 +167,8 @@ def decide(
 ) -> int:  # fmt: skip
     """Apply a decision; gives its number."""
     decision = Decision(action, reason, members, survivors, model=by, distinct=distinct)
-    done = store.apply(decision, Unconditional())
-    assert isinstance(done, Applied)
+    done = store.apply(decision)
+    assert isinstance(done, Outcome)
     return store.history()[-1].number
 
 
@@ -246,7 +253,7 @@ def test_to_forget_a_bystander_answers_nobody_elses_question(
     question = Decision(
         Action.KEEP_BOTH, "no answer", (a, b), candidates=((c.id, 0.91),), pending=True
     )
-    assert isinstance(store.apply(question, Unconditional()), Applied)
+    assert isinstance(store.apply(question), Outcome)
     store.forget(c.id)
     assert store.counts().pending == 1
     store.forget(b.id)

@@ -17,16 +17,8 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Memory, MemoryLink, Outcome, Scale
 from memory.offline import OfflineModel
 from memory.providers import WordLlamaEmbedder
-from memory.store import (
-    Applied,
-    Conflict,
-    Decided,
-    MemoryStore,
-    Neighbours,
-    NewMemory,
-    WhileNearest,
-)
-from tests.doubles import PlacedEmbedder, ticking
+from memory.store import Conflict, MemoryStore
+from tests.doubles import PlacedEmbedder, ticking, under
 
 Import = Callable[[MemoryDeduplicator, list[Memory]], list[Outcome]]
 EMBEDDER = WordLlamaEmbedder()
@@ -133,21 +125,19 @@ def test_only_the_first_of_two_racing_writes_is_stored(
 ) -> None:
     store, _ = fresh(ledger)
     told = list(memories(5, users=1, seed=8))
-    prepared = store.prepare(told, 5, 0.9)
+    prepared = store.embeddings.embed(told)
+    with ledger.reading() as reader:
+        since = reader.revision()
     theirs = store.add(told[2].model_copy(update={"id": "mem_cccccccccccc"}))
     decided = [
-        Decided(
-            Decision(Action.ADD, "new", (one.new.memory,)),
-            WhileNearest(one.neighbours.revision),
-            one.new,
-        )
+        under(Decision(Action.ADD, "new", (one.memory,)), since, min_similarity=1.0, arrival=one)
         for one in prepared
-        if isinstance(one, NewMemory) and isinstance(one.neighbours, Neighbours)
     ]
-    assert len(decided) == 5
-    assert [one.memory for one in store.apply_all(decided) if isinstance(one, Applied)] == told[:1]
-    assert list(store.memories()) == [theirs, told[0]]
-    assert store.apply_all(decided[2:]) == [Conflict("it arrived meanwhile")]
+    done = store.apply_all(decided)
+    assert [isinstance(one, Outcome) for one in done] == [True, True, False, True, True]
+    assert done[2] == Conflict("it arrived meanwhile")
+    assert list(store.memories()) == [theirs, told[0], told[1], told[3], told[4]]
+    assert store.apply_all(decided[2:3]) == [Conflict("it arrived meanwhile")]
 
 
 def test_a_run_of_an_import_is_taken_back_whole(ledger: Ledger) -> None:

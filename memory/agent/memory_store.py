@@ -27,7 +27,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Applied, Forgotten
+from memory.store import NOBODY, Conflict, Forgotten
 from memory.store import MemoryStore as CoreStore
 from memory.text import clean
 
@@ -286,7 +286,7 @@ class MemoryStore:
                 revision = reader.revision()
             decision = decide_merge(self._store, keep, remove, content, Condition(revision))
             done = self._store.apply(decision)
-            if isinstance(done, Applied):
+            if not isinstance(done, Conflict):
                 return done.memory, done.number
 
     @_threaded

@@ -87,7 +87,7 @@ class _Save:
         return replace(
             decision,
             arrival=Embedded(linked, new.vector),
-            candidates=tuple((hit.memory.id, hit.similarity) for hit in new.matches),
+            candidates=new.candidates,
         )
 
     def _by_policy(self, new: NewMemory) -> Decision | SearchResult:

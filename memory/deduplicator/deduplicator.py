@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pydantic import SecretStr
@@ -74,35 +74,30 @@ class _Undecided:
     question: Question
 
 
-@dataclass
 class _Head:
-    """What has happened so far to the new memory that is stored next.
+    """What has happened so far to the new memory that is stored next."""
 
-    `named`: the checked merge that the model proposed for it. `answered`: the decision that the
-    model made about it, to be applied. `spent`: the cost of answers that came too late.
-    """
+    def __init__(self, named: NamedMerge | None = None, before: _Head | None = None) -> None:
+        """Begin with the checked merge that the model proposed for the memory, if it did.
 
-    named: NamedMerge | None = None
-    attempt: int = 1
-    answered: Decision | None = None
-    spent: Usage = field(default_factory=Usage)
-    budget: Budget | None = None
-
-    def __post_init__(self) -> None:
-        if self.named is not None:
-            self.spent += self.named.usage
-            if self.named.decision is not None and self.named.decision.survivors:
-                self.answered = self.named.decision
-
-    @property
-    def is_alone(self) -> bool:
-        return self.named is not None or self.attempt > 1
+        `before`: the state before a conflict, after which all is decided again.
+        """
+        self.named = named
+        self.attempt: int = before.attempt + 1 if before else 1
+        self.budget: Budget | None = before.budget if before else None
+        self.answered: Decision | None = None
+        """The decision of the model about the memory, which is to be applied."""
+        self.spent: Usage | None = before.spent if before else named.usage if named else None
+        """The cost of answers that came too late."""
+        if named and named.decision and named.decision.survivors:
+            self.answered = named.decision
 
     def again(self, why: str) -> _Head:
         """Return the state for another attempt, after a Conflict with the reason `why`."""
-        late = Usage() if self.answered is None else self.answered.usage
-        named = None if self.named is None else NamedMerge(conflict=why)
-        return _Head(named, self.attempt + 1, None, self.spent + late, self.budget)
+        head = _Head(self.named and NamedMerge(conflict=why), self)
+        if self.answered is not None:
+            head.spent = (head.spent or Usage()) + self.answered.usage
+        return head
 
 
 class MemoryDeduplicator:
@@ -241,12 +236,20 @@ class MemoryDeduplicator:
         Rules decide inside the transaction that stores the memories. The model is asked outside. If
         another write comes first meanwhile, rules decide again.
         """
-        merges = await self._named_merges(new, calls)
-        prepared = await self._prepared(new)
-        arrivals, outcomes = Arrivals(), list[Outcome]()
+        merges: dict[int, NamedMerge] = {}
+        if any(one.named for one in new):
+            merges = await self._named_merges(new, calls)
+        memories = [one.memory for one in new]
+        prepared = [
+            replace(found, shown=one.shown) if one.shown else found
+            for one, found in zip(
+                new, await in_thread(self._store.prepare, memories, self._nearby), strict=True
+            )
+        ]
+        arrivals, outcomes = Arrivals() if len(new) > 1 else None, list[Outcome]()
         head = _Head(merges.get(0))
         while (start := len(outcomes)) < len(new):
-            size = 1 if head.is_alone else self._store.pace.size
+            size = 1 if head.named or head.attempt > 1 else self._store.pace.size
             end = min([start + size, len(new), *(n for n in merges if n > start)])
             with telemetry.span("write") as span:
                 found = await in_thread(
@@ -263,7 +266,9 @@ class MemoryDeduplicator:
                     span.set_attribute("kind", found[0].action.value)
             for one in found:
                 if isinstance(one, Outcome):
-                    outcomes.append(replace(one, usage=head.spent + one.usage))
+                    outcomes.append(
+                        replace(one, usage=head.spent + one.usage) if head.spent else one
+                    )
                     if head.named and head.named.decision:
                         log_merges(head.named.decision)
                     head = _Head(merges.get(len(outcomes)))
@@ -279,18 +284,11 @@ class MemoryDeduplicator:
     ) -> dict[int, NamedMerge]:
         """Check the merges that the model proposed for new memories; return them by position."""
         positions = [n for n, one in enumerate(new) if one.named]
-        if not positions:
-            return {}
         memories = [new[n].memory for n in positions]
         embedded = await in_thread(self._store.embeddings.embed, memories)
         asking = Asking(calls, Budget(self._settings.budget_s))
         naming = list(zip([new[n] for n in positions], embedded, strict=True))
         return dict(zip(positions, await self._judging.join_named(naming, asking), strict=True))
-
-    async def _prepared(self, new: Sequence[Extracted]) -> list[NewMemory]:
-        memories = [one.memory for one in new]
-        prepared = await in_thread(self._store.prepare, memories, self._nearby)
-        return [replace(found, shown=one.shown) for one, found in zip(new, prepared, strict=True)]
 
     def _by_rules(self, calls: CallBudget, head: _Head, new: NewMemory) -> Decision | _Undecided:
         """Decide about a new memory by the rules; return _Undecided if the model must decide."""
@@ -301,7 +299,8 @@ class MemoryDeduplicator:
         adds = isinstance(decision, Decision) and decision.action is Action.ADD
         if adds and new.left_out:
             decision = replace(decision, reason="nearest memory also stands for a dissimilar text")
-        _log_check(memory, match, decision)
+        if logger.isEnabledFor(logging.DEBUG):
+            _log_check(memory, match, decision)
         if adds and new.fault:
             logger.warning("similarity query failed, storing the memory anyway: %s", new.fault)
             decision = _add_pending(memory, f"similarity query failed: {new.fault}")
@@ -312,7 +311,7 @@ class MemoryDeduplicator:
                 return _Undecided(new, decision)
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
-        return replace(decision, candidates=_candidates(new))
+        return replace(decision, candidates=new.candidates)
 
     async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Head) -> Decision:
         new = undecided.new
@@ -324,7 +323,7 @@ class MemoryDeduplicator:
         return replace(
             decision,
             arrival=Embedded(new.memory, new.vector),
-            candidates=_candidates(new),
+            candidates=new.candidates,
             condition=Condition(new.revision, self._asker.bound_by, self._rules.lower),
         )
 
@@ -431,10 +430,6 @@ class MemoryDeduplicator:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
 
 
-def _candidates(new: NewMemory) -> tuple[tuple[str, float], ...]:
-    return tuple((hit.memory.id, hit.similarity) for hit in new.matches)
-
-
 def _add_pending(new: Memory, reason: str) -> Decision:
     return Decision(Action.ADD, reason, (new,), pending=True)
 
@@ -443,8 +438,6 @@ def _add_pending(new: Memory, reason: str) -> Decision:
 
 
 def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Question) -> None:
-    if not logger.isEnabledFor(logging.DEBUG):
-        return
     arrow = "LLM merge"
     if isinstance(decision, Decision):
         arrow = "replace" if decision.action is Action.REPLACE else "add as new"

@@ -174,10 +174,6 @@ class Decision:
     condition: Condition = Condition()
 
     @property
-    def newest(self) -> Memory:
-        return self.members[-1] if self.arrival is None else self.arrival.memory
-
-    @property
     def judge(self) -> Judge:
         if self.model == PERSON:
             return "person"
@@ -285,11 +281,13 @@ class Rereading(Frozen):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of storing one new memory.
+    """The result of a decision that was applied.
 
-    `memory` is the new memory or, if the new memory was retired, its live successor. `pending`:
-    whether a later batch will ask a model about the new memory. `number`: the number of the
-    decision in the ledger, which `undo` takes; None if the memory was already stored.
+    `memory` is the new memory that the decision was about. If all its memories were stored before,
+    `memory` is the newest of them. If the memory is retired now, its live successor is given.
+    `pending`: whether a later batch will ask a model about the memory. `model`: as in `Decision`.
+    `number`: the number of the decision in the ledger, which `undo` takes; 0 if nothing was
+    decided, because the memory was already stored.
     """
 
     memory: Memory
@@ -297,7 +295,8 @@ class Outcome:
     reason: str
     usage: Usage = field(default_factory=Usage)
     pending: bool = False
-    number: int | None = None
+    model: str | None = None
+    number: int = 0
 
 
 # --- the report of a run over the whole store -------------------------------------------------

@@ -54,7 +54,7 @@ from memory.models import (
     first_problem,
 )
 from memory.review.cards import card_key, content_hash
-from memory.store import Applied, MemoryStore
+from memory.store import Conflict, MemoryStore
 from memory.text import clean_json, identity
 
 _BY_PERSON = "by a person"
@@ -216,7 +216,7 @@ class Answers:
             return decision
         condition = Condition(snapshot.revision, (PERSON,), is_answer=True)
         done = self._store.apply(replace(decision, condition=condition), run=self.run)
-        return Given(done.number) if isinstance(done, Applied) else Refused(done.why)
+        return Refused(done.why) if isinstance(done, Conflict) else Given(done.number)
 
     def take_back(self) -> DecisionRecord | None:
         """Undo the latest answer of this run, so that the group can be answered again.

@@ -1,4 +1,3 @@
-from .applying import Applied as Applied
 from .applying import Conflict as Conflict
 from .asking import NOBODY as NOBODY
 from .asking import Asker as Asker
@@ -11,10 +10,10 @@ from .forgetting import Forgotten as Forgotten
 from .forgetting import ForgottenUser as ForgottenUser
 from .forgetting import erase as erase
 from .forgetting import forget_user as forget_user
-from .store import Arrivals as Arrivals
+from .nearby import Arrivals as Arrivals
+from .nearby import Nearby as Nearby
+from .nearby import NewMemory as NewMemory
 from .store import MemoryStore as MemoryStore
-from .store import Nearby as Nearby
-from .store import NewMemory as NewMemory
 from .store import reworded as reworded
 from .store import utc_now as utc_now
 from .undoing import close_pending as close_pending

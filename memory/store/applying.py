@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 
 from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Writer, with_verdicts
-from memory.models import PERSON, Action, Decision, Embedded, Judge, Memory, Scale, Scope
+from memory.models import (
+    PERSON,
+    Action,
+    Condition,
+    Decision,
+    Embedded,
+    Judge,
+    Memory,
+    Outcome,
+    Scale,
+    Scope,
+    Survivor,
+)
 from memory.search import Probe, ranked
 from memory.store.embedding_cache import EmbeddingCache
 from memory.text import text_key
-
-
-@dataclass(frozen=True)
-class Applied:
-    """The result of a decision that was applied; `number` is the decision's number in the ledger.
-
-    `memory` is the new memory that the decision was about. If all its memories were stored before,
-    `memory` is the newest of them. If the memory is retired now, its live successor is given.
-    """
-
-    number: int
-    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class Conflict:
     """
 
     why: str
+
+
+_NO_CONDITION = Condition()
 
 
 class Applier:
@@ -72,13 +75,16 @@ class Applier:
         decision: Decision,
         made: Mapping[str, Embedded],
         run: str | None,
-    ) -> Applied | Conflict:
+    ) -> Outcome | Conflict:
         """Apply a decision completely, or not at all if its condition does not hold.
 
         `made`: what `vectors_of_made` returned for the decision.
         """
-        why = next(filter(None, self._conflicts(writer, decision)), "")
-        return Conflict(why) if why else self.write(writer, decision, made, run)
+        if decision.condition != _NO_CONDITION:
+            why = next(filter(None, self._conflicts(writer, decision)), "")
+            if why:
+                return Conflict(why)
+        return self._write(writer, decision, made, run)
 
     def add(self, writer: Writer, new: Sequence[Embedded], why: str, run: str | None) -> None:
         """Store new memories as they are, in a few statements however many they are.
@@ -168,26 +174,19 @@ class Applier:
 
     # --- what is done ---
 
-    def write(
+    def _write(
         self, writer: Writer, decision: Decision, made: Mapping[str, Embedded], run: str | None
-    ) -> Applied:
-        """Apply a decision without checking its condition.
-
-        A new memory must not be stored already, and its id must be unused.
-        """
+    ) -> Outcome:
         arrival, survivors = decision.arrival, decision.survivors
         names = {member.id for member in decision.members}
-        if new := list(_newly_stored(decision, names)):
-            writer.memories.insert_all(new)
-        embedded = [made[s.memory.id] for s in survivors if s.memory.id in made]
-        embedded += [] if arrival is None else [arrival]
-        self._keep_vectors(writer, embedded)
+        if arrival is not None:
+            writer.memories.insert_all([arrival.memory])
+            self._keep_vectors(writer, [arrival])
         before = NOTHING_BEFORE
         if survivors or decision.model == PERSON:
             before = writer.memories.image([member.id for member in decision.members])
         if survivors:
-            writer.memories.rewrite([s.memory for s in survivors if s.memory.id in names])
-            writer.memories.retire([(id_, s.memory.id) for s in survivors for id_ in s.stands_for])
+            self._replace(writer, survivors, names, made)
         if decision.distinct or decision.model == PERSON:
             before = self._mark_distinct(writer, decision, before)
         if decision.pending and decision.model and decision.model != PERSON:
@@ -195,11 +194,39 @@ class Applier:
         [number] = writer.decisions.record([(decision, before)], self._clock(), run)
         if not decision.pending and (arrival is None or len(names) > 1):
             writer.decisions.close_about(names, number)
-        newest = decision.newest
+        newest = decision.members[-1] if arrival is None else arrival.memory
         if arrival is None or survivors or newest.linked_ids:
             living = writer.memories.living(newest.id)
             newest = newest if living is None else living.memory
-        return Applied(number, newest)
+        return Outcome(
+            newest,
+            decision.action,
+            decision.reason,
+            decision.usage,
+            decision.pending,
+            decision.model,
+            number,
+        )
+
+    def _replace(
+        self,
+        writer: Writer,
+        survivors: Sequence[Survivor],
+        names: Collection[str],
+        made: Mapping[str, Embedded],
+    ) -> None:
+        """Store, rewrite and retire memories. `names`: the ids of the members, which are stored."""
+        new = [
+            one.memory.model_copy(update={"linked_ids": ()})
+            for one in survivors
+            if one.memory.id not in names
+        ]
+        new += [one.version for one in survivors if one.version is not None]
+        if new:
+            writer.memories.insert_all(new)
+        self._keep_vectors(writer, [made[s.memory.id] for s in survivors if s.memory.id in made])
+        writer.memories.rewrite([s.memory for s in survivors if s.memory.id in names])
+        writer.memories.retire([(id_, s.memory.id) for s in survivors for id_ in s.stands_for])
 
     def _keep_vectors(self, writer: Writer, embedded: Sequence[Embedded]) -> None:
         vectors = {
@@ -232,16 +259,6 @@ class Applier:
         now = self._clock()
         for a, b in combinations(decision.members, 2):
             writer.attempts.count(self._scope_of(a), a.content, b.content, model, now, pause)
-
-
-def _newly_stored(decision: Decision, names: set[str]) -> Iterator[Memory]:
-    if decision.arrival is not None:
-        yield decision.arrival.memory
-    for survivor in decision.survivors:
-        if survivor.memory.id not in names:
-            yield survivor.memory.model_copy(update={"linked_ids": ()})
-        if survivor.version is not None:
-            yield survivor.version
 
 
 def _changed(writer: Writer, decision: Decision) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
 from pydantic import ValidationError
 
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
@@ -32,7 +31,6 @@ from memory.models import (
     Condition,
     Decision,
     Embedded,
-    Judge,
     Memory,
     Outcome,
     Scale,
@@ -40,8 +38,6 @@ from memory.models import (
     ScopeField,
     SearchResult,
     Survivor,
-    Vector,
-    Vectors,
     first_problem,
     new_memory_id,
 )
@@ -55,112 +51,20 @@ from memory.search import (
     best_of_shortlist,
     ranked,
     results,
-    slack,
     word_scores,
 )
 from memory.store import undoing
-from memory.store.applying import Applied, Applier, Conflict
+from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
+from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.text import clean, text_key, wordings
 
 T = TypeVar("T")
 utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
-
-
-@dataclass(frozen=True)
-class Nearby:
-    """Which stored memories a new one is compared with: the `k` most similar ones of its scope.
-
-    They have at least `min_similarity`. Memories whose texts a judge in `bound_by` called distinct
-    from the new text are left out. `cohesive`: also leave out a memory that replaced a memory whose
-    similarity to the new one is below `min_similarity`. `k` = 0: compare with no memory.
-    """
-
-    k: int
-    min_similarity: float
-    bound_by: tuple[Judge, ...] = NOBODY.bound_by
-    cohesive: bool = False
-
-
-@dataclass(frozen=True)
-class NewMemory:
-    """A memory that is not stored yet, with its vector, and what may be near it.
-
-    `vector` is None if the embedder failed. `near`: ids of the memories that a search found at the
-    ledger's `revision`. If the search failed, `fault` is the reason. `matches`: the stored memories
-    that the new one is compared with, those with the same text first, then the most similar; they
-    are looked up in the transaction that stores the new memory. `left_out`: whether a match is
-    missing because of `Nearby.cohesive`. `shown`: keys of the texts that the model saw when it
-    wrote the memory.
-    """
-
-    memory: Memory
-    vector: Vector | None
-    near: tuple[str, ...] = ()
-    revision: int = 0
-    fault: str = ""
-    matches: tuple[SearchResult, ...] = ()
-    left_out: bool = False
-    shown: frozenset[str] = frozenset()
-
-
-class Arrivals:
-    """The memories that were stored after some new memories were prepared, with their vectors.
-
-    `MemoryStore.write` keeps it up to date. Use one object for all calls about memories that were
-    prepared together.
-    """
-
-    def __init__(self) -> None:
-        self._ids: list[str] = []
-        self._vectors: Vectors = np.empty((0, 0), np.float32)
-        self._revisions: dict[Scope, int] = {}
-        self._own: set[int] = set()
-
-    def catch_up(self, reader: Reader, scope: Scope, prepared_at: int) -> None:
-        """Add what other transactions have stored in a scope since `prepared_at`, a revision."""
-        since, now = self._revisions.get(scope, prepared_at), reader.revision()
-        self._revisions[scope] = now
-        if self._own.issuperset(range(since + 1, now + 1)):
-            return
-        rows = reader.memories.live_written_after(since, scope)
-        known = reader.vectors.of(row.text_key for row in rows)
-        for row in rows:
-            self.add(row.memory.id, known.get(row.text_key))
-
-    def wrote(self, revision: int) -> None:
-        """Note that all memories stored by the transaction `revision` were added."""
-        self._own.add(revision)
-
-    def of(self, decision: Decision, made: Mapping[str, Embedded]) -> None:
-        """Add the memories that a decision has stored. `made`: the vectors of its new texts."""
-        stored = [made[one.memory.id] for one in decision.survivors if one.memory.id in made]
-        for one in (*stored, *([decision.arrival] if decision.arrival else ())):
-            self.add(one.memory.id, one.vector)
-
-    def add(self, memory_id: str, vector: Vector | None) -> None:
-        if vector is None:
-            return
-        count = len(self._ids)
-        if count == len(self._vectors):
-            grown = np.empty((2 * count + 8, len(vector)), np.float32)
-            if count:
-                grown[:count] = self._vectors
-            self._vectors = grown
-        self._vectors[count] = vector
-        self._ids.append(memory_id)
-
-    def near(self, vector: Vector, min_cosine: float) -> list[str]:
-        """Return the ids of the memories with at least about this cosine to a vector."""
-        if not self._ids:
-            return []
-        cosines = self._vectors[: len(self._ids)] @ vector
-        rows = np.flatnonzero(cosines >= min_cosine - slack(len(vector)))
-        return [self._ids[row] for row in rows.tolist()]
 
 
 class MemoryStore:
@@ -335,37 +239,28 @@ class MemoryStore:
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
         keys = [text_key(memory.content) for memory in memories]
+        scopes = [self.scope_of(memory) for memory in memories]
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
             revision, known = reader.revision(), reader.vectors.of(keys)
-            spare = [
-                self._distinct_rows(reader, memory, key, nearby) if nearby.k else 0
-                for memory, key in zip(memories, keys, strict=True)
+            distinct = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), nearby.bound_by)
+            spare = [  # the search may find these, but they are left out
+                len(reader.memories.live_with_texts(others, scope)) if others else 0
+                for others, scope in zip(distinct, scopes, strict=True)
             ]
         new = [
             NewMemory(one.memory, one.vector, revision=revision)
             for one in self.embeddings.complete(memories, known)
         ]
-        return self._with_near(new, spare, nearby) if nearby.k else new
-
-    def _distinct_rows(self, reader: Reader, memory: Memory, key: str, nearby: Nearby) -> int:
-        """Count the memories in scope that the search may find, but that are distinct."""
-        scope = self.scope_of(memory)
-        [distinct] = reader.distinct.of_all([(scope, key)], nearby.bound_by)
-        return len(reader.memories.live_with_texts(distinct, scope)) if distinct else 0
-
-    def _with_near(
-        self, new: Sequence[NewMemory], spare: Sequence[int], nearby: Nearby
-    ) -> list[NewMemory]:
         queries = {
-            position: Query(
+            n: Query(
                 one.vector,
-                self.scope_of(one.memory),
-                nearby.k + spare[position],
+                scopes[n],
+                nearby.k + spare[n],
                 self.scale.cosine(nearby.min_similarity, one.memory.content),
             )
-            for position, one in enumerate(new)
-            if one.vector is not None
+            for n, one in enumerate(new)
+            if one.vector is not None and nearby.k
         }
         try:
             near = dict(zip(queries, self.index.nearest(list(queries.values())), strict=True))
@@ -404,10 +299,12 @@ class MemoryStore:
             for part in split_repeats(memories):
                 new = []
                 found = writer.memories.earlier_arrivals(memories[part])
-                for one, arrival in zip(embedded[part], found, strict=True):
-                    memory = self._received(writer, one.memory, *arrival)
-                    stored.append(memory if arrival[0] is not None else None)
-                    if arrival[0] is None:
+                for one, (earlier, id_is_taken) in zip(embedded[part], found, strict=True):
+                    memory = one.memory
+                    if earlier is not None or id_is_taken:
+                        memory = self._received(writer, memory, earlier)
+                    stored.append(None if earlier is None else memory)
+                    if earlier is None:
                         new.append(replace(one, memory=memory))
                 self.applier.add(writer, new, "stored as it is", run)
         telemetry.decisions.add(
@@ -440,9 +337,9 @@ class MemoryStore:
         Raises: LeaseLost if `lease` is given but no longer held; nothing is stored then.
         """
         made = self.applier.vectors_of_made([answered]) if answered else {}
-        arrivals = arrivals or Arrivals()
+        if arrivals is None and len(new) > 1:
+            arrivals = Arrivals()
         done: list[Outcome | Conflict | T] = []
-        applied: list[Decision] = []
         with self._writing(len(new)) as writer:
             if lease is not None:
                 writer.leases.check(lease)
@@ -452,20 +349,19 @@ class MemoryStore:
                     decided = self._decided(writer, one, nearby, decide, arrivals)
                 else:
                     decided, answered = answered, None
-                if not isinstance(decided, Decision):
-                    done.append(decided)
-                    if isinstance(decided, Outcome):
-                        continue
-                    break
-                result = self.applier.apply(writer, decided, made, run)
-                if isinstance(result, Conflict):
+                if isinstance(decided, Decision):
+                    result = self.applier.apply(writer, decided, made, run)
                     done.append(result)
-                    break
-                done.append(outcome_of(result, decided))
-                applied.append(decided)
-                arrivals.of(decided, made)
-            arrivals.wrote(writer.transaction.revision)
-        _count(applied)
+                    if isinstance(result, Conflict):
+                        break
+                    if arrivals is not None:
+                        arrivals.add(decided, made, writer.transaction.revision)
+                else:
+                    done.append(decided)
+                    if not isinstance(decided, Outcome):
+                        break
+        for outcome in done:
+            _count(outcome)
         return done
 
     def _decided(
@@ -474,19 +370,25 @@ class MemoryStore:
         new: NewMemory,
         nearby: Nearby,
         decide: Callable[[NewMemory], Decision | T],
-        arrivals: Arrivals,
+        arrivals: Arrivals | None,
     ) -> Decision | Outcome | T:
-        [arrival] = writer.memories.earlier_arrivals([new.memory])
-        memory = self._received(writer, new.memory, *arrival)
-        if arrival[0] is not None:
+        memory = new.memory
+        [(earlier, id_is_taken)] = writer.memories.earlier_arrivals([memory])
+        if earlier is not None or id_is_taken:
+            memory = self._received(writer, memory, earlier)
+        if earlier is not None:
             return Outcome(memory, Action.KNOWN, "it arrived before")
-        found = replace(new, memory=memory, revision=writer.revision())
-        matches: tuple[SearchResult, ...] = ()
-        if nearby.k:
-            arrivals.catch_up(writer, self.scope_of(memory), new.revision)
-            matches = self._matches(writer, found, nearby, arrivals)
-        near = self._cohesive(writer, found, matches, nearby)
-        decision = decide(replace(found, matches=near, left_out=len(near) < len(matches)))
+        matches = self._matches(writer, replace(new, memory=memory), nearby, arrivals)
+        near = self._cohesive(writer, new, matches, nearby) if nearby.cohesive else matches
+        decision = decide(
+            replace(
+                new,
+                memory=memory,
+                revision=writer.revision(),
+                matches=near,
+                left_out=len(near) < len(matches),
+            )
+        )
         if isinstance(decision, Decision) and decision.arrival is None:
             return replace(decision, arrival=Embedded(memory, new.vector))
         return decision
@@ -511,12 +413,12 @@ class MemoryStore:
                 (survivor,),
                 condition=Condition(revision),
             )
-            if isinstance(self.apply(decision), Applied):
+            if isinstance(self.apply(decision), Outcome):
                 return
 
     def apply(
         self, decision: Decision, *, run: str | None = None, lease: Lease | None = None
-    ) -> Applied | Conflict:
+    ) -> Outcome | Conflict:
         """Apply a decision if its condition still holds; else change nothing, return a Conflict.
 
         `run`, `lease`: as for `write`.
@@ -525,7 +427,7 @@ class MemoryStore:
 
     def apply_all(
         self, decisions: Sequence[Decision], *, run: str | None = None, lease: Lease | None = None
-    ) -> list[Applied | Conflict]:
+    ) -> list[Outcome | Conflict]:
         """Apply decisions in order and in one transaction; return an item for each.
 
         Each decision is applied if its condition holds after the decisions before it.
@@ -536,9 +438,8 @@ class MemoryStore:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
-        _count(
-            one for one, result in zip(decisions, done, strict=True) if isinstance(result, Applied)
-        )
+        for outcome in done:
+            _count(outcome)
         return done
 
     def _writing(self, count: int) -> AbstractContextManager[Writer]:
@@ -602,15 +503,11 @@ class MemoryStore:
             best = best or best_of_shortlist(reader, probe, near, words, scope, k)
             return results(reader, probe, best, words, k)
 
-    def _received(
-        self, reader: Reader, memory: Memory, earlier: Row | None, id_is_taken: bool
-    ) -> Memory:
-        """Return the memory with an unused id; if it is stored already, its live successor."""
+    def _received(self, reader: Reader, memory: Memory, earlier: Row | None) -> Memory:
+        """Return the live successor of `earlier`; if it is None, the memory with an unused id."""
         if earlier is not None:
             alive = earlier if earlier.live else reader.memories.living(earlier.memory.id)
             return memory if alive is None else alive.memory
-        if not id_is_taken:
-            return memory
         own = {"id": self.new_id(), "external_id": memory.external_id or memory.id}
         return memory.model_copy(update=own)
 
@@ -625,14 +522,18 @@ class MemoryStore:
 
         `arrivals`: the memories that were stored after the search.
         """
+        if not nearby.k:
+            return ()
         memory, scope = new.memory, self.scope_of(new.memory)
         key = text_key(memory.content)
         copies = reader.memories.live_with_texts([key], scope)
         matches = [SearchResult(row.memory, 1.0) for row in copies]
         names = list(new.near)
-        if arrivals is not None and new.vector is not None:
+        came = arrivals is not None or reader.revision() > new.revision
+        if new.vector is not None and came:
             min_cosine = self.scale.cosine(nearby.min_similarity, memory.content)
-            names += arrivals.near(new.vector, min_cosine)
+            arrivals = arrivals or Arrivals()
+            names += arrivals.near(reader, scope, new.vector, new.revision, min_cosine)
         rows = reader.memories.rows(names)
         if new.vector is not None and rows:
             [distinct] = reader.distinct.of_all([(scope, key)], nearby.bound_by)
@@ -670,21 +571,10 @@ def _as_it_is(new: NewMemory) -> Decision:
     return Decision(Action.ADD, "stored as it is", (new.memory,))
 
 
-def outcome_of(done: Applied, decision: Decision) -> Outcome:
-    return Outcome(
-        done.memory,
-        decision.action,
-        decision.reason,
-        decision.usage,
-        decision.pending,
-        done.number,
-    )
-
-
-def _count(applied: Iterable[Decision]) -> None:
-    for one in applied:
-        by = one.model or "policy"
-        telemetry.decisions.add(1, {"kind": one.action.value, "pending": one.pending, "by": by})
+def _count(outcome: Outcome | Conflict | object) -> None:
+    if isinstance(outcome, Outcome) and outcome.number:
+        kind, by = outcome.action.value, outcome.model or "policy"
+        telemetry.decisions.add(1, {"kind": kind, "pending": outcome.pending, "by": by})
 
 
 def reworded(memory: Memory, content: str, version_id: str) -> Survivor:

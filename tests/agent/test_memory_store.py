@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
-from memory.agent.saving import Distances
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
 from memory.models import INVERSE_LINK, Memory, SearchResult
@@ -315,12 +314,14 @@ def test_a_correction_is_a_decision_that_names_the_old_wording(
     agent: MemoryStore, store: CoreStore
 ) -> None:
     old = save(agent, "Rent is 900.", importance=5)
-    saved = run(agent.save("Rent is 950.", Distances(0.05, 0.3, 5), replaces=old.id))
-    new = saved.memory
+    new, _, _, replaced = run(agent.save_with_auto_link("Rent is 950.", replaces=old.id))
     assert new is not None
+    assert replaced is not None
+    assert replaced.memory.id == old.id
     assert run(agent.get_by_id(old.id)) is None
     assert new.importance == 5
-    [decision] = [one for one in store.history(old.id) if one.number == saved.decision]
+    number = run(agent.last_decision(new.id))
+    [decision] = [one for one in store.history(old.id) if one.number == number]
     assert decision.survivors == ((new.id, (old.id,)),)
 
 

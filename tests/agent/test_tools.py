@@ -16,7 +16,6 @@ from memory.errors import LedgerError
 from memory.ledger import Ledger
 from memory.models import Action, Decision
 from memory.store import MemoryStore as CoreStore
-from memory.store import Unconditional
 
 run = asyncio.run
 
@@ -71,7 +70,7 @@ def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
 def test_a_question_that_no_model_judged_stays_open(store: CoreStore, tmp_path: Path) -> None:
     a, b = (store.add(store.new_memory(name)) for name in ("one", "other"))
     open_question = Decision(Action.KEEP_BOTH, "no model", (a, b), pending=True)
-    store.apply(open_question, Unconditional())
+    store.apply(open_question)
     text = run(tools_on(store, tmp_path).call("introspect", {})).text
     assert f"Still open:\n- Are {a.id} and {b.id} the same?\n" in text
 

@@ -30,7 +30,6 @@ from memory.config import Config, MemoryConfig
 from memory.errors import InputError
 from memory.interchange import Reading, langgraph_at, note_reading
 from memory.models import Action, Decision, Survivor
-from memory.store import Unconditional
 from orchestrator import app as chat
 from tests import commands
 from tests.gemini_server import GeminiServer
@@ -170,7 +169,7 @@ def test_history_says_how_a_merge_was_verified_and_what_the_cosine_was(tmp_path:
             Action.MERGE, "one cat", (cat, pip), (Survivor(pip, (cat.id,)),), similarity=0.92,
             cosine=0.76, verified="by a second reading",
         )  # fmt: skip
-        store.apply(merge, Unconditional())
+        store.apply(merge)
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
     shown = CliRunner().invoke(app, ["--config", str(tmp_path / "config.yaml"), "history"]).output
     assert "0.92 (cosine 0.76)  merge" in shown

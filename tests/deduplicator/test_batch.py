@@ -15,14 +15,15 @@ from memory.models import (
     Decision,
     Memory,
     MergeGroup,
+    Outcome,
     Question,
     Rules,
     Verdict,
 )
 from memory.offline import OfflineModel
 from memory.providers import GuardedModel
-from memory.store import Applied, Conflict, Decided, MemoryStore, Unconditional, WhileUnchanged
-from tests.doubles import PlacedEmbedder, ScriptedModel
+from memory.store import Conflict, MemoryStore
+from tests.doubles import PlacedEmbedder, ScriptedModel, under
 
 
 def revision(store: MemoryStore) -> int:
@@ -67,7 +68,7 @@ def test_what_a_person_keeps_apart_while_a_judge_is_asked_is_not_joined(
     def judge(_: Question) -> Verdict:
         pairs = ((a.id, b.id),)
         apart = Decision(Action.KEEP_BOTH, "two", (a, b), distinct=pairs, model=PERSON)
-        store.apply(apart, Unconditional())
+        store.apply(apart)
         return Verdict(parts=(MergeGroup(members=(0, 1), text=merged),))
 
     report = asyncio.run(MemoryDeduplicator(store, ScriptedModel(judge)).deduplicate_all())
@@ -108,12 +109,9 @@ def test_many_decisions_share_a_transaction_and_each_stands_by_itself(store: Mem
     stored = [store.add(store.new_memory(f"text {n}")) for n in range(9)]
     before = revision(store)
     store.update(stored[4].id, "another text")
-    decided = [
-        Decided(Decision(Action.KEEP_BOTH, "different", (one,)), WhileUnchanged(before))
-        for one in stored
-    ]
+    decided = [under(Decision(Action.KEEP_BOTH, "different", (one,)), before) for one in stored]
     done = store.apply_all(decided, run="run")
-    assert [isinstance(one, Applied) for one in done] == [n != 4 for n in range(9)]
+    assert [isinstance(one, Outcome) for one in done] == [n != 4 for n in range(9)]
     assert done[4] == Conflict(f"{stored[4].id} changed")
     assert revision(store) == before + 2
 

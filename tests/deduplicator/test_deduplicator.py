@@ -26,6 +26,7 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     MergeGroup,
+    Outcome,
     Question,
     Survivor,
     Verdict,
@@ -34,7 +35,7 @@ from memory.offline import OfflineModel
 from memory.providers import GuardedModel
 from memory.review import cards_of
 from memory.search import VectorsByUser, similarity
-from memory.store import Applied, Asker, MemoryStore, Unconditional, reopen_pending
+from memory.store import Asker, MemoryStore, reopen_pending
 from tests.conftest import MakeMemory
 from tests.doubles import (
     START,
@@ -455,7 +456,7 @@ def test_a_question_about_what_was_forgotten_in_part_is_asked_as_things_are(
         pending = Decision(
             Action.REPLACE, "no model", (older, newer), (kept,), model="any", pending=True
         )
-        assert isinstance(store.apply(pending, Unconditional()), Applied)
+        assert isinstance(store.apply(pending), Outcome)
         if older is first:
             reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
     store.forget(first.id)

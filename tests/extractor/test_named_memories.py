@@ -33,7 +33,7 @@ from memory.models import (
     Rereading,
     Verdict,
 )
-from memory.store import MemoryStore, Unconditional, forget_user
+from memory.store import MemoryStore, forget_user
 from memory.text import text_key
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel
@@ -314,7 +314,7 @@ class Interrupting(ScriptedModel):
 def retire(store: MemoryStore, old: Memory, make_memory: MakeMemory) -> None:
     newer = store.add(make_memory("Mia is allergic to peanuts and to dust.", user="Mia"))
     both = (old, newer)
-    store.apply(Decision(Action.REPLACE, "covered", both, (survive(newer, both),)), Unconditional())
+    store.apply(Decision(Action.REPLACE, "covered", both, (survive(newer, both),)))
 
 
 @pytest.mark.parametrize("what", ["changed", "retired", "forgotten"])
@@ -346,7 +346,7 @@ def test_a_named_memory_that_moved_after_it_was_read_is_a_conflict(
 def keep_apart(store: MemoryStore, a: Memory, b: Memory) -> None:
     pairs = ((a.id, b.id),)
     decision = Decision(Action.KEEP_BOTH, "two", (a, b), distinct=pairs, model=PERSON)
-    store.apply(decision, Unconditional())
+    store.apply(decision)
 
 
 def test_named_memories_that_a_person_keeps_apart_meanwhile_are_not_joined(

@@ -22,7 +22,7 @@ from memory.interchange.write_back import (
     write_back,
 )
 from memory.models import Action, Decision, Memory, Survivor, new_memory_id
-from memory.store import MemoryStore, Unconditional
+from memory.store import MemoryStore
 from tests.frameworks.word_server import word_vector
 
 ROOT = Path(__file__).parent.parent.parent
@@ -56,13 +56,13 @@ def bring_in(
 
 def replace(store: MemoryStore, older: Memory, newer: Memory) -> None:
     survivor = Survivor(newer, (older.id,))
-    store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)), Unconditional())
+    store.apply(Decision(Action.REPLACE, "covers", (older, newer), (survivor,)))
 
 
 def merge(store: MemoryStore, one: Memory, other: Memory, text: str = MERGED) -> None:
     made = other.model_copy(update={"id": new_memory_id(), "external_id": None, "content": text})
     survivor = Survivor(made, (one.id, other.id))
-    store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)), Unconditional())
+    store.apply(Decision(Action.MERGE, "the same", (one, other), (survivor,)))
 
 
 def cleaned_of(

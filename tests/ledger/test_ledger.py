@@ -220,13 +220,13 @@ def test_a_decision_is_recorded_with_the_state_before_it(
         writer.memories.insert_all([memory])
     with ledger.writing() as writer:
         decision = Decision(Action.KEEP_BOTH, "told apart", (memory,), pending=True)
-        [image] = writer.memories.images([[memory.id]])
+        image = writer.memories.image([memory.id])
         writer.decisions.record([(decision, image)], START, "run_1")
     with ledger.reading() as reader:
         assert reader.counts().decisions == {"keep_both": 1}
         assert reader.counts().pending == 1
     with ledger.writing() as writer:
-        writer.decisions.close_about([([memory.id], 10)])
+        writer.decisions.close_about([memory.id], 10)
         assert writer.counts().pending == 0
 
 
@@ -299,7 +299,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(
         scope = Scope.of(successor, ("user",))
         writer.distinct.mark(scope, successor.content, other.content, "test", "model")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
-        [image] = writer.memories.images([[secret.id, successor.id]])
+        image = writer.memories.image([secret.id, successor.id])
         writer.decisions.record([(decision, image)], START, None)
         writer.memories.retire([(secret.id, successor.id)])
     erase(ledger, successor.id, START)

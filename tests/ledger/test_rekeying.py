@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from memory import MemoryDeduplicator
 from memory.ledger.ledger import Ledger, open_database
 from memory.models import JUDGES, Action, Decision, Judge, Memory, Survivor, Verdict
-from memory.store import MemoryStore, Unconditional
+from memory.store import MemoryStore
 from memory.text import normalise, text_key
 from memory.upkeep import examine
 from tests.conftest import MakeMemory
@@ -43,7 +43,7 @@ def version_5(ledger_url: str, make_memory: MakeMemory) -> str:
         memories = dict(zip(TEXTS, map(store.add, map(make_memory, TEXTS)), strict=True))
         milli, mega = memories[MILLI], memories[MEGA]
         stays = Survivor(mega, (milli.id,))
-        store.apply(Decision(Action.REPLACE, "same text", (milli, mega), (stays,)), Unconditional())
+        store.apply(Decision(Action.REPLACE, "same text", (milli, mega), (stays,)))
         tell_apart(store, memories, "person", (KEPT, BESIDE), (BESIDE, CAT))
         tell_apart(store, memories, "model", (MILLI, CAT))
         with store.ledger.writing() as writer:
@@ -164,7 +164,7 @@ def test_a_replacement_built_upon_stays_open_until_that_is_undone(
     [mega] = [one for one in store.memories() if one.content == MEGA]
     more = store.add(make_memory("The laser has MW, and a red case."))
     stays = Survivor(more, (mega.id,))
-    store.apply(Decision(Action.REPLACE, "covers", (mega, more), (stays,)), Unconditional())
+    store.apply(Decision(Action.REPLACE, "covers", (mega, more), (stays,)))
     model = ScriptedModel(*[Verdict(reason="a thousandth and a million")] * 3)
     deduplicator = MemoryDeduplicator(store, model)
     asyncio.run(deduplicator.deduplicate_all())

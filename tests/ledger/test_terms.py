@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.ledger import Ledger
 from memory.ledger.terms import fill_terms
-from memory.models import Action, Decision, Memory, Survivor
-from memory.store import Applied, MemoryStore, WhileUnchanged
+from memory.models import Action, Decision, Memory, Outcome, Survivor
+from memory.store import MemoryStore
 from memory.text import search_terms
 from tests.conftest import MakeMemory
+from tests.doubles import under
 from tests.ledger import version_1
 
 TABLES = (t.postings, t.term_lists, t.term_totals)
@@ -86,8 +87,8 @@ def replaced(store: MemoryStore, kept: Memory, retired: Memory) -> int:
         since = reader.revision()
     survivor = Survivor(kept, (retired.id,))
     decision = Decision(Action.REPLACE, "test", (retired, kept), (survivor,))
-    done = store.apply(decision, WhileUnchanged(since))
-    assert isinstance(done, Applied)
+    done = store.apply(under(decision, since))
+    assert isinstance(done, Outcome)
     return done.number
 
 

@@ -18,7 +18,7 @@ from memory.review.answers import (
     ReviewAnswer,
 )
 from memory.review.cards import card_key, content_hash
-from memory.store import MemoryStore, Unconditional
+from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.review.conftest import NEW, OLD, OTHER
 from tests.review.serving import is_new, is_repeated
@@ -68,9 +68,7 @@ def test_a_proposal_takes_what_its_members_have_inherited_meanwhile(
     )  # fmt: skip
     newer = store.add(make_memory(both[1].content, user="Mia", importance=5, tags=("late",)))
     again = (both[1], newer)
-    store.apply(
-        Decision(Action.REPLACE, "same", again, (survive(both[1], again),)), Unconditional()
-    )
+    store.apply(Decision(Action.REPLACE, "same", again, (survive(both[1], again),)))
     assert is_new(answers.give(answered(both), proposal))
     [made] = [one for one in store.memories() if one.content == text]
     assert (made.importance, made.tags, made.timestamp) == (5, ("late",), newer.timestamp)

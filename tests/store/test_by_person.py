@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
 from memory.errors import CannotUndo
-from memory.models import PERSON, Action, Decision, Memory, Survivor
-from memory.store.applying import Applied, Conflict, Unconditional, WhileUnanswered
+from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Survivor
+from memory.store.applying import Conflict
 from memory.store.store import MemoryStore
 from memory.text import text_key
 from tests.conftest import MakeMemory
@@ -36,14 +37,14 @@ def joined(store: MemoryStore, *members: Memory, without: Memory | None = None) 
     return Decision(Action.MERGE, "told", told, (survivor,), distinct=pairs, model=PERSON)
 
 
-def given(store: MemoryStore, decision: Decision, run: str | None = None) -> Applied | Conflict:
+def given(store: MemoryStore, decision: Decision, run: str | None = None) -> Outcome | Conflict:
     with store.ledger.reading() as reader:
-        condition = WhileUnanswered(reader.revision(), ("person",))
-    return store.apply(decision, condition, run=run)
+        condition = Condition(reader.revision(), ("person",), is_answer=True)
+    return store.apply(replace(decision, condition=condition), run=run)
 
 
-def number_of(done: Applied | Conflict) -> int:
-    assert isinstance(done, Applied), done
+def number_of(done: Outcome | Conflict) -> int:
+    assert isinstance(done, Outcome), done
     return done.number
 
 
@@ -93,7 +94,7 @@ def test_a_member_that_is_left_out_is_told_from_what_becomes_of_the_others(
 ) -> None:
     a, b, c = three
     done = given(store, joined(store, a, b, without=c))
-    assert isinstance(done, Applied)
+    assert isinstance(done, Outcome)
     assert len(apart(store)) == 3
     made = store.memories()
     with store.ledger.reading() as reader:
@@ -170,9 +171,7 @@ def test_no_reason_for_which_others_were_told_apart_quotes_a_forgotten_text(
 ) -> None:
     pairs = tuple((a.id, b.id) for a, b in combinations(three, 2))
     why = f"{three[0].content!r} is not what the others say"
-    store.apply(
-        Decision(Action.KEEP_BOTH, why, three, distinct=pairs, model="model"), Unconditional()
-    )
+    store.apply(Decision(Action.KEEP_BOTH, why, three, distinct=pairs, model="model"))
     store.forget(three[0].id)
     one, other = three[1:]
     with store.ledger.reading() as reader:
@@ -187,7 +186,7 @@ def test_an_undo_tells_nobody_from_who_only_stood_beside(
 ) -> None:
     gone, stays, _beside = three
     replaced = Decision(Action.REPLACE, "told", three, (Survivor(stays, (gone.id,)),))
-    store.undo(number_of(store.apply(replaced, Unconditional())))
+    store.undo(number_of(store.apply(replaced)))
     with store.ledger.reading() as reader:
         keys = [(store.scope_of(one), text_key(one.content)) for one in three]
         names = reader.distinct.of_all(keys)

@@ -21,9 +21,9 @@ from memory.models import (
     KeptCandidate,
     Memory,
     NamedMemory,
+    Outcome,
     Turn,
 )
-from memory.store.applying import Applied, Unconditional
 from memory.store.forgetting import forget_user
 from memory.store.store import MemoryStore
 from memory.text import text_key
@@ -139,8 +139,8 @@ def test_a_merged_text_goes_where_the_undone_merge_that_it_names_stood_for_the_m
     )
     one = merged("Mia drives a juniper99 van and sails.", (van, sails), store.new_id)
     decision = Decision(Action.MERGE, "told", (van, sails), (one,), model="m")
-    done = store.apply(decision, Unconditional())
-    assert isinstance(done, Applied)
+    done = store.apply(decision)
+    assert isinstance(done, Outcome)
     keep(store, turn("Often.", 0))
     named = NamedMemory(id=one.memory.id, text_key=text_key(one.memory.content))
     found = KeptCandidate(content="Mia sails often.", named=(named,), merged=f"{VAN} She sails.")

@@ -18,14 +18,24 @@ from memory.errors import (
     StillStatedBy,
 )
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, MemoryLink, SearchResult, Survivor, Vectors
-from memory.store.applying import Applied, Conflict, UnlessRepeated, WhileMergeable, WhileNearest
+from memory.models import (
+    Action,
+    Decision,
+    Memory,
+    MemoryLink,
+    Outcome,
+    SearchResult,
+    Survivor,
+    Vectors,
+)
+from memory.store import Nearby
+from memory.store.applying import Conflict
 from memory.store.forgetting import Forgotten
-from memory.store.store import MemoryStore, Neighbours, NewMemory
+from memory.store.store import MemoryStore
 from memory.text import text_key
 from memory.upkeep import reembed
 from tests.conftest import MakeMemory
-from tests.doubles import BrokenIndex, PlacedEmbedder, living_for
+from tests.doubles import BrokenIndex, PlacedEmbedder, living_for, under
 
 
 @pytest.fixture
@@ -41,10 +51,10 @@ def contents(store: MemoryStore) -> list[str]:
 
 def matches(store: MemoryStore, new: Memory, min_similarity: float) -> tuple[SearchResult, ...]:
     """What a new memory is to be decided against."""
-    [found] = store.prepare([new], 5, min_similarity)
-    assert isinstance(found, NewMemory)
-    assert isinstance(found.neighbours, Neighbours)
-    return found.neighbours.matches
+    nearby = Nearby(5, min_similarity)
+    [found] = store.write(store.prepare([new], nearby), nearby, lambda known: known.matches)
+    assert isinstance(found, tuple)
+    return found
 
 
 def test_find_similar_includes_the_threshold_itself(
@@ -254,9 +264,7 @@ def test_apply_does_nothing_where_a_member_changed(
     )
     since = revision(store)
     store.update(old.id, "Mia has a dog.")
-    assert store.apply(replacement(old, new), WhileMergeable(since)) == Conflict(
-        f"{old.id} changed"
-    )
+    assert store.apply(under(replacement(old, new), since)) == Conflict(f"{old.id} changed")
     assert contents(store) == ["Mia has a dog.", "Mia has a tabby cat."]
 
 
@@ -269,13 +277,11 @@ def test_apply_does_nothing_where_something_as_near_came_meanwhile(
     [new] = store.embeddings.embed([make_memory("Mia owns a cat.")])
     rival = store.add(make_memory("Mia has a cat."))
     decision = Decision(Action.ADD, "nothing similar", (new.memory,))
-    came = store.apply(decision, WhileNearest(since, min_similarity=0.95), arrival=new)
+    came = store.apply(under(decision, since, min_similarity=0.95, arrival=new))
     assert came == Conflict(f"{rival.id} came")
     assert contents(store) == ["Mia has a cat."]
     seen = replace(decision, candidates=((rival.id, 0.95),))
-    assert isinstance(
-        store.apply(seen, WhileNearest(since, min_similarity=0.9), arrival=new), Applied
-    )
+    assert isinstance(store.apply(under(seen, since, min_similarity=0.9, arrival=new)), Outcome)
     assert len(contents(store)) == 2
 
 
@@ -291,8 +297,8 @@ def test_links_of_the_retired_lead_to_whoever_stands_for_them(
     heir = new.model_copy(update={"linked_ids": old.linked_ids})
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(heir, (old.id,)),))
     [arrival] = store.embeddings.embed([new])
-    done = store.apply(decision, WhileMergeable(revision(store)), arrival=arrival)
-    assert isinstance(done, Applied)
+    done = store.apply(under(decision, revision(store), arrival=arrival))
+    assert isinstance(done, Outcome)
     alive = store.get(friend.id)
     assert alive is not None
     [back] = alive.linked_ids
@@ -324,7 +330,7 @@ def test_undo_restores_text_values_links_and_vectors(
         )
         survivor = Survivor(joined, (old.id, new.id))
     decision = Decision(Action.MERGE, "test", (old, new), (survivor,))
-    assert isinstance(store.apply(decision, WhileMergeable(revision(store))), Applied)
+    assert isinstance(store.apply(under(decision, revision(store))), Outcome)
     assert everything(store) != before
     number = store.history(old.id)[-1].number
     store.undo(number)
@@ -344,7 +350,7 @@ def test_undo_of_a_replacement_at_write_time_brings_both_back_as_told(
     [new] = store.embeddings.embed([make_memory("Mia has a tabby cat.", intensity=0.1)])
     heir = new.memory.model_copy(update={"intensity": 0.9})
     decision = Decision(Action.REPLACE, "test", (old, new.memory), (Survivor(heir, (old.id,)),))
-    assert isinstance(store.apply(decision, WhileMergeable(revision(store)), arrival=new), Applied)
+    assert isinstance(store.apply(under(decision, revision(store), arrival=new)), Outcome)
     store.undo(store.history()[-1].number)
     assert everything(store) == sorted([old, new.memory], key=lambda memory: memory.id)
 
@@ -367,7 +373,7 @@ def test_a_link_that_came_after_a_decision_outlives_its_undo(
     old, new = store.add(make_memory("Mia has a cat.")), store.add(make_memory("Mia has a tabby."))
     joined = new.model_copy(update={"id": store.new_id(), "content": "Mia has a tabby, a cat."})
     merge = Decision(Action.MERGE, "test", (old, new), (Survivor(joined, (old.id, new.id)),))
-    assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
+    assert isinstance(store.apply(under(merge, revision(store))), Outcome)
     link = MemoryLink(target_id=joined.id, link_type="caused_by", note="later", confidence=0.9)
     other = store.add(make_memory("Mia sneezes.", linked_ids=(link,)))
     store.undo(store.history()[-1].number)
@@ -384,7 +390,7 @@ def test_the_same_text_is_never_added_twice_whatever_was_decided(
     first = store.add(make_memory("Mia sails.", user="Mia"))
     [again] = store.embeddings.embed([make_memory("mia sails!", user="Mia")])
     addition = Decision(Action.ADD, "the search failed", (again.memory,), pending=True)
-    repeated = store.apply(addition, UnlessRepeated(), arrival=again)
+    repeated = store.apply(under(addition, 0, min_similarity=1.0, arrival=again))
     assert repeated == Conflict(f"{first.id} says the same")
     assert store.counts().live == 1
 
@@ -395,8 +401,8 @@ def test_undo_is_refused_where_later_decisions_build_on_it(
     a, b, c = (
         store.add(make_memory(text)) for text in ("Mia sails.", "Mia sails a lot.", "Mia sails it.")
     )
-    store.apply(replacement(a, b), WhileMergeable(revision(store)))
-    store.apply(replacement(b, c), WhileMergeable(revision(store)))
+    store.apply(under(replacement(a, b), revision(store)))
+    store.apply(under(replacement(b, c), revision(store)))
     first, second = (one.number for one in store.history())
     with pytest.raises(CannotUndo, match=rf"decisions \[{second}\] build on it; undo those first"):
         store.undo(first)
@@ -417,7 +423,7 @@ def test_there_is_nothing_to_undo_in_an_addition(
 
 def test_a_forgotten_memory_does_not_come_back(store: MemoryStore, make_memory: MakeMemory) -> None:
     a, b = store.add(make_memory("Mia sails.")), store.add(make_memory("Mia sails a lot."))
-    store.apply(replacement(a, b), WhileMergeable(revision(store)))
+    store.apply(under(replacement(a, b), revision(store)))
     number = store.history()[-1].number
     with pytest.raises(StillStatedBy, match=b.id):
         store.forget(a.id)
@@ -452,7 +458,7 @@ def test_a_memory_that_undo_removes_is_no_neighbour_any_more(
         joined = pair[1].model_copy(update={"id": store.new_id(), "content": text})
         survivor = Survivor(joined, (pair[0].id, pair[1].id))
         merge = Decision(Action.MERGE, "test", tuple(pair), (survivor,))
-        assert isinstance(store.apply(merge, WhileMergeable(revision(store))), Applied)
+        assert isinstance(store.apply(under(merge, revision(store))), Outcome)
         store.search("Mia knits.", everyone=True)
         store.undo(store.history()[-1].number)
     assert [hit.memory.id for hit in matches(store, make_memory("Mia knits."), 0.9)] == [near.id]

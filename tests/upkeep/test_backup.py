@@ -9,11 +9,11 @@ import pytest
 
 from memory.errors import InputError, LedgerError
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Memory, Survivor
-from memory.store import Applied, MemoryStore, WhileMergeable
+from memory.models import Action, Decision, Memory, Outcome, Survivor
+from memory.store import MemoryStore
 from memory.upkeep.doctor import back_up, restore
 from tests.conftest import MakeMemory
-from tests.doubles import PlacedEmbedder
+from tests.doubles import PlacedEmbedder, under
 
 
 def everything(ledger: Ledger) -> dict[str, list[dict[str, object]]]:
@@ -37,7 +37,7 @@ def lived(store: MemoryStore, make_memory: MakeMemory) -> MemoryStore:
     with store.ledger.reading() as reader:
         since = reader.revision()
     decision = Decision(Action.REPLACE, "test", (old, new), (Survivor(new, (old.id,)),))
-    assert isinstance(store.apply(decision, WhileMergeable(since)), Applied)
+    assert isinstance(store.apply(under(decision, since)), Outcome)
     store.forget(gone.id)
     return store
 

@@ -14,9 +14,9 @@ from memory.assembly import open_store
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.errors import LedgerDamaged
 from memory.ledger import Ledger
-from memory.models import Action, Decision, Survivor
+from memory.models import Action, Decision, Outcome, Survivor
 from memory.search import EmbeddedChroma
-from memory.store import Applied, MemoryStore, Unconditional
+from memory.store import MemoryStore
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
@@ -175,8 +175,8 @@ def test_an_episode_whose_memory_went_with_an_undone_merge_is_nothing_to_mend(
     a, b = healthy.add(make_memory("Mia rests.")), healthy.add(make_memory("Mia sings."))
     made = b.model_copy(update={"id": healthy.new_id(), "content": "Mia rests and sings."})
     decision = Decision(Action.MERGE, "test", (a, b), (Survivor(made, (a.id, b.id)),))
-    done = healthy.apply(decision, Unconditional())
-    assert isinstance(done, Applied)
+    done = healthy.apply(decision)
+    assert isinstance(done, Outcome)
     old_episode(healthy, "ep_000000000001", made.id)
     healthy.undo(done.number)
     assert examine(healthy) == []
