@@ -4,9 +4,11 @@ A hop is a call that code on an event loop makes in another thread. A transactio
 the ledger. A busy bot waits for both.
 
 It also counts the code that one new memory passes through: the functions of `memory/` that are
-entered between the call of `check_and_merge` and its return, each once, and their files. Caches are
-filled before, and no model is asked. A comprehension or a generator expression counts as a part of
-the function around it. `--functions` lists the functions.
+entered between the call of `check_and_merge` and its return, each once, and their files. There are
+three cases: the memory is added, it replaces another one, or a language model is asked about it.
+The model is one of the user's own, whose answer costs nothing. Caches are filled before. A
+comprehension or a generator expression counts as a part of the function around it. `--functions
+added` lists the functions of a case.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,7 +35,16 @@ import memory
 from memory.agent import AgentTools
 from memory.assembly import build_deduplicator, build_extractor, build_tools, open_store
 from memory.config import Config, MemoryConfig
-from memory.models import Memory, Turn
+from memory.models import (
+    Extraction,
+    Memory,
+    ProposedMerge,
+    Question,
+    Reply,
+    Rereading,
+    Turn,
+    Verdict,
+)
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
 
@@ -108,10 +119,41 @@ def entered() -> Iterator[set[Function]]:
         threading.setprofile(None)
 
 
+CASES = {
+    "added": ("Lea bakes bread.", "Aiko draws maps."),
+    "replaced": ("Mia really sails in Porto.", "Mia really rows in Porto."),
+    "asked": ("Mia reads with Jonas and Lea.", "Mia rows in Porto with Jonas."),
+}
+"""For each case two memories; what the second one enters is counted."""
+
+
+class NothingToMerge:
+    """A language model of the user's own, which joins no memories."""
+
+    name = "own"
+    page_size = 0
+
+    async def judge(self, _question: Question) -> Verdict:
+        return Verdict()
+
+    async def reread(self, _merges: Sequence[ProposedMerge]) -> Rereading:
+        return Rereading()
+
+    async def extract(self, _turns: Sequence[Turn], **_shown: Sequence[Any]) -> Extraction:
+        return Extraction()
+
+    async def reply(self, _turns: Sequence[Turn], _recalled: Sequence[Memory]) -> Reply:
+        return Reply(text="")
+
+    async def aclose(self) -> None:
+        pass
+
+
 class Bench:
     """A new store whose index is open already, and the operations that are measured on it."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         config = Config(memory=MemoryConfig(data_dir=str(folder)))
         self.store: MemoryStore = open_store(config)
         self.deduplicator = build_deduplicator(self.store, config, OfflineModel())
@@ -128,18 +170,19 @@ class Bench:
     def new_memory(self) -> Cost:
         return self.run(self.deduplicator.check_and_merge(_memory("Aiko draws maps.", 91)))
 
-    def functions_of_a_new_memory(self) -> set[Function]:
-        """Return the functions that the second of two new memories enters.
+    def functions_of(self, case: str) -> set[Function]:
+        """Return the functions that a new memory enters, after another one of its case.
 
         It runs in threads that are new, since only those are observed.
         """
-        asyncio.run(self.deduplicator.check_and_merge(_memory("Lea bakes bread.", 91)))
-
-        new = _memory("Aiko draws maps.", 92)
+        first, second = CASES[case]
+        config = Config(memory=MemoryConfig(data_dir=str(self._folder)))
+        deduplicator = build_deduplicator(self.store, config, NothingToMerge())
+        asyncio.run(deduplicator.check_and_merge(_memory(first, 91)))
 
         async def write() -> set[Function]:
             with entered() as found:
-                await self.deduplicator.check_and_merge(new)
+                await deduplicator.check_and_merge(_memory(second, 92))
             return found
 
         return asyncio.run(write())
@@ -211,33 +254,37 @@ def measure(names: list[str]) -> dict[str, Cost]:
     return found
 
 
-def functions_of_a_new_memory() -> list[Function]:
-    """Return the functions that one new memory enters, by file and line."""
+def functions_of(case: str) -> list[Function]:
+    """Return the functions that one new memory of a case enters, by file and line."""
     with bench() as fresh:
-        return sorted(fresh.functions_of_a_new_memory())
+        return sorted(fresh.functions_of(case))
+
+
+def files_of(functions: Sequence[Function]) -> int:
+    return len({file for file, _, _ in functions})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--functions", action="store_true", help="list what one new memory enters")
+    parser.add_argument("--functions", choices=CASES, help="list what one new memory enters")
     args = parser.parse_args()
-    functions = functions_of_a_new_memory()
-    files = len({file for file, _, _ in functions})
     if args.functions:
-        for file, line, name in functions:
+        for file, line, name in functions_of(args.functions):
             print(f"{file}:{line} {name}")
-    found = {} if args.functions else measure(list(WORK))
-    if args.json:
-        entered = {"functions": len(functions), "files": files}
-        costs = {name: asdict(cost) for name, cost in found.items()}
-        print(json.dumps({**costs, "entered by one new memory": entered}, indent=2))
         return
-    if found:
-        print(f"{'':28}{'hops':>6}{'reads':>7}{'writes':>8}{'statements':>12}")
+    entered = {case: functions_of(case) for case in CASES}
+    counts = {case: [len(found), files_of(found)] for case, found in entered.items()}
+    found = measure(list(WORK))
+    if args.json:
+        costs = {name: asdict(cost) for name, cost in found.items()}
+        print(json.dumps({**costs, "functions and files": counts}, indent=2))
+        return
+    print(f"{'':28}{'hops':>6}{'reads':>7}{'writes':>8}{'statements':>12}")
     for name, cost in found.items():
         print(f"{name:28}{cost.hops:6}{cost.reads:7}{cost.writes:8}{cost.statements:12}")
-    print(f"one new memory enters {len(functions)} functions in {files} files")
+    for case, (functions, files) in counts.items():
+        print(f"one new memory, {case}: {functions} functions in {files} files")
 
 
 if __name__ == "__main__":

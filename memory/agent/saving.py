@@ -84,11 +84,7 @@ class _Save:
         gone = decision.retired
         others = [hit for hit in new.matches if hit.memory.id not in gone]
         linked, self.related = _linked(new.memory, others, self._by)
-        return replace(
-            decision,
-            arrival=Embedded(linked, new.vector),
-            candidates=new.candidates,
-        )
+        return replace(decision, arrival=Embedded(linked, new.vector))
 
     def _by_policy(self, new: NewMemory) -> Decision | SearchResult:
         told = Decision(Action.ADD, "told by the agent", (new.memory,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -219,9 +219,8 @@ class MemoryDeduplicator:
         outcomes: list[Outcome] = []
         for start in range(0, len(extracted), _EMBED_AT_ONCE):
             chunk = extracted[start : start + _EMBED_AT_ONCE]
-            outcomes += await self._store_all(chunk, calls, run, lease)
-            if on_progress is not None:
-                on_progress(len(outcomes), len(new_memories))
+            tell = on_progress and partial(_tell, on_progress, start, len(extracted))
+            outcomes += await self._store_all(chunk, calls, run, lease, tell)
         return outcomes
 
     async def _store_all(
@@ -230,6 +229,7 @@ class MemoryDeduplicator:
         calls: CallBudget,
         run: str | None = None,
         lease: Lease | None = None,
+        tell: Callable[[int], None] | None = None,
     ) -> list[Outcome]:
         """Store new memories in order: prepare them, decide, ask the model if rules cannot, apply.
 
@@ -277,6 +277,8 @@ class MemoryDeduplicator:
                     head = head.again(one.why)
                 else:
                     head.answered = await self._by_model(one, calls, head)
+            if tell is not None:
+                tell(len(outcomes))
         return outcomes
 
     async def _named_merges(
@@ -311,7 +313,7 @@ class MemoryDeduplicator:
                 return _Undecided(new, decision)
             spent = "the budget of calls is spent"
             decision = _add_pending(memory, spent if calls.left == 0 else _OTHERS_FIRST)
-        return replace(decision, candidates=new.candidates)
+        return decision
 
     async def _by_model(self, undecided: _Undecided, calls: CallBudget, head: _Head) -> Decision:
         new = undecided.new
@@ -323,7 +325,7 @@ class MemoryDeduplicator:
         return replace(
             decision,
             arrival=Embedded(new.memory, new.vector),
-            candidates=new.candidates,
+            candidates=tuple((hit.memory.id, hit.similarity) for hit in new.matches),
             condition=Condition(new.revision, self._asker.bound_by, self._rules.lower),
         )
 
@@ -428,6 +430,10 @@ class MemoryDeduplicator:
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
+
+
+def _tell(on_progress: Progress, before: int, count: int, done: int) -> None:
+    on_progress(before + done, count)
 
 
 def _add_pending(new: Memory, reason: str) -> Decision:

@@ -326,7 +326,8 @@ class MemoryStore:
         """Decide about prepared memories and store them, in order and in one transaction.
 
         `decide` gets each memory with its `matches`. If it returns a Decision, the decision is
-        applied at once, and the next memory is compared with the result. If it returns anything
+        applied at once, with the matches as its candidates, and the next memory is compared with
+        the result. If it returns anything
         else, or a decision whose condition does not hold, that is the last item of the result, and
         the memories after it are not stored.
 
@@ -389,9 +390,11 @@ class MemoryStore:
                 left_out=len(near) < len(matches),
             )
         )
-        if isinstance(decision, Decision) and decision.arrival is None:
-            return replace(decision, arrival=Embedded(memory, new.vector))
-        return decision
+        if not isinstance(decision, Decision):
+            return decision
+        arrival = decision.arrival or Embedded(memory, new.vector)
+        candidates = tuple((hit.memory.id, hit.similarity) for hit in near)
+        return replace(decision, arrival=arrival, candidates=candidates)
 
     def update(self, memory_id: str, new_content: str) -> None:
         """Replace the text of a memory, which keeps its id.

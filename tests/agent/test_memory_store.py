@@ -16,7 +16,7 @@ from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import MemorySearchResult, MemoryStore
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
-from memory.models import INVERSE_LINK, Memory, SearchResult
+from memory.models import INVERSE_LINK, Memory, Rules, SearchResult
 from memory.store import MemoryStore as CoreStore
 from memory.store import forget_user
 from tests.doubles import PlacedEmbedder, ticking
@@ -44,9 +44,9 @@ def save(agent: MemoryStore, content: str, **given: Any) -> Memory:
 def test_the_second_of_two_near_copies_is_blocked_with_the_first_as_reason(
     agent: MemoryStore, embedder: PlacedEmbedder
 ) -> None:
-    embedder.place("again", 0.97, "once")
-    first = save(agent, "once")
-    result = run(agent.save_with_auto_link("again"))
+    embedder.place("Mia really has a cat.", 0.97, "Mia has a cat.")
+    first = save(agent, "Mia has a cat.")
+    result = run(agent.save_with_auto_link("Mia really has a cat."))
     assert len(result) == 4
     memory, links, linked, duplicate_of = result
     assert (memory, links, linked) == (None, 0, [])
@@ -61,10 +61,38 @@ def test_into_an_empty_store_anything_is_saved(agent: MemoryStore) -> None:
     assert (links, linked, duplicate_of) == (0, [], None)
 
 
-@pytest.mark.parametrize(("cosine", "blocked"), [(0.95, False), (0.950001, True)])
-def test_the_guard_is_strict(
-    agent: MemoryStore, embedder: PlacedEmbedder, cosine: float, blocked: bool
+def test_a_text_that_states_all_of_a_stored_one_replaces_it_and_is_returned(
+    agent: MemoryStore, embedder: PlacedEmbedder, store: CoreStore
 ) -> None:
+    embedder.place("Mia has a tabby cat.", 0.97, "Mia has a cat.")
+    old = save(agent, "Mia has a cat.", tags=["pet"])
+    new, links, linked, replaced = run(agent.save_with_auto_link("Mia has a tabby cat."))
+    assert new is not None
+    assert (links, linked) == (0, [])
+    assert replaced is not None
+    assert replaced.memory.id == old.id
+    assert [(one.id, one.tags) for one in store.memories()] == [(new.id, ("pet",))]
+    store.undo(run(agent.last_decision(new.id)))
+    assert {one.id for one in store.memories()} == {old.id, new.id}
+
+
+@pytest.mark.parametrize(
+    ("told", "live"), [("Mia has a tabby cat.", 2), ("Mia really has a cat.", 1)]
+)
+def test_below_the_upper_threshold_a_word_more_keeps_both(
+    agent: MemoryStore, embedder: PlacedEmbedder, store: CoreStore, told: str, live: int
+) -> None:
+    embedder.place(told, 0.92, "Mia has a cat.")
+    save(agent, "Mia has a cat.")
+    run(agent.save_with_auto_link(told))
+    assert len(list(store.memories())) == live
+
+
+@pytest.mark.parametrize(("cosine", "blocked"), [(0.95, False), (0.950001, True)])
+def test_without_the_guard_only_the_distance_blocks_strictly_below_its_threshold(
+    store: CoreStore, embedder: PlacedEmbedder, cosine: float, blocked: bool
+) -> None:
+    agent = MemoryStore(store, rules=Rules(guard=False))
     embedder.place("near", cosine, "there")
     save(agent, "there")
     memory, *_ = run(agent.save_with_auto_link("near"))

@@ -55,8 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def placed(folder: Path) -> Iterator[Agent]:
-    """One server for many tests, with hand-placed vectors: texts not placed are all unlike."""
-    with agent(folder, PLACED, MEMORY_AGENT_WORKSPACE_DIR=str(folder / "workspace")) as opened:
+    """One server for many tests, with hand-placed vectors: texts not placed are all unlike.
+
+    The guard is off, so that only the distance counts, as in the seed.
+    """
+    workspace = str(folder / "workspace")
+    with agent(
+        folder, PLACED, MEMORY_AGENT_WORKSPACE_DIR=workspace, MEMORY_DEDUP_GUARD="false"
+    ) as opened:
         yield opened
 
 
@@ -129,13 +135,13 @@ def test_a_value_that_conflicts_is_saved_and_a_copy_of_either_is_not(tmp_path: P
             f"Saved (id: {new}). Linked to 1 existing memories.",
             "Most related:",
             "- [just now] The rent is 1200 euros. (similarity: 0.96)",
-            f"Differs from [{old}]: 1200 / 1300. To correct that one, "
+            f"Differs from [{old}]: 1200 -> 1300. To correct that one, "
             f'use merge_memories(keep_id="{new}", remove_id="{old}").',
             "",
             "---",
             "Do any of these connections surprise you? Is there a pattern forming?",
         ]
-        assert answer.structured_content["differs"] == "1200 / 1300"
+        assert answer.structured_content["differs"] == "1200 -> 1300"
         assert answer.structured_content["differs_from"] == old
         for copy in (
             "The rent is 1200 euros.",

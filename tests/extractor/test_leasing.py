@@ -160,15 +160,15 @@ def test_a_lease_that_is_lost_between_two_memories_stops_the_second(
     ledger: Ledger, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, store.pace = RobbedLater(), AdaptiveBatchSize(first=1)
-    apply = store.apply_all
+    write = store.write
 
     def then_robbed(*args: Any, **rest: Any) -> Any:
-        done = apply(*args, **rest)
+        done = write(*args, **rest)
         with ledger.writing() as writer:
             writer.leases.free("c")
         return done
 
-    monkeypatch.setattr(store, "apply_all", then_robbed)
+    monkeypatch.setattr(store, "write", then_robbed)
     work_at(MemoryExtractor(store, MemoryDeduplicator(store, model), model))
     assert [memory.content for memory in store.memories()] == ["Mia sails."]
     with ledger.reading() as reader:
