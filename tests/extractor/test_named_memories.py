@@ -475,10 +475,10 @@ def test_a_window_that_is_extracted_again_replaces_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """It ended after its first memory was stored: its candidates are not asked for again."""
-    apply = store.apply_all
+    write = store.write
 
     def then_freed(*args: Any, **rest: Any) -> Any:
-        done = apply(*args, **rest)
+        done = write(*args, **rest)
         with store.ledger.writing() as writer:
             writer.leases.free_all()
         return done
@@ -486,7 +486,7 @@ def test_a_window_that_is_extracted_again_replaces_nothing_twice(
     row = Candidate(content="Mia rows.", turns=(0,))
     model.extractions = [[naming(0), row]]
     with monkeypatch.context() as patched:
-        patched.setattr(store, "apply_all", then_freed)
+        patched.setattr(store, "write", then_freed)
         asyncio.run(extractor.keep([turn("It is gone, and I row.", 30)]))
         assert asyncio.run(extractor.extract_conversation("c")) is None
     assert live(store) == [("Mia", BOTH)]
