@@ -24,7 +24,6 @@ from memory.decide import (
     checked,
     decided,
     merged,
-    page_parts,
     part_alone,
     resolve,
 )
@@ -59,19 +58,6 @@ _PREFIX = "second_reading:1:"
 
 Raise the number when the test merges change, so that every model is tried with the new ones.
 """
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The reason why an answer of the model cannot be used as it is.
-
-    `refused`: true if the reason is a refused merged text; false for any other reason. `partial`:
-    a decision that merges only the groups whose texts were accepted; None if there are none.
-    """
-
-    why: str
-    refused: bool = False
-    partial: Decision | None = None
 
 
 @dataclass(frozen=True)
@@ -116,23 +102,25 @@ class Judging:
         left, all members are kept. Both decisions are pending: a later batch asks the model again.
         If no calls are left or the model was not asked, `model` is None in the decision.
         """
-        problem = _Problem("")
         for _ in range(most_answers):
             try:
-                answer = await self._answer(question, asking)
+                decision, refusal = await self._answer(question, asking)
             except CallsSpent as exc:
                 decision = left_open(question.members, exc.problem, question.similarity)
                 return replace(decision, cosine=question.cosine, usage=asking.usage)
             except ModelError as exc:
                 asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
-                return await self._failed(question, _Problem(str(exc)), asking.usage, asked)
-            if isinstance(answer, Decision):
-                log_merges(answer)
-                return replace(answer, usage=asking.usage)
-            problem = answer
-            logger.warning("the model's answer is discarded: %s", problem.why)
-            question = replace(question, objection=problem.why)
-        return await self._failed(question, problem, asking.usage)
+                what = "DEDUP_FAIL: LLM merge failed"
+                return await self._failed(question, str(exc), what, asking.usage, asked=asked)
+            if not refusal:
+                break
+            logger.warning("the model's answer is discarded: %s", refusal)
+            question = replace(question, objection=refusal)
+        if refusal and not decision.survivors:
+            what = "DEDUP_REFUSED: merged text refused"
+            return await self._failed(question, refusal, what, asking.usage)
+        log_merges(decision)
+        return replace(decision, usage=asking.usage)
 
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
@@ -202,55 +190,42 @@ class Judging:
             logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
             return parts, str(exc)
 
-    async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
-        verdict = await asking.ask(self.model.judge, question)
-        parts = await in_thread_if_long(_texts(question, verdict), resolve, question, verdict)
-        if isinstance(parts, str):
-            return _Problem(parts)
+    async def _answer(self, question: Question, asking: Asking) -> tuple[Decision, str]:
+        """Ask once; return the decision that merges the accepted groups, and why others are not."""
+        verdict, parts = await self.ask(question, asking)
         settled = await self.settle(parts, asking)
         refused = [part for part in settled if part.belief is Belief.REFUSED]
         believed = [part for part in settled if part.belief is not Belief.REFUSED]
-        gone = {member.id for part in refused for member in part.merge.members}
+        gone = set[str]().union(*(part.ids for part in refused))
+        gone.difference_update(*(part.ids for part in believed))
         left = tuple(member for member in question.members if member.id not in gone)
         rest = replace(question, members=left)
         decision = decided(rest, verdict, believed, self._store.new_id, self.model.name)
-        if not refused:
-            return decision
         why = "; ".join(part.reason for part in refused)
-        partial = replace(decision, reason=f"{decision.reason}; another group is refused: {why}")
-        return _Problem(why, refused=True, partial=partial if believed else None)
+        reason = f"{decision.reason}; another group is refused: {why}" if why else decision.reason
+        return replace(decision, reason=reason), why
 
-    async def read_page(
-        self, page: Question, asking: Asking, apart: Apart
+    async def ask(
+        self, question: Question, asking: Asking, apart: Apart = lambda _: None
     ) -> tuple[Verdict, list[Part]]:
-        """Ask about a page; return the model's answer, and the proposed merges in it.
+        """Ask a question; return the model's answer, and the proposed merges in it.
 
-        Each merge is checked without a model, and marked as accepted, refused or doubtful. Groups
-        with fewer than two members are left out. `apart`: takes memories, and returns the judge who
-        ruled that two of them are different facts, or None. If there is such a judge, the merge of
-        the memories is refused.
+        Each merge is checked without a model, and marked as accepted, refused or doubtful. `apart`:
+        takes memories, and returns the judge who ruled that two of them are different facts, or
+        None. If there is such a judge, the merge of the memories is refused.
 
         Raises: ModelError.
         """
-        verdict = await asking.ask(self.model.judge, page)
-        return verdict, await in_thread_if_long(
-            _texts(page, verdict), page_parts, page, verdict, apart
-        )
+        verdict = await asking.ask(self.model.judge, question)
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        return verdict, await in_thread_if_long(texts, resolve, question, verdict, apart)
 
     async def _failed(
-        self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
+        self, question: Question, why: str, what: str, usage: Usage, *, asked: bool = True
     ) -> Decision:
-        if problem.partial is not None:
-            log_merges(problem.partial)
-            return replace(problem.partial, usage=usage)
         texts = [member.content for member in question.members]
-        decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
+        decision = await in_thread_if_long(texts, after_failure, question, why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
-        what = (
-            "DEDUP_REFUSED: merged text refused"
-            if problem.refused
-            else "DEDUP_FAIL: LLM merge failed"
-        )
         logger.warning("%s, falling back to %s (%s)", what, fallback, decision.reason)
         return replace(decision, model=self.model.name if asked else None, usage=usage)
 
@@ -322,10 +297,6 @@ class Judging:
 
 def _merge_texts(merge: ProposedMerge) -> list[str]:
     return [merge.text, *(member.content for member in merge.members)]
-
-
-def _texts(question: Question, verdict: Verdict) -> list[str]:
-    return [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
 
 
 def left_open(

@@ -15,7 +15,6 @@ from .prompts import JUDGE as JUDGE
 from .prompts import PAGE as PAGE
 from .prompts import REREAD as REREAD
 from .prompts import judge_question as judge_question
-from .prompts import page_question as page_question
 from .prompts import read_rereading as read_rereading
 from .prompts import rereading_question as rereading_question
 from .remote import RemoteModel as RemoteModel
