@@ -259,8 +259,6 @@ class Judging:
     # --- the trial ---
 
     async def _is_trusted(self, asking: Asking) -> bool:
-        if not self.model.page_size:
-            return False
         async with self._trying.mine(asyncio.Lock):
             if self._trusted is None:
                 self._trusted = await in_thread(self.passed_trial)
@@ -271,7 +269,9 @@ class Judging:
     async def _tried(self, asking: Asking) -> bool:
         answer = await asking.ask(self.model.reread, TRIAL)
         if all(reading is None for reading in answer.readings):
-            logger.warning("%s gave no reading when it was tried: %s", self.model.name, _BY_WORDS)
+            if answer.usage.calls:  # else it has no `reread`
+                name = self.model.name
+                logger.warning("%s gave no reading when it was tried: %s", name, _BY_WORDS)
             return False  # and is tried again by the next run
         wrong = accepted_wrongly(answer)
         await in_thread(self._keep, wrong)

@@ -8,6 +8,7 @@ from .gemini import GeminiEmbedder as GeminiEmbedder
 from .gemini import GeminiModel as GeminiModel
 from .guarding import GuardedModel as GuardedModel
 from .guarding import OwnEmbedder as OwnEmbedder
+from .guarding import completed as completed
 from .openai import OpenAIEmbedder as OpenAIEmbedder
 from .openai import OpenAIModel as OpenAIModel
 from .openai import OpenAIServer as OpenAIServer
