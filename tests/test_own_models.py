@@ -157,7 +157,8 @@ class SmallestEmbedder:
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         counts = [[1 + text.count(letter) for letter in "abcdefghijklmnop"] for text in texts]
         vectors = np.array(counts, dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
 
 SMALLEST = """\

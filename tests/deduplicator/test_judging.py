@@ -260,3 +260,25 @@ def test_one_refused_group_loses_no_other_of_its_answer(
     asyncio.run(MemoryDeduplicator(store, retried).retry_pending())
     assert live(store) == {"Mia has one boat, a red one.", "Mia owns some cats, 2 of them."}
     assert (len(retried.asked), store.counts().pending) == (1, 0)
+
+
+def test_a_memory_in_two_groups_goes_with_the_first_and_the_question_about_the_rest_stays(
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
+) -> None:
+    texts = ["Mia owns a boat.", "Mia owns a red boat.", "Mia owns 2 cats."]
+    for n, text in enumerate(texts, start=1):
+        embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
+    store.add_batch([make_memory(text) for text in texts])
+
+    def twice(question: Question) -> Verdict:
+        shown = [member.content for member in question.members]
+        groups = [MergeGroup(members=(0, 1), text=shown[1])]
+        groups += [MergeGroup(members=(1, 2), text=shown[2])] if len(shown) > 2 else []
+        return Verdict(parts=tuple(groups))
+
+    model = ScriptedModel(*[twice] * 2, *[Verdict()] * 2)
+    report = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert live(store) == {texts[1], texts[2]}
+    assert "one of its memories is in another group" in model.asked[1].objection
+    assert [len(question.members) for question in model.asked] == [3, 3, 2]
+    assert (report.retired, report.pending) == (1, 0)

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -220,6 +221,15 @@ def test_plain_text_is_one_merged_group_and_a_fence_is_passed_over(
     assert [(part.members, part.text) for part in plain.parts] == [((0, 1), "Mia has a tabby cat.")]
     fenced = ask(server, lambda model: model.judge(question))
     assert (fenced.parts, fenced.reason) == ((), "same cat")
+
+
+def test_plain_text_about_more_than_two_memories_is_no_answer(
+    server: GeminiServer, question: Question, make_memory: MakeMemory
+) -> None:
+    more = replace(question, members=(*question.members, make_memory("Mia has a dog.")))
+    server.script = ["Mia has a tabby cat."]
+    with pytest.raises(ModelError, match="malformed"):
+        ask(server, lambda model: model.judge(more))
 
 
 BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}}
