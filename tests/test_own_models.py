@@ -256,6 +256,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("older", "newer", "joined"), VALUES)
+@pytest.mark.parametrize("page_size", [None, 48])
 def test_the_smallest_model_loses_no_value_but_to_a_newer_one(
     store: MemoryStore,
     embedder: PlacedEmbedder,
@@ -263,12 +264,15 @@ def test_the_smallest_model_loses_no_value_but_to_a_newer_one(
     older: str,
     newer: str,
     joined: bool,
+    page_size: int | None,
 ) -> None:
     """Its judge keeps the newer text alone, and nobody reads that a second time."""
     embedder.place(older)
     embedder.place(newer, 0.93, older)
     store.add_batch([make_memory(older), make_memory(newer)])
     model: Any = Smallest(newer)
+    if page_size is not None:
+        model.page_size = page_size
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert {memory.content for memory in store.memories()} == (
         {newer} if joined else {older, newer}

@@ -148,26 +148,25 @@ class Judging:
                 asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
-                decision = self.join(
-                    part,
-                    named.similarity,
-                    part.reason or "extraction named what it repeats or updates",
-                )
+                why = "extraction named what it repeats or updates"
+                decision = self.join(part, named.similarity, why)
             joined.append(NamedMerge(decision, revision))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
-    def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
+    def join(
+        self, part: Part, similarity: float | None, why: str = "states the same fact"
+    ) -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        If the text was accepted, the decision merges the members, with the reason `why` or a
-        default reason. If the text was refused, the decision keeps the members. It is then pending,
-        so that a later batch asks about them again. It is not pending if `part.is_final` is true.
+        If the text was accepted, the decision merges the members, with the reason `why`. If the
+        text was refused, the decision keeps the members. It is then pending, so that a later batch
+        asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
             return Decision(
                 Action.MERGE,
-                why or "states the same fact",
+                "; ".join(filter(None, (why, part.reason))),
                 members,
                 (merged(part.merge.text, members, self._store.new_id),),
                 similarity=similarity,
