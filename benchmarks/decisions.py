@@ -203,7 +203,7 @@ def offline(older: str, newer: str, score: float, rules: Rules) -> int | None:
     if isinstance(question, Question):
         verdict = asyncio.run(OfflineModel().judge(question))
         parts = resolve(question, verdict)
-        if isinstance(parts, str) or any(part.belief is not Belief.BELIEVED for part in parts):
+        if any(part.belief is not Belief.BELIEVED for part in parts):
             return None
         found = decided(question, verdict, parts, lambda: "mem_000000000000", "offline")
         return _only_left(found, older, newer)

@@ -43,6 +43,7 @@ from memory.assembly import build_chat_memory, build_deduplicator, build_model, 
 from memory.config import Config, LLMConfig, MemoryConfig
 from memory.models import Turn
 from tests.openai_server import Asked, OpenAIServer, careful
+from tests.readings import memories_shown
 
 WORST = ("expanding", "any character", "passive", "emoji", "many facts", "superscripts", "chinese")
 AT = datetime(2026, 5, 8, tzinfo=UTC)
@@ -116,11 +117,7 @@ def answer(asked: Asked) -> str:
         return json.dumps(
             {"memories": [{"content": one["text"], "turn": one["number"]} for one in turns]}
         )
-    memories = asked.data["memories"]
-    if isinstance(memories, dict):  # a page: by day, each a number, perhaps a user, a text
-        members = [(one[0], one[-1]) for of_day in memories.values() for one in of_day]
-    else:
-        members = [(one["number"], one["content"]) for one in memories]
+    members = memories_shown(asked.data)
     numbers = [number for number, _ in members]
     return json.dumps({"groups": [{"members": numbers, "text": members[0][1]}]})
 

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -50,7 +50,7 @@ from memory.store import MemoryStore
 from tests.doubles import START
 from tests.gemini_server import Answer, Asked, GeminiServer, failed, said
 from tests.loopback import Raw
-from tests.readings import answered
+from tests.readings import answered, memories_shown
 
 PEOPLE = "Mia Jonas Aya Omar Ines Tom Lena Raj".split()
 THINGS = [a + b for a in "ba de ki lo nu".split() for b in "lan mor rin sek tup".split()]
@@ -233,7 +233,7 @@ def right_answer(question: dict[str, Any]) -> str:
         return answered(question, {})
     groups: dict[tuple[str, str], list[list[str]]] = {}
     members: dict[tuple[str, str], list[int]] = {}
-    for shown, text in _shown(question):
+    for shown, text in memories_shown(question):
         words = text.rstrip(".").split()
         groups.setdefault((words[2], words[-1]), []).append(words)
         members.setdefault((words[2], words[-1]), []).append(shown)
@@ -245,15 +245,6 @@ def right_answer(question: dict[str, Any]) -> str:
         for (number, thing), told in groups.items()
     ]
     return json.dumps({"groups": answer, "reason": "by number"})
-
-
-def _shown(question: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each memory that a question shows, a pair or a page."""
-    memories = question.get("memories", ())
-    if isinstance(memories, dict):  # a page, by day
-        memories = [{"number": n, "content": text} for day in memories.values() for n, text in day]
-    for memory in memories:
-        yield int(memory["number"]), str(memory["content"])
 
 
 def _whole(text: str, **faults: Any) -> Raw:

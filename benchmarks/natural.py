@@ -56,7 +56,7 @@ from memory.models import (
     new_memory_id,
 )
 from memory.offline import OfflineModel
-from memory.providers import JUDGE, PAGE, REREAD, judge_question, page_question, rereading_question
+from memory.providers import JUDGE, PAGE, REREAD, judge_question, rereading_question
 from memory.store import Asker, MemoryStore
 from memory.text import normalise
 
@@ -200,11 +200,10 @@ class ByReading(OfflineModel):
 
     def _usage(self, question: Question, parts: Sequence[MergeGroup]) -> Usage:
         """Return the usage of an answer, with one token for four characters."""
-        ask = page_question if question.is_page else judge_question
         told = PAGE if question.is_page else JUDGE
         members = [question.members[n] for part in parts for n in part.members]
         said = 40 * (1 + len(parts)) + int(0.7 * sum(len(one.content) for one in members))
-        return _tokens(len(told) + len(ask(question)), said)
+        return _tokens(len(told) + len(judge_question(question)), said)
 
 
 def _tokens(sent: int, said: int) -> Usage:

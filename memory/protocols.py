@@ -15,6 +15,7 @@ from memory.models import (
     Rereading,
     Scope,
     Turn,
+    Usage,
     Vector,
     Vectors,
     Verdict,
@@ -29,11 +30,12 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Return a text that identifies the embedder: model, dimension, preparation of texts.
+        """Optional. Return a text that identifies the embedder (default: the name of its class).
 
-        Reading this property must not load the model. Vectors with different fingerprints cannot be
-        compared.
+        It names the model, the dimension and the preparation of texts. Vectors with different
+        fingerprints cannot be compared. Reading this property must not load the model.
         """
+        return type(self).__qualname__
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one float32 unit vector per text, in the given order, as shape (len(texts), dim).
@@ -47,7 +49,8 @@ class Embedder(Protocol):
 class LanguageModel(Protocol):
     """A model that judges near-copies, checks merged texts, extracts memories and replies.
 
-    Its methods raise ModelError, which names the reason.
+    Its methods raise ModelError, which names the reason. A model of your own may leave out
+    `page_size` and `reread`.
     """
 
     @property
@@ -56,17 +59,16 @@ class LanguageModel(Protocol):
 
     @property
     def page_size(self) -> int:
-        """Return how many memories a page (a question about many memories) may show this model.
-
-        0 means that the model reads no pages. Each question then contains at most eight memories,
-        and `reread` is never called.
-        """
+        """Optional. Return how many memories one question may show (default: 0, meaning eight)."""
+        return 0
 
     async def judge(self, question: Question) -> Verdict:
         """Return groups of memories that state the same fact, with one text for each group."""
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Compare the text of each merge with its memories; return what the text lost and added.
+        """Optional. Compare the text of each merge with its memories; return what it lost or added.
+
+        By default, the program compares the words instead.
 
         `merges` has at most 16 items. The result has one reading for each merge, in order.
 
@@ -74,6 +76,7 @@ class LanguageModel(Protocol):
         an extraction, the memories are about people who speak in the turns. Before a model is
         trusted, one extra call tests it with invented memories.
         """
+        return Rereading(readings=(None,) * len(merges), usage=Usage())
 
     async def extract(
         self,

@@ -40,6 +40,11 @@ def answered(data: dict[str, Any], lost: Mapping[str, str]) -> str:
     return json.dumps({"merges": told})
 
 
+def memories_shown(data: dict[str, Any]) -> list[tuple[int, str]]:
+    """Return the number and the text of each memory in the data of a question."""
+    return [(one[0], one[-1]) for of_day in data["memories"].values() for one in of_day]
+
+
 def _lost(text: str, lost: Mapping[str, str]) -> list[str]:
     found = [what for words, what in lost.items() if words in text]
     return [WRONG[text]] if text in WRONG else found

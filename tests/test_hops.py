@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.hops import functions_of_a_new_memory, measure
+import pytest
+
+from benchmarks.hops import files_of, functions_of, measure
 
 
 def test_a_new_memory_costs_two_looks_and_one_write() -> None:
@@ -21,7 +23,13 @@ def test_a_call_without_turns_writes_nothing() -> None:
     assert measure(["a call without turns"])["a call without turns"].writes == 0
 
 
-def test_a_new_memory_can_be_followed_through_the_code() -> None:
-    entered = functions_of_a_new_memory()
-    assert len(entered) <= 99
-    assert len({file for file, _, _ in entered}) <= 24
+@pytest.mark.parametrize(
+    ("case", "functions", "files"),
+    [("added", 99, 24), ("replaced", 143, 30), ("asked", 145, 30)],
+)
+def test_a_new_memory_can_be_followed_through_the_code(
+    case: str, functions: int, files: int
+) -> None:
+    entered = functions_of(case)
+    assert len(entered) <= functions
+    assert files_of(entered) <= files

@@ -27,6 +27,7 @@ from tests import commands
 from tests.doubles import START
 from tests.gemini_server import GeminiServer
 from tests.openai_server import Asked, OpenAIServer, embeddings
+from tests.readings import memories_shown
 
 ROOT = Path(__file__).parent.parent
 SAID = (
@@ -49,7 +50,7 @@ def answered(data: dict[str, Any]) -> str:
         return json.dumps({"memories": memories})
     if "turns" in data:
         return f"You said: {data['turns'][-1]['text']}"
-    texts = [one["content"] for one in data["memories"]]
+    texts = [text for _, text in memories_shown(data)]
     if any("/" in differs(text, texts[-1]) for text in texts):
         return json.dumps({"groups": [], "reason": "values differ"})
     group = {"members": list(range(1, len(texts) + 1)), "text": max(texts, key=len)}

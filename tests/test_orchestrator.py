@@ -19,6 +19,7 @@ from memory.coverage import differs
 from tests import commands
 from tests.gemini_server import Asked, GeminiServer, failed
 from tests.loopback import Raw
+from tests.readings import memories_shown
 
 ROOT = Path(__file__).parent.parent
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -207,10 +208,10 @@ def scripted(asked: Asked) -> str:
         )  # fmt: skip
     if "turns" in data:
         return f"You said: {data['turns'][-1]['text']}"
-    newest = data["memories"][-1]["content"]
-    if any("/" in differs(one["content"], newest) for one in data["memories"]):
+    numbers, texts = zip(*memories_shown(data), strict=True)
+    newest = texts[-1]
+    if any("/" in differs(text, newest) for text in texts):
         return json.dumps({"groups": [], "reason": "values differ"})
-    numbers = [one["number"] for one in data["memories"]]
     return json.dumps({"groups": [{"members": numbers, "text": newest}], "reason": "same"})
 
 

@@ -15,20 +15,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import ChatMemory, Turn, open_chat_memory
+from memory import ChatMemory, Embedder, Turn, open_chat_memory
 from memory.assembly import build_deduplicator, build_extractor, open_store
 from memory.config import MemoryConfig, configured
 from memory.decide import checked
-from memory.deduplicator import Judging, MemoryDeduplicator
-from memory.errors import ConfigError, EmbeddingError
-from memory.models import PLAIN, Extraction, MergeGroup, ProposedMerge, Question, Verdict
+from memory.deduplicator import TRIAL, Judging, MemoryDeduplicator
+from memory.errors import ConfigError, EmbedderMismatch, EmbeddingError
+from memory.extractor import MemoryExtractor
+from memory.models import (
+    PLAIN,
+    Candidate,
+    Extraction,
+    Memory,
+    MergeGroup,
+    MergeReading,
+    ProposedMerge,
+    Question,
+    Reply,
+    Rereading,
+    Verdict,
+)
 from memory.offline import OfflineModel
 from memory.providers import Asking, Budget, CallBudget, GuardedModel
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder
-from tests.readings import WRONG
+from tests.readings import WRONG, readings
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "own-models.md").read_text(encoding="utf-8")
@@ -109,15 +122,15 @@ def test_the_pages_model_passes_its_trial_and_reads_merged_texts(
     assert (model.page_size, settled.verified, asking.usage.calls) == (48, "by a second reading", 2)
 
 
-# --- one of the older form ------------------------------------------------------------------------
+# --- the least that is accepted -------------------------------------------------------------------
 
 
-class OfTheOlderForm:
-    """An own model as it was written before models read pages and merged texts."""
+class Smallest:
+    """An own model with the required methods alone: it joins all it is shown into one text."""
 
-    name = "older-1"
+    name = "smallest-1"
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str = "") -> None:
         self.text = text
         self.shown: list[int] = []
 
@@ -126,12 +139,114 @@ class OfTheOlderForm:
         members = tuple(range(len(question.members)))
         return Verdict(parts=(MergeGroup(members=members, text=self.text),))
 
-    async def reread(self, doubt: object) -> object:
-        raise AssertionError("its reread is never called")
+    async def extract(
+        self, turns: Sequence[Turn], *, context: object = (), remembered: object = ()
+    ) -> Extraction:
+        found = [Candidate(content=f"Mia: {one.text}", turns=(n,)) for n, one in enumerate(turns)]
+        return Extraction(candidates=tuple(found))
 
-    async def extract(self, turns: object, **rest: object) -> object: ...
-    async def reply(self, turns: object, recalled: object) -> object: ...
+    async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
+        return Reply(text="I see.")
+
     async def aclose(self) -> None: ...
+
+
+class SmallestEmbedder:
+    """An own embedder that has only what is required: a text's letters, counted."""
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        counts = [[1 + text.count(letter) for letter in "abcdefghijklmnop"] for text in texts]
+        vectors = np.array(counts, dtype=np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+
+SMALLEST = """\
+memory:
+  embedding:
+    provider: tests.test_own_models:SmallestEmbedder
+llm:
+  provider: tests.test_own_models:Smallest
+"""
+
+
+def test_the_smallest_model_and_embedder_serve_a_chat(tmp_path: Path) -> None:
+    async def talk(text: str) -> list[str]:
+        own: Any = {"model": Smallest(), "embedder": SmallestEmbedder()}
+        async with open_chat_memory(data_dir=str(tmp_path), **own) as memory:
+            await memory.hear(Turn(speaker="Mia", text=text, at=START, id=text))
+            assert (await memory.settle()).extracted == 1
+            return sorted(one.content for one in await memory.recall("Porto", user="Mia"))
+
+    first, second = "I moved to Porto.", "Chess bores me."
+    assert asyncio.run(talk(first)) == [f"Mia: {first}"]
+    assert asyncio.run(talk(second)) == [f"Mia: {second}", f"Mia: {first}"], "the same embedder"
+
+
+def test_the_smallest_model_and_embedder_serve_every_command(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(SMALLEST)
+    env = os.environ | {"PYTHONPATH": str(ROOT), "MEMORY_DATA_DIR": str(tmp_path / "data")}
+
+    def run(module: str, *args: str, said: str = "") -> str:
+        done = commands.run(module, *args, cwd=tmp_path, env=env, said=said)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    assert run("orchestrator", "--user", "Mia", said="I moved to Porto.\n") == "I see.\n"
+    assert "Mia: I moved to Porto." in run("memory", "search", "Porto", "--user", "Mia")
+    assert "nothing is damaged: 1 memories" in run("memory", "doctor")
+    assert "memories" in run("memory", "dedup")
+
+
+def test_the_smallest_model_is_accepted_by_the_classes_themselves(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    model: Any = Smallest()
+    deduplicator = MemoryDeduplicator(store, model)
+    extractor = MemoryExtractor(store, deduplicator, model)
+    found = asyncio.run(extractor.extract_and_store([Turn(speaker="Mia", text="Hi.", at=START)]))
+    assert (found.extracted, found.problem) == (1, "")
+    asyncio.run(deduplicator.check_and_merge(make_memory("Mia sails.")))
+    assert len(list(store.memories())) == 2
+
+
+def test_vectors_of_another_class_are_not_compared(tmp_path: Path) -> None:
+    class Another(SmallestEmbedder, Embedder):
+        """It inherits the default fingerprint, for a type checker's sake."""
+
+    config = configured(None, {"data_dir": str(tmp_path)})
+    first: Any = SmallestEmbedder()
+    with open_store(config, embedder=first) as store:
+        store.add(Memory(content="Mia sails.", timestamp=START))
+        assert store.embeddings.fingerprint == "SmallestEmbedder"
+    with pytest.raises(EmbedderMismatch):
+        open_store(config, embedder=Another())
+
+
+class Reading(Smallest):
+    """It says nothing of pages, but reads merged texts."""
+
+    def __init__(self, text: str, lost: tuple[str, ...]) -> None:
+        super().__init__(text)
+        self.lost = lost
+
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        if tuple(merges) == TRIAL:
+            return readings(merges)
+        return Rereading(readings=(MergeReading(lost=self.lost),) * len(merges))
+
+
+@pytest.mark.parametrize("lost", [(), ("that it is a tabby",)])
+def test_a_second_reading_needs_no_page_size(
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, lost: tuple[str, ...]
+) -> None:
+    texts = [embedder.place("Mia has a tabby cat.")]
+    texts.append(embedder.place("Mia's cat is called Pip.", 0.93, texts[0]))
+    store.add_batch([*map(make_memory, texts)])
+    model: Any = Reading("Mia has a tabby named Pip.", lost)
+    asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    live = sorted(memory.content for memory in store.memories())
+    assert live == (sorted(texts) if lost else [model.text])
 
 
 VALUES = [
@@ -141,19 +256,23 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("older", "newer", "joined"), VALUES)
-def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
+@pytest.mark.parametrize("page_size", [None, 48])
+def test_the_smallest_model_loses_no_value_but_to_a_newer_one(
     store: MemoryStore,
     embedder: PlacedEmbedder,
     make_memory: MakeMemory,
     older: str,
     newer: str,
     joined: bool,
+    page_size: int | None,
 ) -> None:
     """Its judge keeps the newer text alone, and nobody reads that a second time."""
     embedder.place(older)
     embedder.place(newer, 0.93, older)
     store.add_batch([make_memory(older), make_memory(newer)])
-    model = GuardedModel(OfTheOlderForm(newer))  # type: ignore[arg-type] # it keeps the older promise
+    model: Any = Smallest(newer)
+    if page_size is not None:
+        model.page_size = page_size
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert {memory.content for memory in store.memories()} == (
         {newer} if joined else {older, newer}
@@ -165,14 +284,14 @@ def test_a_model_of_the_older_form_loses_no_value_but_to_a_newer_one(
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_a_model_of_the_older_form_is_shown_at_most_eight_memories(
+def test_the_smallest_model_is_shown_at_most_eight_memories(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, wrapped: bool
 ) -> None:
     texts = [f"Mia owns the book numbered {n}." for n in range(20)]
     for n, text in enumerate(texts, start=1):
         embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
     store.add_batch([make_memory(text) for text in texts])
-    own: Any = OfTheOlderForm("Mia owns books.")
+    own: Any = Smallest("Mia owns books.")
     model = GuardedModel(own) if wrapped else own
     asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
     assert own.shown
@@ -182,10 +301,18 @@ def test_a_model_of_the_older_form_is_shown_at_most_eight_memories(
 
 @pytest.mark.parametrize("size", ["48", -1, None])
 def test_a_page_size_that_is_no_number_of_memories_is_a_configuration_error(size: object) -> None:
-    model = OfTheOlderForm("")
-    model.page_size = size  # type: ignore[attr-defined] # as an object of the newer form has
+    model: Any = Smallest()
+    model.page_size = size
     with pytest.raises(ConfigError, match="page_size"):
-        GuardedModel(model)  # type: ignore[arg-type]
+        GuardedModel(model)
+
+
+def test_what_is_missing_is_named_with_the_page_that_shows_it(tmp_path: Path) -> None:
+    config = configured(None, {"data_dir": str(tmp_path)})
+    page = r"docs/own-models\.md"
+    for own in ({"model": object()}, {"embedder": object()}):
+        with pytest.raises(ConfigError, match=rf"has no (name, judge.*|embed); see {page}"):
+            open_chat_memory(config, **own)  # type: ignore[arg-type]
 
 
 # --- what fails -----------------------------------------------------------------------------------

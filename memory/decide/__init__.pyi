@@ -37,6 +37,5 @@ from .verdicts import as_read as as_read
 from .verdicts import checked as checked
 from .verdicts import decided as decided
 from .verdicts import merged as merged
-from .verdicts import page_parts as page_parts
 from .verdicts import part_alone as part_alone
 from .verdicts import resolve as resolve

@@ -1,9 +1,8 @@
 """Check the groups of a model's verdict, and turn them into decisions, without I/O or model calls.
 
 A verdict is a model's answer: groups of memories to merge, each with a merged text. `resolve`
-checks the answer to an ordinary question, `page_parts` the answer about a page. If a merged text is
-doubtful, a model compares it with the original memories in a second reading; `as_read` applies the
-result. `decided` makes the decision.
+checks the groups. If a merged text is doubtful, a model compares it with the original memories in a
+second reading; `as_read` applies the result. `decided` makes the decision.
 """
 
 from __future__ import annotations
@@ -51,68 +50,36 @@ class Part:
         return {member.id for member in self.merge.members}
 
 
-def resolve(question: Question, verdict: Verdict) -> tuple[Part, ...] | str:
-    """Check each group of a verdict without a model; return one part per group, in order.
-
-    If the verdict as a whole is invalid, the result is a text that says why.
-    """
-    named = [index for group in verdict.parts for index in group.members]
-    if any(not 0 <= index < len(question.members) for index in named):
-        return "the answer names a memory that was not shown"
-    if len(set(named)) < len(named):
-        return "the answer puts one memory into two groups"
-    return tuple(
-        checked(
-            ProposedMerge(tuple(question.members[n] for n in sorted(group.members)), group.text)
-        )
-        for group in verdict.parts
-    )
-
-
-def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
-    """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
-
-    DOUBTFUL means that a model must read the text.
-
-    `by_words`: true if no model will read the text. Then the result is never DOUBTFUL. The text is
-    accepted only if it adds no word and states everything that the members state. It may leave out
-    an older member's number or date if a newer member gives another number or date instead.
-    """
-    check = verify_by_words if by_words else verify
-    found = check(merge.text, [member.content for member in merge.members])
-    verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
-    return Part(merge, found.belief, found.reason, verified)
-
-
 MOST_IN_GROUP = 12
-"""Maximum number of memories on a page that a model may merge into one."""
+"""The maximum number of memories that a model may merge into one."""
 LONGEST = 400
 Apart = Callable[[Sequence[Memory]], Judge | None]
 """Takes memories; returns the judge who ruled that two of them are different facts, or None."""
 
 
-def page_parts(question: Question, verdict: Verdict, apart: Apart) -> list[Part]:
-    """Check each group of a model's answer about a page, and return one part per group.
+def resolve(question: Question, verdict: Verdict, apart: Apart = lambda _: None) -> list[Part]:
+    """Check each group of a verdict without a model; return one part per group, in order.
 
-    Groups with fewer than two members are left out. A group is refused if `apart` finds a judge who
+    Each group is accepted or refused separately. A group is refused if `apart` finds a judge who
     ruled that two of its members are different facts. If a person ruled so, the refusal is final.
-    If a model ruled so, the refusal is final only when `question` repeats an earlier question.
+    If a model ruled so, the refusal is final only when `question` repeats an earlier question. The
+    members of a part are the memories of its group that were shown; they may be fewer than two.
     """
     shown = range(len(question.members))
     taken: set[int] = set()
     parts = []
     for group in verdict.parts:
-        named = sorted(set(group.members) & set(shown))
-        if len(named) < 2:
-            continue
-        merge = ProposedMerge(tuple(question.members[n] for n in named), group.text.strip())
+        named = set(group.members)
+        known = sorted(named.intersection(shown))
+        merge = ProposedMerge(tuple(question.members[n] for n in known), group.text.strip())
         fault = "" if taken.isdisjoint(named) else "one of its memories is in another group"
-        if not set(group.members) <= set(shown):
+        if len(known) < 2:
+            fault = "it names fewer than two memories"
+        if len(known) < len(named):
             fault = "it names a memory that was not shown"
-        taken |= set(named)
-        parts.append(
-            part_alone(merge, apart(merge.members), fault, is_last=bool(question.objection))
-        )
+        taken.update(known if len(known) > 1 else ())
+        keeper = apart(merge.members)
+        parts.append(part_alone(merge, keeper, fault, is_last=bool(question.objection)))
     return parts
 
 
@@ -129,14 +96,15 @@ def part_alone(
 
     `fault`: a reason for refusal that the caller has found; "" if there is none.
     """
-    longest = max(len(member.content) for member in merge.members)
+    longest = max((len(member.content) for member in merge.members), default=0)
+    most = max(LONGEST, longest + longest // 5)
     final = ""
     if keeper == "person":
         final = "a person keeps two of them apart"
     elif len(merge.members) > MOST_IN_GROUP:
         final = f"a group has at most {MOST_IN_GROUP} memories"
-    elif len(merge.text) > max(LONGEST, longest + longest // 5):
-        final = "the merged text is too long"
+    elif len(merge.text) > most:
+        final = f"the merged text has more than {most} characters"
     if final:
         return Part(merge, Belief.REFUSED, final, is_final=True)
     if keeper is not None:
@@ -144,6 +112,21 @@ def part_alone(
         return Part(merge, Belief.REFUSED, why, is_final=is_last)
     fault = fault if merge.text else "the merged text is empty"
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
+
+
+def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
+    """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
+
+    DOUBTFUL means that a model must read the text.
+
+    `by_words`: true if no model will read the text. Then the result is never DOUBTFUL. The text is
+    accepted only if it adds no word and states everything that the members state. It may leave out
+    an older member's number or date if a newer member gives another number or date instead.
+    """
+    check = verify_by_words if by_words else verify
+    found = check(merge.text, [member.content for member in merge.members])
+    verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
+    return Part(merge, found.belief, found.reason, verified)
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +41,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Asking, Budget, CallBudget, GuardedModel
+from memory.providers import Asking, Budget, CallBudget, completed
 from memory.runtime import Progress, in_thread, telemetry
 from memory.store import (
     Arrivals,
@@ -123,9 +122,7 @@ class MemoryDeduplicator:
         executor: PlanExecutor | None = None,
     ) -> None:
         self._store = store
-        if not hasattr(model, "page_size"):  # passed as it is, so without a circuit breaker
-            model = GuardedModel(model, concurrency=4, failures=sys.maxsize)
-        self._model = model
+        self._model = completed(model)
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
         plan = PlanSettings(

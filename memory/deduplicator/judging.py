@@ -24,7 +24,6 @@ from memory.decide import (
     checked,
     decided,
     merged,
-    page_parts,
     part_alone,
     resolve,
 )
@@ -60,19 +59,6 @@ _PREFIX = "second_reading:1:"
 
 Raise the number when the test merges change, so that every model is tried with the new ones.
 """
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The reason why an answer of the model cannot be used as it is.
-
-    `refused`: true if the reason is a refused merged text; false for any other reason. `partial`:
-    a decision that merges only the groups whose texts were accepted; None if there are none.
-    """
-
-    why: str
-    refused: bool = False
-    partial: Decision | None = None
 
 
 @dataclass(frozen=True)
@@ -115,23 +101,25 @@ class Judging:
         left, all members are kept. Both decisions are pending: a later batch asks the model again.
         If no calls are left or the model was not asked, `model` is None in the decision.
         """
-        problem = _Problem("")
         for _ in range(most_answers):
             try:
-                answer = await self._answer(question, asking)
+                decision, refusal = await self._answer(question, asking)
             except CallsSpent as exc:
                 decision = left_open(question.members, exc.problem, question.similarity)
                 return replace(decision, cosine=question.cosine, usage=asking.usage)
             except ModelError as exc:
                 asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
-                return await self._failed(question, _Problem(str(exc)), asking.usage, asked)
-            if isinstance(answer, Decision):
-                log_merges(answer)
-                return replace(answer, usage=asking.usage)
-            problem = answer
-            logger.warning("the model's answer is discarded: %s", problem.why)
-            question = replace(question, objection=problem.why)
-        return await self._failed(question, problem, asking.usage)
+                what = "DEDUP_FAIL: LLM merge failed"
+                return await self._failed(question, str(exc), what, asking.usage, asked=asked)
+            if not refusal:
+                break
+            logger.warning("the model's answer is discarded: %s", refusal)
+            question = replace(question, objection=refusal)
+        if refusal and not decision.survivors:
+            what = "DEDUP_REFUSED: merged text refused"
+            return await self._failed(question, refusal, what, asking.usage)
+        log_merges(decision)
+        return replace(decision, usage=asking.usage)
 
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
@@ -160,27 +148,26 @@ class Judging:
                 asked = self.model.name if asking.usage.calls else None
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
-                decision = self.join(
-                    part,
-                    named.similarity,
-                    part.reason or "extraction named what it repeats or updates",
-                )
+                why = "extraction named what it repeats or updates"
+                decision = self.join(part, named.similarity, why)
             condition = Condition(revision, bound_by if decision.survivors else None)
             joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
-    def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
+    def join(
+        self, part: Part, similarity: float | None, why: str = "states the same fact"
+    ) -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        If the text was accepted, the decision merges the members, with the reason `why` or a
-        default reason. If the text was refused, the decision keeps the members. It is then pending,
-        so that a later batch asks about them again. It is not pending if `part.is_final` is true.
+        If the text was accepted, the decision merges the members, with the reason `why`. If the
+        text was refused, the decision keeps the members. It is then pending, so that a later batch
+        asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
             return Decision(
                 Action.MERGE,
-                why or "states the same fact",
+                "; ".join(filter(None, (why, part.reason))),
                 members,
                 (merged(part.merge.text, members, self._store.new_id),),
                 similarity=similarity,
@@ -203,55 +190,42 @@ class Judging:
             logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
             return parts, str(exc)
 
-    async def _answer(self, question: Question, asking: Asking) -> Decision | _Problem:
-        verdict = await asking.ask(self.model.judge, question)
-        parts = await in_thread_if_long(_texts(question, verdict), resolve, question, verdict)
-        if isinstance(parts, str):
-            return _Problem(parts)
+    async def _answer(self, question: Question, asking: Asking) -> tuple[Decision, str]:
+        """Ask once; return the decision that merges the accepted groups, and why others are not."""
+        verdict, parts = await self.ask(question, asking)
         settled = await self.settle(parts, asking)
         refused = [part for part in settled if part.belief is Belief.REFUSED]
         believed = [part for part in settled if part.belief is not Belief.REFUSED]
-        gone = {member.id for part in refused for member in part.merge.members}
+        gone = set[str]().union(*(part.ids for part in refused))
+        gone.difference_update(*(part.ids for part in believed))
         left = tuple(member for member in question.members if member.id not in gone)
         rest = replace(question, members=left)
         decision = decided(rest, verdict, believed, self._store.new_id, self.model.name)
-        if not refused:
-            return decision
         why = "; ".join(part.reason for part in refused)
-        partial = replace(decision, reason=f"{decision.reason}; another group is refused: {why}")
-        return _Problem(why, refused=True, partial=partial if believed else None)
+        reason = f"{decision.reason}; another group is refused: {why}" if why else decision.reason
+        return replace(decision, reason=reason), why
 
-    async def read_page(
-        self, page: Question, asking: Asking, apart: Apart
+    async def ask(
+        self, question: Question, asking: Asking, apart: Apart = lambda _: None
     ) -> tuple[Verdict, list[Part]]:
-        """Ask about a page; return the model's answer, and the proposed merges in it.
+        """Ask a question; return the model's answer, and the proposed merges in it.
 
-        Each merge is checked without a model, and marked as accepted, refused or doubtful. Groups
-        with fewer than two members are left out. `apart`: takes memories, and returns the judge who
-        ruled that two of them are different facts, or None. If there is such a judge, the merge of
-        the memories is refused.
+        Each merge is checked without a model, and marked as accepted, refused or doubtful. `apart`:
+        takes memories, and returns the judge who ruled that two of them are different facts, or
+        None. If there is such a judge, the merge of the memories is refused.
 
         Raises: ModelError.
         """
-        verdict = await asking.ask(self.model.judge, page)
-        return verdict, await in_thread_if_long(
-            _texts(page, verdict), page_parts, page, verdict, apart
-        )
+        verdict = await asking.ask(self.model.judge, question)
+        texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
+        return verdict, await in_thread_if_long(texts, resolve, question, verdict, apart)
 
     async def _failed(
-        self, question: Question, problem: _Problem, usage: Usage, asked: bool = True
+        self, question: Question, why: str, what: str, usage: Usage, *, asked: bool = True
     ) -> Decision:
-        if problem.partial is not None:
-            log_merges(problem.partial)
-            return replace(problem.partial, usage=usage)
         texts = [member.content for member in question.members]
-        decision = await in_thread_if_long(texts, after_failure, question, problem.why, self._rules)
+        decision = await in_thread_if_long(texts, after_failure, question, why, self._rules)
         fallback = "replace" if decision.survivors else "keep both"
-        what = (
-            "DEDUP_REFUSED: merged text refused"
-            if problem.refused
-            else "DEDUP_FAIL: LLM merge failed"
-        )
         logger.warning("%s, falling back to %s (%s)", what, fallback, decision.reason)
         return replace(decision, model=self.model.name if asked else None, usage=usage)
 
@@ -285,8 +259,6 @@ class Judging:
     # --- the trial ---
 
     async def _is_trusted(self, asking: Asking) -> bool:
-        if not self.model.page_size:
-            return False
         async with self._trying.mine(asyncio.Lock):
             if self._trusted is None:
                 self._trusted = await in_thread(self.passed_trial)
@@ -297,7 +269,9 @@ class Judging:
     async def _tried(self, asking: Asking) -> bool:
         answer = await asking.ask(self.model.reread, TRIAL)
         if all(reading is None for reading in answer.readings):
-            logger.warning("%s gave no reading when it was tried: %s", self.model.name, _BY_WORDS)
+            if answer.usage.calls:  # else it has no `reread`
+                name = self.model.name
+                logger.warning("%s gave no reading when it was tried: %s", name, _BY_WORDS)
             return False  # and is tried again by the next run
         wrong = accepted_wrongly(answer)
         await in_thread(self._keep, wrong)
@@ -323,10 +297,6 @@ class Judging:
 
 def _merge_texts(merge: ProposedMerge) -> list[str]:
     return [merge.text, *(member.content for member in merge.members)]
-
-
-def _texts(question: Question, verdict: Verdict) -> list[str]:
-    return [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
 
 
 def left_open(

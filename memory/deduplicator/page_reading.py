@@ -188,10 +188,10 @@ class ScopeReading:
 
     async def _groups(self, page: _Page, question: Question) -> list[_NamedGroup]:
         verdict, parts = await self._within_limits(
-            lambda asking: self.judging.read_page(question, asking, self.apart)
+            lambda asking: self.judging.ask(question, asking, self.apart)
         )
         page.usage += verdict.usage  # not its reason: that may quote members of no group
-        return [_NamedGroup(page, part) for part in parts]
+        return [_NamedGroup(page, part) for part in parts if len(part.merge.members) > 1]
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         asking = Asking(self._calls, Budget(self.budget_s))

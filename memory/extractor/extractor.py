@@ -32,6 +32,7 @@ from memory.extractor.turn_reader import TurnReader, TurnsRead, after_silences, 
 from memory.ledger import Lease, Ledger, PendingTurn, Reader, Waiting
 from memory.models import ExtractionResult, Turn
 from memory.protocols import LanguageModel
+from memory.providers import completed
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore
 
@@ -81,6 +82,7 @@ class MemoryExtractor:
         budget_s: float = 60.0,
     ) -> None:
         self._store = store
+        model = completed(model)
         self._reader = TurnReader(store, deduplicator, model, gap_s=gap_s, budget_s=budget_s)
         self.turns_at_once = turns_at_once
         self._gap_s = gap_s

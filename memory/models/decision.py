@@ -191,8 +191,8 @@ class Question:
     `members` are ordered oldest first. `reason` says why a model must decide. `objection` says why
     the model's previous answer to this question was refused; it is "" at the first attempt.
 
-    If `is_page` is true, the question is a page: up to 48 memories of one scope, to be sorted into
-    groups. Each group in the answer to a page is accepted or refused separately.
+    `is_page`: whether the memories form a page. A page shows up to 48 memories of one scope, also
+    dissimilar ones. Only the instructions for the model differ; the answer has the same form.
 
     `similarity` is the lowest similarity of two members, or 0.0 for a page. `cosine` is the lowest
     cosine of two members; None if it was not recorded.

@@ -18,15 +18,14 @@ from memory.models import (
     Extraction,
     Memory,
     MergeGroup,
-    ProposedMerge,
     Question,
     Reply,
-    Rereading,
     Turn,
     Usage,
     Verdict,
 )
 from memory.offline.english import english_statements, retold_english
+from memory.protocols import LanguageModel
 from memory.runtime import in_thread_if_long
 from memory.text import is_japanese, sentences, telling_words
 
@@ -42,14 +41,13 @@ _MOST_PAIRS = 400  # texts with more pairs of sentences are not combined
 _MOST_LONGER = 3  # texts are not combined if one is more than this many times as long
 
 
-class OfflineModel:
+class OfflineModel(LanguageModel):
     """A language model that works by fixed rules, without a network.
 
     As a judge, it merges memories only if one covers the other or if they are near-copies.
     """
 
     name = "offline"
-    page_size = 0
 
     async def judge(self, question: Question) -> Verdict:
         """Return groups of memories that can be merged, with one text for each group.
@@ -62,10 +60,6 @@ class OfflineModel:
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
-
-    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
-        """Refuse all merges, because this model cannot check merged texts."""
-        return Rereading(readings=(None,) * len(merges), usage=_FREE)
 
     async def extract(
         self,

@@ -8,6 +8,7 @@ from .gemini import GeminiEmbedder as GeminiEmbedder
 from .gemini import GeminiModel as GeminiModel
 from .guarding import GuardedModel as GuardedModel
 from .guarding import OwnEmbedder as OwnEmbedder
+from .guarding import completed as completed
 from .openai import OpenAIEmbedder as OpenAIEmbedder
 from .openai import OpenAIModel as OpenAIModel
 from .openai import OpenAIServer as OpenAIServer
@@ -15,7 +16,6 @@ from .prompts import JUDGE as JUDGE
 from .prompts import PAGE as PAGE
 from .prompts import REREAD as REREAD
 from .prompts import judge_question as judge_question
-from .prompts import page_question as page_question
 from .prompts import read_rereading as read_rereading
 from .prompts import rereading_question as rereading_question
 from .remote import RemoteModel as RemoteModel

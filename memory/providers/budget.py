@@ -177,8 +177,7 @@ def another_try() -> bool:
 
 _PER_TOKEN = 4  # characters
 # characters, besides the texts of memories and merges:
-_PER_MEMBER = 150  # for a memory in a question about a pair: its number, time and user
-_PER_LINE = 14  # for a memory on a page
+_PER_LINE = 14  # for a memory in a question
 _PER_READ = 24  # for a memory in a second reading, with its share of what is sent for its merge
 _PER_ANSWER = 100
 _PER_GROUP = 45  # for a group in an answer
@@ -222,7 +221,7 @@ def estimated(
 
 
 def _cost_of_pair(question: Question) -> _Cost:
-    shown = [_PER_MEMBER + len(member.content) for member in question.members]
+    shown = [_PER_LINE + len(member.content) for member in question.members]
     return 1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown)
 
 

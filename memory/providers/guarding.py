@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -76,8 +77,8 @@ class GuardedModel:
 
         Raises: ConfigError if the model lacks a required attribute.
         """
-        _require("the language model", model, "name judge reread extract reply aclose")
-        self.page_size = getattr(model, "page_size", 0)  # a model of the older protocol has none
+        _require("the language model", model, "name judge extract reply aclose")
+        self.page_size = getattr(model, "page_size", 0)
         if not isinstance(self.page_size, int) or self.page_size < 0:
             raise ConfigError(
                 "the language model",
@@ -107,6 +108,8 @@ class GuardedModel:
         return await self._ask("judge", Verdict, lambda: self._model.judge(question))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        if not hasattr(self._model, "reread"):
+            return await LanguageModel.reread(self, merges)
         return await self._ask("reread", Rereading, lambda: self._model.reread(merges))
 
     async def extract(
@@ -227,16 +230,23 @@ def _in_words(seconds: float) -> str:
 # --- your own objects --------------------------------------------------------------------------
 
 
+def completed(model: LanguageModel) -> LanguageModel:
+    """Return `model`, with the defaults of the optional methods that it lacks."""
+    if hasattr(model, "page_size") and hasattr(model, "reread"):
+        return model
+    return GuardedModel(model, concurrency=4, failures=sys.maxsize)  # the breaker never opens
+
+
 class OwnEmbedder:
     """Wraps an embedder from outside this package: its exceptions become EmbeddingErrors.
 
-    Raises: ConfigError if the embedder lacks `fingerprint` or `embed`.
+    Raises: ConfigError if the embedder lacks `embed`.
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        _require("the embedder", embedder, "fingerprint embed")
+        _require("the embedder", embedder, "embed")
         self._embedder = embedder
-        self.fingerprint = embedder.fingerprint
+        self.fingerprint = getattr(embedder, "fingerprint", type(embedder).__qualname__)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         try:
@@ -255,4 +265,4 @@ def _named(exc: BaseException) -> str:
 def _require(what: str, thing: object, names: str) -> None:
     missing = [name for name in names.split() if not hasattr(thing, name)]
     if missing:
-        raise ConfigError(what, "", f"has no {', '.join(missing)}", "see the README's example")
+        raise ConfigError(what, "", f"has no {', '.join(missing)}", "see docs/own-models.md")

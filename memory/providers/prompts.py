@@ -39,8 +39,9 @@ _DATA_ONLY = (
 _DISCARDED = "your_last_answer_was_discarded_because"
 
 JUDGE = f"""\
-You are shown memories, numbered from 1, OLDER before NEWER. Decide which of them tell the same
-fact, and write for these one memory that replaces them. Most memories tell a fact of their own.
+You are shown memories, OLDER before NEWER, under the days on which they were recorded: each with
+its number and its text. Decide which of them tell the same fact, and write for these one memory
+that replaces them. Most memories tell a fact of their own.
 
 Two memories about the same topic are different facts, and must both stay, when they differ in a
 date, number, name, place or negation that could be true of two things. Answer with groups: each
@@ -56,7 +57,7 @@ Rules:
 A merged text states only what its members state: add no number, date or name, and drop none that
 the newest member states. Each is read beside its members, and refused where a reader would learn
 less from it, or something else. Keep to the members' own words where you can. Write it in the
-language of the newest member.
+language of the newest member, in at most 400 characters unless a member is longer.
 
 {_DATA_ONLY}"""
 
@@ -177,36 +178,22 @@ def asked_again(question: str, problem: str) -> str:
 
 
 def judge_question(question: Question) -> str:
-    """Return the memories of a question as JSON, numbered from 1, with their times and users."""
-    members = [
-        {
-            "number": number,
-            "age": _age(number, len(question.members)),
-            "recorded": member.timestamp.isoformat(),
-            "user": member.user,
-            "content": member.content,
-        }
-        for number, member in enumerate(question.members, start=1)
-    ]
-    return _json({"memories": members, **_objection(question)})
-
-
-def page_question(question: Question) -> str:
-    """Return the memories of a page as JSON, grouped by day and numbered from 1.
+    """Return the memories of a question as JSON, grouped by day and numbered from 1.
 
     If all memories have the same user, the user is named once.
     """
-    users = {member.user for member in question.members}
-    data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
+    user = _shared_user(question.members)
+    objection = {_DISCARDED: question.objection} if question.objection else {}
     by_day = _by_day(
-        (member, [number, *([] if "user" in data else [member.user]), member.content])
+        (member, [number, *([] if user else [member.user]), member.content])
         for number, member in enumerate(question.members, start=1)
     )
-    return _json({**data, **_objection(question), "memories": by_day})
+    return _json({**user, **objection, "memories": by_day})
 
 
-def _objection(question: Question) -> dict[str, object]:
-    return {_DISCARDED: question.objection} if question.objection else {}
+def _shared_user(members: Iterable[Memory]) -> dict[str, object]:
+    users = {member.user for member in members}
+    return {} if len(users) > 1 else {"user": users.pop()}
 
 
 def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]]:
@@ -218,20 +205,19 @@ def _by_day(memories: Iterable[tuple[Memory, object]]) -> dict[str, list[object]
 
 def rereading_question(merges: Sequence[ProposedMerge]) -> str:
     """Return proposed merges as JSON, numbered from 1, each with its memories and merged text."""
-    users = {member.user for merge in merges for member in merge.members}
-    data: dict[str, object] = {} if len(users) > 1 else {"user": users.pop()}
+    user = _shared_user(member for merge in merges for member in merge.members)
     shown = [
         {
             "n": number,
             "of": _by_day(
-                (member, [member.user, member.content] if len(users) > 1 else member.content)
+                (member, member.content if user else [member.user, member.content])
                 for member in merge.members
             ),
             "text": merge.text,
         }
         for number, merge in enumerate(merges, start=1)
     ]
-    return _json(data | {"merges": shown})
+    return _json({**user, "merges": shown})
 
 
 def extraction_question(
@@ -274,12 +260,6 @@ def _said(turn: Turn) -> dict[str, object]:
         "speaker": "bot" if turn.is_bot else turn.speaker,
         "text": turn.text,
     }
-
-
-def _age(number: int, of: int) -> str:
-    if number == of:
-        return "NEWER" if of == 2 else "NEWEST"
-    return "OLDER" if of == 2 or number > 1 else "OLDEST"
 
 
 def _json(data: dict[str, object]) -> str:
@@ -345,15 +325,14 @@ class FoundAll(_Strict):
 def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
     """Parse a model's answer to `question`: groups of memories that state the same fact.
 
-    If the question is not a page, an answer in plain text is taken as the merged text of all
-    memories of the question.
+    If the question is about two memories, an answer in plain text is taken as their merged text.
 
     Raises: ModelAnswerError if the answer cannot be parsed.
     """
     bare = _without_thoughts(text)
-    if not question.is_page and "{" not in bare and not bare.startswith(("[", "```")):
-        everyone = MergeGroup(members=tuple(range(len(question.members))), text=bare)
-        return Verdict(parts=(everyone,), usage=usage)
+    is_pair = len(question.members) == 2
+    if is_pair and "{" not in bare and not bare.startswith(("[", "```")):
+        return Verdict(parts=(MergeGroup(members=(0, 1), text=bare),), usage=usage)
     judged = _parsed(bare, Judgement)
     parts = tuple(
         MergeGroup(members=tuple(number - 1 for number in group.members), text=group.text)

@@ -195,10 +195,9 @@ class RemoteModel(ABC):
         pass
 
     async def judge(self, question: Question) -> Verdict:
-        ask = prompts.page_question if question.is_page else prompts.judge_question
         return await self._answer(
             prompts.PAGE if question.is_page else prompts.JUDGE,
-            ask(question),
+            prompts.judge_question(question),
             prompts.Judgement,
             lambda text, usage: prompts.read_verdict(text, question, usage),
         )

@@ -49,7 +49,7 @@ def test_a_larger_family_is_asked_in_parts_of_at_most_eight_until_it_is_one(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, size: int
 ) -> None:
     """A judge that merges whatever it is shown has seen every member in the end."""
-    texts = [f"Mia owns the book numbered {n}." for n in range(size)]
+    texts = [f"Mia owns book {n}." for n in range(size)]
     place(embedder, texts)
 
     def all_in_one(question: Question) -> Verdict:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from memory.coverage import Belief
@@ -29,10 +31,9 @@ def ask(*members: Memory) -> Question:
 
 def settled(question: Question, verdict: Verdict, new_id: str = "unused") -> Decision:
     """Where every doubtful text is read and found well."""
-    parts = resolve(question, verdict)
-    assert not isinstance(parts, str)
     read = [
-        as_read(part, MergeReading()) if part.belief is Belief.DOUBTFUL else part for part in parts
+        as_read(part, MergeReading()) if part.belief is Belief.DOUBTFUL else part
+        for part in resolve(question, verdict)
     ]
     return decided(question, verdict, read, lambda: new_id, "m")
 
@@ -79,27 +80,35 @@ def test_one_refused_group_does_not_refuse_the_others(make_memory: MakeMemory) -
         MergeGroup(members=(2, 3), text="Bo turned 31 in May."),
     )
     parts = resolve(ask(*members), Verdict(parts=groups))
-    assert not isinstance(parts, str)
     assert [part.belief for part in parts] == [Belief.BELIEVED, Belief.REFUSED]
     assert "31" in parts[1].reason
 
 
-@pytest.mark.parametrize(
-    ("parts", "fault"),
-    [
-        ((MergeGroup(members=(0, 7), text=SHORT),), "not shown"),
-        (
-            (MergeGroup(members=(0, 1), text=SHORT), MergeGroup(members=(1, 0), text=LONG)),
-            "two groups",
-        ),
-    ],
-)
-def test_an_answer_that_is_no_partition_is_not_believed(
-    make_memory: MakeMemory, parts: tuple[MergeGroup, ...], fault: str
+WRONG = [
+    ((0, 7), LONG, "a memory that was not shown"),
+    ((7, 8), LONG, "a memory that was not shown"),
+    ((-1, 0), LONG, "a memory that was not shown"),
+    ((2, 2), OTHER, "fewer than two memories"),
+    ((1, 2), LONG, "one of its memories is in another group"),
+    ((2, 3), " ", "the merged text is empty"),
+    ((2, 3), "Mia has a dog. " * 30, "the merged text has more than 400 characters"),
+]
+
+
+@pytest.mark.parametrize(("members", "text", "fault"), WRONG, ids=[fault for *_, fault in WRONG])
+@pytest.mark.parametrize("is_page", [False, True])
+def test_a_group_that_cannot_be_is_refused_and_spoils_no_other(
+    make_memory: MakeMemory, members: tuple[int, ...], text: str, fault: str, is_page: bool
 ) -> None:
-    answer = resolve(ask(make_memory(SHORT), make_memory(LONG)), Verdict(parts=parts))
-    assert isinstance(answer, str)
-    assert fault in answer
+    """In a small question as on a page."""
+    told = [make_memory(one) for one in (SHORT, LONG, OTHER, "Mia has an old dog.")]
+    good = MergeGroup(members=(0, 1), text=LONG)
+    verdict = Verdict(parts=(good, MergeGroup(members=members, text=text)))
+    question = replace(ask(*told), is_page=is_page)
+    accepted, refused = resolve(question, verdict)
+    assert (accepted.belief, accepted.merge.members) == (Belief.BELIEVED, (told[0], told[1]))
+    assert refused.belief is Belief.REFUSED
+    assert fault in refused.reason
 
 
 # --- the second reading ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.gemini_server import Answer, GeminiServer, careful, said
+from tests.readings import memories_shown
 
 OLDER = "Mia pays 900 euros for her flat in Porto."
 NEWER = "Mia does not share her flat in Porto, which has 3 rooms."
@@ -144,15 +145,15 @@ def test_an_answer_that_is_cut_off_is_refused_with_its_reason(
     assert fault in caplog.text
 
 
-def test_the_judge_sees_both_texts_as_data_with_their_times(
+def test_the_judge_sees_both_texts_as_data_under_their_days(
     server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory]
 ) -> None:
     server.default = json.dumps({"groups": []})
     write(server, store, *pair)
     [asked] = server.asked
-    shown = asked.data["memories"]
-    assert [one["content"] for one in shown] == [OLDER, NEWER]
-    assert [one["recorded"] for one in shown] == [one.timestamp.isoformat() for one in pair]
+    days = [f"{one.timestamp:%Y-%m-%d}" for one in pair]
+    assert [*asked.data["memories"]] == [*dict.fromkeys(days)]
+    assert [text for _, text in memories_shown(asked.data)] == [OLDER, NEWER]
     assert asked.system == JUDGE
 
 
@@ -194,8 +195,8 @@ def test_an_order_in_a_memory_arrives_as_quoted_data_alone(
     write(server, store, make_memory(OLDER), make_memory(order))
     [asked] = server.asked
     assert asked.system == JUDGE
-    assert set(asked.data) == {"memories"}
-    assert [one["content"] for one in asked.data["memories"]] == [OLDER, order]
+    assert set(asked.data) == {"user", "memories"}
+    assert [text for _, text in memories_shown(asked.data)] == [OLDER, order]
     assert asked.body["generationConfig"]["responseMimeType"] == "application/json"
 
 
@@ -259,3 +260,25 @@ def test_one_refused_group_loses_no_other_of_its_answer(
     asyncio.run(MemoryDeduplicator(store, retried).retry_pending())
     assert live(store) == {"Mia has one boat, a red one.", "Mia owns some cats, 2 of them."}
     assert (len(retried.asked), store.counts().pending) == (1, 0)
+
+
+def test_a_memory_in_two_groups_goes_with_the_first_and_the_question_about_the_rest_stays(
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
+) -> None:
+    texts = ["Mia owns a boat.", "Mia owns a red boat.", "Mia owns 2 cats."]
+    for n, text in enumerate(texts, start=1):
+        embedder.place_at(text, [1.0, *[0.0] * n, 0.27])
+    store.add_batch([make_memory(text) for text in texts])
+
+    def twice(question: Question) -> Verdict:
+        shown = [member.content for member in question.members]
+        groups = [MergeGroup(members=(0, 1), text=shown[1])]
+        groups += [MergeGroup(members=(1, 2), text=shown[2])] if len(shown) > 2 else []
+        return Verdict(parts=tuple(groups))
+
+    model = ScriptedModel(*[twice] * 2, *[Verdict()] * 2)
+    report = asyncio.run(MemoryDeduplicator(store, model).deduplicate_all())
+    assert live(store) == {texts[1], texts[2]}
+    assert "one of its memories is in another group" in model.asked[1].objection
+    assert [len(question.members) for question in model.asked] == [3, 3, 2]
+    assert (report.retired, report.pending) == (1, 0)

@@ -24,6 +24,7 @@ from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 from tests.gemini_server import GeminiServer
 from tests.openai_server import Asked, OpenAIServer, careful, failed
+from tests.readings import memories_shown
 
 TOLD = [3] * 7 + [2] * 10 + [1] * 59
 """How often each boat of a user is told of."""
@@ -62,8 +63,7 @@ def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 def grouped(data: dict[str, Any]) -> str:
     """Group the memories of a page that name the same boat."""
     named: dict[str, list[int]] = {}
-    told = [one for day in data["memories"].values() for one in day]
-    for number, text in told:
+    for number, text in memories_shown(data):
         named.setdefault(re.findall("oat ([0-9]+)", text)[0], []).append(number)
     groups = [
         {"members": numbers, "text": PAINTED.format(user=data["user"], n=boat)}

@@ -33,6 +33,7 @@ from memory.models import (
     Rereading,
     Verdict,
 )
+from memory.protocols import LanguageModel
 from memory.store import MemoryStore, forget_user
 from memory.text import text_key
 from tests.conftest import MakeMemory
@@ -554,9 +555,12 @@ def test_a_rule_replaces_whatever_was_shown(
 
 
 class Older(ScriptedModel):
-    """Knows nothing of pages, nor of naming what it was shown."""
+    """Knows nothing of pages, of second readings, nor of naming what it was shown."""
 
     page_size = 0
+
+    async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        return await LanguageModel.reread(self, merges)
 
 
 def test_the_silence_of_a_model_that_does_not_read_spares_nothing(

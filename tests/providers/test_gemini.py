@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 from tests.gemini_server import Answer, Asked, GeminiServer, embeddings, failed, said
 from tests.loopback import Raw
+from tests.readings import memories_shown
 
 KEY = "key-that-must-not-leak"
 T = TypeVar("T")
@@ -98,10 +100,10 @@ def test_the_judge_is_asked_with_the_seeds_rules_and_the_memories_as_data(
     ):
         assert rule in asked.system
     assert "two similar memories" not in asked.system  # there may be many, and most are not
-    older, newer = asked.data["memories"]
-    assert (older["age"], older["content"], older["user"]) == ("OLDER", "Mia has a cat.", "Mia")
-    assert (newer["age"], newer["recorded"]) == ("NEWER", "2026-01-01T00:02:00+00:00")
-    assert asked.data.keys() == {"memories"}
+    assert asked.data == {
+        "user": "Mia",
+        "memories": {"2026-01-01": [[1, "Mia has a cat."], [2, "Mia has a tabby cat."]]},
+    }
     schema = asked.body["generationConfig"]["responseJsonSchema"]
     assert schema["additionalProperties"] is False
     assert asked.path == "/v1beta/models/gemini-3-flash-preview:generateContent"
@@ -140,7 +142,7 @@ def test_an_order_in_a_memory_goes_in_as_data(
     server.script = [judged([])]
     ask(server, lambda model: model.judge(question))
     [asked] = server.asked
-    assert asked.data["memories"][1]["content"] == order
+    assert memories_shown(asked.data)[1] == (2, order)
     assert order not in asked.system
     assert "never an instruction" in asked.system
 
@@ -219,6 +221,15 @@ def test_plain_text_is_one_merged_group_and_a_fence_is_passed_over(
     assert [(part.members, part.text) for part in plain.parts] == [((0, 1), "Mia has a tabby cat.")]
     fenced = ask(server, lambda model: model.judge(question))
     assert (fenced.parts, fenced.reason) == ((), "same cat")
+
+
+def test_plain_text_about_more_than_two_memories_is_no_answer(
+    server: GeminiServer, question: Question, make_memory: MakeMemory
+) -> None:
+    more = replace(question, members=(*question.members, make_memory("Mia has a dog.")))
+    server.script = ["Mia has a tabby cat."]
+    with pytest.raises(ModelError, match="malformed"):
+        ask(server, lambda model: model.judge(more))
 
 
 BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}}

@@ -21,6 +21,7 @@ from memory.providers.openai import OpenAIServer as Server
 from tests.conftest import MakeMemory
 from tests.loopback import Raw
 from tests.openai_server import Answer, Asked, OpenAIServer, embeddings, failed, said
+from tests.readings import memories_shown
 
 KEY = "key-that-must-not-leak"
 T = TypeVar("T")
@@ -101,8 +102,7 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
     assert "default" not in json.dumps(form["schema"])
     assert json.dumps(form["schema"]) in asked.system
     assert "- Combine all distinct information from both\n" in asked.system
-    older, newer = asked.data["memories"]
-    assert (older["age"], newer["content"]) == ("OLDER", "Mia has a tabby cat.")
+    assert memories_shown(asked.data)[1] == (2, "Mia has a tabby cat.")
 
 
 def test_the_key_goes_into_a_header_and_nowhere_else(
