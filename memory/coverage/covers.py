@@ -302,7 +302,7 @@ _AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
 _LONGEST = 200  # characters of one difference that are shown
 
 
-def _whole_texts(old: str, new: str) -> tuple[tuple[str, str], ...]:
+def _whole_texts(old: str, new: str) -> tuple[tuple[str, str]]:
     return ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
 
 
@@ -334,6 +334,7 @@ def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
     return slice(pairs[0][side].stop, pairs[-1][side].start)
 
 
+@guarded(lambda old, new: " / ".join(f'"{text}"' for text in _whole_texts(old, new)[0]))
 def differs(old: str, new: str) -> str:
     """Return the differences as one line for a person; "" if there are none.
 

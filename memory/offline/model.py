@@ -168,6 +168,16 @@ def _may_conflict(a: str, b: str) -> bool:
     return 2 * len(left & right) >= min(len(left), len(right)) and covering(a, b) is None
 
 
+def _all_as_said(turns: Sequence[Turn], _context: Sequence[Turn]) -> Extraction:
+    candidates = (
+        Candidate(content=turn.text, user=turn.speaker, turns=(number,))
+        for number, turn in enumerate(turns)
+        if turn.text and not turn.is_bot
+    )
+    return Extraction(candidates=tuple(candidates), usage=_FREE)
+
+
+@guarded(_all_as_said)
 def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
     speakers = {turn.speaker for turn in (*context, *turns)}
     candidates = [

@@ -11,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from memory.boundary import fails
+from memory.coverage import compare, verify
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
     IndexFault,
@@ -25,7 +27,7 @@ from memory.models import Vector
 from memory.protocols import Embedder
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
-from memory.text import normalise, text_key
+from memory.text import normalise, search_terms, text_key
 
 _UNIT = 1e-3  # how far the length of a stored vector may differ from 1
 _AT_ONCE = 1_000  # texts in one call of the embedder
@@ -70,6 +72,7 @@ def examine(store: MemoryStore) -> list[Finding]:
                 ),
                 _left_to_do(reader),
                 _repeated(store, reader),
+                _unreadable(reader),
                 _index(store, reader),
             )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -222,6 +225,22 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         "memories that repeat another one",
         [name for names in stated.values() for name in names[1:]],
         "run `memory-chat --deduplicate-memories`",
+        "yours",
+    )
+
+
+def _unreadable(reader: Reader) -> Iterator[Finding]:
+    ids = [
+        row.memory.id
+        for row in reader.memories.live()
+        for text in [row.memory.content]
+        if fails(search_terms, text) or fails(compare, text, text) or fails(verify, text, [text])
+    ]
+    yield from _listed(
+        "memories whose text makes a rule fail",
+        ids,
+        "nothing is lost, but they are never recognised as repeats; please report the lines about "
+        "them in the log",
         "yours",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,21 @@ def test_two_live_memories_with_one_text_are_for_a_person(
     healthy.add(make_memory("MIA DIVES!"))
     [finding] = examine(healthy)
     assert (finding.kind, finding.remedy) == ("yours", "run `memory-chat --deduplicate-memories`")
+
+
+def test_memories_whose_text_makes_a_rule_fail_are_counted(
+    healthy: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = sys.modules["memory.coverage.covers"].parse_by_dictionary
+
+    def failing(text: str) -> object:
+        return parse(text) if "sails" in text else parse(text)[99]
+
+    monkeypatch.setattr(sys.modules["memory.coverage.covers"], "parse_by_dictionary", failing)
+    [finding] = examine(healthy)
+    dives = next(one for one in healthy.memories() if "dives" in one.content)
+    assert finding.what == f"memories whose text makes a rule fail: 1 ({dives.id})"
+    assert finding.kind == "yours"
 
 
 def test_missing_vectors_are_made_again(healthy: MemoryStore) -> None:
