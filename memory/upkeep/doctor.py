@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from memory.boundary import fails
-from memory.coverage import compare, verify
+from memory.coverage import parse_by_dictionary
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
     IndexFault,
@@ -27,7 +27,7 @@ from memory.models import Vector
 from memory.protocols import Embedder
 from memory.runtime import replacing_alone, temporary_folder
 from memory.store import MemoryStore
-from memory.text import normalise, search_terms, text_key
+from memory.text import normalise, text_key
 
 _UNIT = 1e-3  # how far the length of a stored vector may differ from 1
 _AT_ONCE = 1_000  # texts in one call of the embedder
@@ -233,8 +233,7 @@ def _unreadable(reader: Reader) -> Iterator[Finding]:
     ids = [
         row.memory.id
         for row in reader.memories.live()
-        for text in [row.memory.content]
-        if fails(search_terms, text) or fails(compare, text, text) or fails(verify, text, [text])
+        if fails(parse_by_dictionary, row.memory.content)
     ]
     yield from _listed(
         "memories whose text makes a rule fail",

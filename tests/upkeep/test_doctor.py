@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Survivor
 from memory.search import EmbeddedChroma
 from memory.store import Applied, MemoryStore, Unconditional
+from memory.text import Token
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
@@ -79,12 +80,14 @@ def test_two_live_memories_with_one_text_are_for_a_person(
 def test_memories_whose_text_makes_a_rule_fail_are_counted(
     healthy: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parse = sys.modules["memory.coverage.covers"].parse_by_dictionary
+    parsing = sys.modules["memory.coverage.parse"]
+    words = parsing._words
 
-    def failing(text: str) -> object:
-        return parse(text) if "sails" in text else parse(text)[99]
+    def failing(found: Sequence[Token]) -> object:
+        return words(found) if any("sails" in token.surface for token in found) else found[99]
 
-    monkeypatch.setattr(sys.modules["memory.coverage.covers"], "parse_by_dictionary", failing)
+    monkeypatch.setattr(parsing, "_words", failing)
+    parsing.parse.cache_clear()
     [finding] = examine(healthy)
     dives = next(one for one in healthy.memories() if "dives" in one.content)
     assert finding.what == f"memories whose text makes a rule fail: 1 ({dives.id})"
