@@ -55,18 +55,22 @@ _UNCOLLECTED = 10_000  # pairs between two collections of garbage
 _SHOWN = 5
 _WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
-_wordings, _retold, _statements = map(inspect.unwrap, (wordings, retold, statements))
-_marked, _verify, _by_words = map(inspect.unwrap, (marked, verify, verify_by_words))
 
-ALONE: Sequence[Callable[[str], object]] = (
-    *map(inspect.unwrap, (search_terms, telling_words, asked_to_remember, only_asks_to_remember)),
+def _unguarded(*functions: Callable[..., object]) -> list[Callable[..., object]]:
+    return [inspect.unwrap(function) for function in functions]
+
+
+_wordings, _retold, _statements = _unguarded(wordings, retold, statements)
+_marked, _verify, _by_words = _unguarded(marked, verify, verify_by_words)
+ALONE: Sequence[Callable[..., object]] = (
+    *_unguarded(search_terms, telling_words, asked_to_remember, only_asks_to_remember),
     lambda text: _wordings(text, "Mia"),
     lambda text: _retold(text, "Mia", AT),
     lambda text: _statements(text, "Mia", AT),
 )
 """What reads one text."""
-TOGETHER: Sequence[Callable[[str, str], object]] = (
-    *map(inspect.unwrap, (compare, differing, difference, conflicting_values)),
+TOGETHER: Sequence[Callable[..., object]] = (
+    *_unguarded(compare, differing, difference, conflicting_values),
     lambda a, b: _marked(a, [b]),
     lambda a, b: _verify(a, [b, a]),
     lambda a, b: _by_words(f"{a} {b}", [a, b]),

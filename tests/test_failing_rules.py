@@ -9,6 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
@@ -53,7 +54,7 @@ MODULES = """
 """.split()
 WITHOUT_PRECAUTION = {
     # answers of the boundary itself
-    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_said",
+    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said", "_nothing_shared",
     "_all_as_said",
     # run while modules are loaded
     "with_all_languages",
@@ -182,10 +183,10 @@ class Reached:
 def reached() -> Reached:
     pairs, turns = defaultdict[str, list[tuple[str, str]]](list), defaultdict[str, list[str]](list)
     for pair in PAIRS:
-        for name in _called(lambda pair=pair: _read_pair(*pair)):
+        for name in _called(partial(_read_pair, *pair)):
             pairs[name] = [*pairs[name], pair][:2]
     for text in SAID:
-        for name in _called(lambda text=text: _read_turn(text)):
+        for name in _called(partial(_read_turn, text)):
             turns[name] = [*turns[name], text][:2]
     return Reached(pairs, turns)
 

@@ -238,7 +238,11 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
     return tuple(run for run in runs if run.text)
 
 
-@guarded(lambda text, _others: ("", text) if text else ("",))
+def _nothing_shared(text: str, _others: Sequence[str]) -> tuple[str, ...]:
+    return ("", text) if text else ("",)
+
+
+@guarded(_nothing_shared)
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
     """Cut `text` into pieces that are shared and not shared, in turn.
 
@@ -302,7 +306,7 @@ _AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
 _LONGEST = 200  # characters of one difference that are shown
 
 
-def _whole_texts(old: str, new: str) -> tuple[tuple[str, str]]:
+def _whole_texts(old: str, new: str) -> tuple[tuple[str, str], ...]:
     return ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
 
 

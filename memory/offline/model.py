@@ -269,7 +269,7 @@ def retold(text: str, speaker: str, at: datetime) -> str:
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 
 
-@guarded(lambda _text: [])
+@guarded(lambda _text: list[str]())
 def asked_to_remember(text: str) -> list[str]:
     """Return the facts that a text asks to remember: "I am vegan" for "Note: I am vegan"."""
     matches = (_request(sentence) for sentence in sentences(text))
