@@ -54,8 +54,8 @@ MODULES = """
 """.split()
 WITHOUT_PRECAUTION = {
     # answers of the boundary itself
-    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said", "_nothing_shared",
-    "_all_as_said",
+    "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said",
+    "_nothing_shared", "_all_as_said",
     # run while modules are loaded
     "with_all_languages",
 }  # fmt: skip
