@@ -4,11 +4,11 @@
 
 Every string with several words (or with kana or Han) in the folder's .jsonl, .json and .txt files
 is a text. Each text is paired with its nearest neighbours by WordLlama. `--pairs` of these pairs,
-drawn with the seed, are compared in both directions and checked as merges, and each text is read by
-the offline model. All this runs without the boundary of `memory/boundary.py`, so that an exception is seen.
+drawn with the seed, are compared in both directions and checked as merges. Each text is read by the
+offline model. The boundary of `memory/boundary.py` is left out, so that an exception is seen.
 
-The clock covers all functions together on one pair in one direction, in CPU time, with texts that
-were never read before. A cover is suspicious if the two texts differ in a digit, a sign, an inner
+The clock covers all functions together on one pair in one direction, in CPU time, without pauses of
+the garbage collector. A cover is suspicious if the two texts differ in a digit, a sign, an inner
 capital, a negation or a time word: the covering text lacks it, or only the covering text has it.
 
 The exit code is 1 if there was an exception.
