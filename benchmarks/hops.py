@@ -139,7 +139,13 @@ class NothingToMerge:
     async def reread(self, _merges: Sequence[ProposedMerge]) -> Rereading:
         return Rereading()
 
-    async def extract(self, _turns: Sequence[Turn], **_shown: Sequence[Any]) -> Extraction:
+    async def extract(
+        self,
+        turns: Sequence[Turn],  # noqa: ARG002
+        *,
+        context: Sequence[Turn] = (),  # noqa: ARG002
+        remembered: Sequence[Memory] = (),  # noqa: ARG002
+    ) -> Extraction:
         return Extraction()
 
     async def reply(self, _turns: Sequence[Turn], _recalled: Sequence[Memory]) -> Reply:

@@ -16,8 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 RANKS = [
-    "errors", "text", "models", "protocols", "config", "runtime", "coverage", "ledger", "search",
-    "decide", "providers", "offline", "store", "deduplicator", "extractor", "upkeep",
+    "errors", "boundary", "text", "models", "protocols", "config", "runtime", "coverage", "ledger",
+    "search", "decide", "providers", "offline", "store", "deduplicator", "extractor", "upkeep",
     "interchange", "review", "agent", "adapters", "assembly", "cli", "orchestrator",
     "__main__",
 ]  # fmt: skip
@@ -41,7 +41,7 @@ HOME_OF = {
     "psycopg": {"interchange.databases"},
     "jinja2": {"review.pages"},
     "openai": {"providers.openai"},
-    "opentelemetry": {"runtime.telemetry"},
+    "opentelemetry": {"runtime.telemetry", "boundary"},
     "tenacity": {"providers.remote"},
     "distributed": {"assembly.wiring"},
     "starlette": {"runtime.listening", "review.server", "agent.server"},

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
+from memory.boundary import guarded
 from memory.coverage.additions import changed_by_additions, only_narrows
 from memory.coverage.order import Side, is_written_apart, moved
 from memory.coverage.parse import Parse, Word, parse_by_dictionary
@@ -55,6 +56,10 @@ LONGEST = 4_000
 """Limit in characters for comparing two texts; a longer text covers only an equal text."""
 
 
+_CANNOT_TELL = ("what cannot be compared",)
+
+
+@guarded(lambda _a, _b: Comparison(_CANNOT_TELL, _CANNOT_TELL))
 def compare(a: str, b: str) -> Comparison:
     """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
     if len(a) > LONGEST or len(b) > LONGEST:
@@ -211,6 +216,12 @@ class WordRun:
     text: str
 
 
+def _all_replaced(old: str, new: str) -> tuple[WordRun, ...]:
+    runs = WordRun("removed", old), WordRun("added", new)
+    return tuple(run for run in runs if run.text)
+
+
+@guarded(_all_replaced)
 def difference(old: str, new: str) -> tuple[WordRun, ...]:
     """Return two texts as runs of kept, removed and added words, in reading order.
 
@@ -227,6 +238,11 @@ def difference(old: str, new: str) -> tuple[WordRun, ...]:
     return tuple(run for run in runs if run.text)
 
 
+def _nothing_shared(text: str, _others: Sequence[str]) -> tuple[str, ...]:
+    return ("", text) if text else ("",)
+
+
+@guarded(_nothing_shared)
 def marked(text: str, others: Sequence[str]) -> tuple[str, ...]:
     """Cut `text` into pieces that are shared and not shared, in turn.
 
@@ -290,6 +306,11 @@ _AROUND = "\"“”„«»'‘’.,;!…()[]。、！「」"
 _LONGEST = 200  # characters of one difference that are shown
 
 
+def _whole_texts(old: str, new: str) -> tuple[tuple[str, str], ...]:
+    return ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
+
+
+@guarded(_whole_texts)
 def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
     """Return the differences of two texts as pairs (words of the old text, words of the new text).
 
@@ -310,13 +331,14 @@ def differing(old: str, new: str) -> tuple[tuple[str, str], ...]:
         for same, ours, theirs in pairs
         if not same and (left[ours] or right[theirs])
     )
-    return differences or ((shortened(old, _LONGEST), shortened(new, _LONGEST)),)
+    return differences or _whole_texts(old, new)
 
 
 def _between(pairs: Sequence[_Aligned], side: Literal[1, 2]) -> slice:
     return slice(pairs[0][side].stop, pairs[-1][side].start)
 
 
+@guarded(lambda old, new: " / ".join(f'"{text}"' for text in _whole_texts(old, new)[0]))
 def differs(old: str, new: str) -> str:
     """Return the differences as one line for a person; "" if there are none.
 

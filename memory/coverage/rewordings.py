@@ -119,6 +119,8 @@ def _idioms_with_no(tokens: list[Token]) -> list[Token]:
     "By no means" becomes a negation. "In no time" becomes an ordinary word: it negates nothing.
     """
     for position in range(len(tokens) - 3, -1, -1):
+        if position + 3 > len(tokens):
+            continue  # an idiom at the end of the list has just become one token
         before, no, noun = tokens[position : position + 3]
         denies = NO_IDIOMS.get((before.surface.lower(), noun.key))
         if denies is not None and no.kind is Kind.NOT and no.surface.lower() == "no":

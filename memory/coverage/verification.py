@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
+from memory.boundary import guarded
 from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse, parse_by_dictionary
 from memory.text import (
@@ -48,6 +49,7 @@ class Verification:
     """Why the text is refused, or which values in its sources are outdated; "" if neither."""
 
 
+@guarded(lambda _text, _sources: Verification(Belief.DOUBTFUL))
 def verify(text: str, sources: Sequence[str]) -> Verification:
     """Check a merged text against its `sources`, oldest first.
 
@@ -99,6 +101,11 @@ def _listing(words: Sequence[str]) -> str:
 # --- where no model reads it ----------------------------------------------------------------------
 
 
+def _not_checked(_text: str, _sources: Sequence[str]) -> Verification:
+    return Verification(Belief.REFUSED, "the merged text cannot be checked by its words")
+
+
+@guarded(_not_checked)
 def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
     """Check a merged text by its words alone, because no model will read it.
 
@@ -221,6 +228,11 @@ class HardFacts:
         return _squeezed(words).removesuffix("s") in self.squeezed
 
 
+def _whole_texts(old: str, new: str) -> tuple[str, str] | None:
+    return shortened(old, _SHOWN), shortened(new, _SHOWN)
+
+
+@guarded(_whole_texts)
 def conflicting_values(old: str, new: str) -> tuple[str, str] | None:
     """Return how two texts conflict: (values of `old`, values of `new`); None if they do not.
 

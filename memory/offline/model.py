@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
+from memory.boundary import guarded
 from memory.coverage import LONGEST, Belief, compare, covers, parse, verify_by_words
 from memory.models import (
     Candidate,
@@ -97,6 +98,7 @@ class OfflineModel(LanguageModel):
         """Do nothing, because the model has no connections."""
 
 
+@guarded(lambda _question: Verdict(reason=CANNOT_TELL, usage=_FREE))
 def _judged(question: Question) -> Verdict:
     left = list(range(len(question.members)))
     parts = []
@@ -160,6 +162,16 @@ def _may_conflict(a: str, b: str) -> bool:
     return 2 * len(left & right) >= min(len(left), len(right)) and covering(a, b) is None
 
 
+def _all_as_said(turns: Sequence[Turn], _context: Sequence[Turn]) -> Extraction:
+    candidates = (
+        Candidate(content=turn.text, user=turn.speaker, turns=(number,))
+        for number, turn in enumerate(turns)
+        if turn.text and not turn.is_bot
+    )
+    return Extraction(candidates=tuple(candidates), usage=_FREE)
+
+
+@guarded(_all_as_said)
 def _extracted(turns: Sequence[Turn], context: Sequence[Turn]) -> Extraction:
     speakers = {turn.speaker for turn in (*context, *turns)}
     candidates = [
@@ -207,6 +219,17 @@ class Statement(NamedTuple):
     """0.7 if the speaker uses a strong word, such as "love" or "never"; otherwise 0.5."""
 
 
+def _as_said(
+    text: str,
+    _speaker: str,
+    _at: datetime,
+    *,
+    listeners: Iterable[str] = (),  # noqa: ARG001
+) -> list[Statement]:
+    return [Statement(text, is_opinion=False, strength=0.5)] if text else []
+
+
+@guarded(_as_said)
 def statements(
     text: str, speaker: str, at: datetime, *, listeners: Iterable[str] = ()
 ) -> list[Statement]:
@@ -230,6 +253,7 @@ def statements(
     ]
 
 
+@guarded(lambda text, _speaker, _at: text)
 def retold(text: str, speaker: str, at: datetime) -> str:
     """Return a text rewritten in the third person, with a date for "yesterday".
 
@@ -239,12 +263,14 @@ def retold(text: str, speaker: str, at: datetime) -> str:
     return (_retold_japanese if is_japanese(text) else retold_english)(text, speaker, at)
 
 
+@guarded(lambda _text: list[str]())
 def asked_to_remember(text: str) -> list[str]:
     """Return the facts that a text asks to remember: "I am vegan" for "Note: I am vegan"."""
     matches = (_request(sentence) for sentence in sentences(text))
     return [match["what"].strip() for match in matches if match]
 
 
+@guarded(lambda _text: False)
 def only_asks_to_remember(text: str) -> bool:
     """Return whether every sentence of the text asks to remember something."""
     return all(_request(sentence) for sentence in sentences(text))

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from memory.boundary import guarded
 from memory.text.cleaning import is_japanese, normalise
 from memory.text.languages import with_all_languages
 from memory.text.signs import decoded, unified
@@ -390,6 +391,11 @@ _WORDS = re.compile(r"[^\W\d_]+").findall
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]+")
 
 
+def _plain_words(text: str, _user: str | None = None) -> list[str]:
+    return _WORDS(text.lower())
+
+
+@guarded(_plain_words)
 def search_terms(text: str) -> list[str]:
     """Return the terms under which keyword search finds a text, each as often as it occurs.
 
@@ -410,6 +416,7 @@ _REPORTING = frozenset(
 )
 
 
+@guarded(lambda text, user=None: tuple(dict.fromkeys(_plain_words(text, user))))
 def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
     """Return the words that distinguish a text from others, in dictionary form and text order.
 
@@ -431,6 +438,11 @@ _SELF = with_all_languages(
 _SELF_JAPANESE = re.compile("私|わたし|わたくし|あたし|僕|ぼく|ボク|俺|おれ|オレ").search
 
 
+def _as_asked(question: str, _user: str | None) -> tuple[str, ...]:
+    return (question,)
+
+
+@guarded(_as_asked)
 def wordings(question: str, user: str | None) -> tuple[str, ...]:
     """Return the queries for a question: one, or two if it says "I" and the user is known.
 

@@ -11,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from memory.boundary import fails
+from memory.coverage import parse_by_dictionary
 from memory.deduplicator import untrusted_readers
 from memory.errors import (
     IndexFault,
@@ -70,6 +72,7 @@ def examine(store: MemoryStore) -> list[Finding]:
                 ),
                 _left_to_do(reader),
                 _repeated(store, reader),
+                _unreadable(reader),
                 _index(store, reader),
             )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
@@ -222,6 +225,21 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
         "memories that repeat another one",
         [name for names in stated.values() for name in names[1:]],
         "run `memory-chat --deduplicate-memories`",
+        "yours",
+    )
+
+
+def _unreadable(reader: Reader) -> Iterator[Finding]:
+    ids = [
+        row.memory.id
+        for row in reader.memories.live()
+        if fails(parse_by_dictionary, row.memory.content)
+    ]
+    yield from _listed(
+        "memories whose text makes a rule fail",
+        ids,
+        "nothing is lost, but they are never recognised as repeats; please report the lines about "
+        "them in the log",
         "yours",
     )
 

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from memory.boundary import guarded
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import ModelUnavailable
 from memory.models import Extraction, MergeGroup, Usage, Verdict
@@ -120,6 +121,18 @@ def test_decisions_calls_tokens_times_and_what_waits_can_be_watched(
     assert names.count("memory_dedup.write") == 2
     assert names.count("memory_dedup.model.judge") == 2
     assert names.count("memory_dedup.batch") == 1
+
+
+def test_exceptions_of_rules_are_counted(watch: Watch) -> None:
+    @guarded(lambda _text: "")
+    def rule(text: str) -> str:
+        raise ValueError(text)
+
+    rule(OLDER)
+    rule(NEWER)
+    faults = watch.points()["memory_dedup.faults"]
+    assert total(faults, rule="rule", **{"error.type": "ValueError"}) == 2
+    assert "cat" not in watch.everything()
 
 
 def test_no_text_no_user_and_no_id_is_in_what_can_be_watched(

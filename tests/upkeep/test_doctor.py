@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from memory.ledger import Ledger
 from memory.models import Action, Decision, Outcome, Survivor
 from memory.search import EmbeddedChroma
 from memory.store import MemoryStore
+from memory.text import Token
 from memory.upkeep.doctor import examine, mend
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
@@ -73,6 +75,23 @@ def test_two_live_memories_with_one_text_are_for_a_person(
     healthy.add(make_memory("MIA DIVES!"))
     [finding] = examine(healthy)
     assert (finding.kind, finding.remedy) == ("yours", "run `memory-chat --deduplicate-memories`")
+
+
+def test_memories_whose_text_makes_a_rule_fail_are_counted(
+    healthy: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsing = sys.modules["memory.coverage.parse"]
+    words = parsing._words
+
+    def failing(found: Sequence[Token]) -> object:
+        return words(found) if any("sails" in token.surface for token in found) else found[99]
+
+    monkeypatch.setattr(parsing, "_words", failing)
+    parsing.parse.cache_clear()
+    [finding] = examine(healthy)
+    dives = next(one for one in healthy.memories() if "dives" in one.content)
+    assert finding.what == f"memories whose text makes a rule fail: 1 ({dives.id})"
+    assert finding.kind == "yours"
 
 
 def test_missing_vectors_are_made_again(healthy: MemoryStore) -> None:
