@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import sys
 import threading
@@ -113,7 +112,6 @@ def show_audit(
             chosen = chosen or decide.GroupFilter(_GROUPS_SHOWN)
             found = asyncio.run(assembly.audit_store(store, config, chosen, compared(tell)))
         if report is not None:
-            gc.freeze()  # else each garbage collection visits all memories while cards are made
             alike = decide.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
             cards, rules = review.cards_of(found.plan), config.memory.rules
             save_report(

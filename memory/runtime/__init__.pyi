@@ -16,7 +16,6 @@ from .listening import serve_until as serve_until
 from .threads import LoopThread as LoopThread
 from .threads import OfEachLoop as OfEachLoop
 from .threads import Progress as Progress
-from .threads import end_quietly as end_quietly
 from .threads import in_thread as in_thread
 from .threads import in_thread_if_long as in_thread_if_long
 from .threads import side_by_side as side_by_side
