@@ -28,5 +28,4 @@ from .snapshot import Snapshot as Snapshot
 from .snapshot import snapshot_of as snapshot_of
 from .snapshot import take_snapshot as take_snapshot
 from .terms import Postings as Postings
-from .turns import SHARED as SHARED
 from .vectors import VectorTable as VectorTable
