@@ -1,6 +1,7 @@
 from .account import Account as Account
-from .account import GroupFilter as GroupFilter
+from .account import Order as Order
 from .account import certainty as certainty
+from .account import first_groups as first_groups
 from .account import planned_steps as planned_steps
 from .account import similarities as similarities
 from .likeness import Alike as Alike
@@ -8,7 +9,6 @@ from .likeness import AlikeGroup as AlikeGroup
 from .likeness import Compared as Compared
 from .likeness import NearCopies as NearCopies
 from .likeness import PairSearch as PairSearch
-from .likeness import PlanExecutor as PlanExecutor
 from .likeness import cohesive as cohesive
 from .likeness import connected as connected
 from .likeness import near_copies as near_copies
