@@ -1,31 +1,8 @@
-from .applying import Applied as Applied
-from .applying import Condition as Condition
-from .applying import Conflict as Conflict
-from .applying import Decided as Decided
-from .applying import Unconditional as Unconditional
-from .applying import UnlessRepeated as UnlessRepeated
-from .applying import WhileMergeable as WhileMergeable
-from .applying import WhileNearest as WhileNearest
-from .applying import WhileUnanswered as WhileUnanswered
-from .applying import WhileUnchanged as WhileUnchanged
-from .asking import NOBODY as NOBODY
-from .asking import Asker as Asker
-from .asking import RetryPolicy as RetryPolicy
+# Written by `python -m scripts.faces`.
+from .applying import Applied as Applied, Condition as Condition, Conflict as Conflict, Decided as Decided, Unconditional as Unconditional, UnlessRepeated as UnlessRepeated, WhileMergeable as WhileMergeable, WhileNearest as WhileNearest, WhileUnanswered as WhileUnanswered, WhileUnchanged as WhileUnchanged
+from .asking import Asker as Asker, NOBODY as NOBODY, RetryPolicy as RetryPolicy
 from .batch_size import AdaptiveBatchSize as AdaptiveBatchSize
-from .comparing import Named as Named
-from .comparing import cosines_to as cosines_to
-from .comparing import find_named as find_named
-from .comparing import is_like_all_of as is_like_all_of
-from .forgetting import Forgotten as Forgotten
-from .forgetting import ForgottenUser as ForgottenUser
-from .forgetting import erase as erase
-from .forgetting import forget_user as forget_user
-from .store import AlreadyStored as AlreadyStored
-from .store import MemoryStore as MemoryStore
-from .store import Neighbours as Neighbours
-from .store import NewMemory as NewMemory
-from .store import reworded as reworded
-from .store import utc_now as utc_now
-from .undoing import close_pending as close_pending
-from .undoing import plan_undo as plan_undo
-from .undoing import reopen_pending as reopen_pending
+from .comparing import Named as Named, cosines_to as cosines_to, find_named as find_named, is_like_all_of as is_like_all_of
+from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, erase as erase, forget_user as forget_user, scrub as scrub
+from .store import AlreadyStored as AlreadyStored, MemoryStore as MemoryStore, Neighbours as Neighbours, NewMemory as NewMemory, reworded as reworded, utc_now as utc_now
+from .undoing import close_pending as close_pending, plan_undo as plan_undo, reopen_pending as reopen_pending
