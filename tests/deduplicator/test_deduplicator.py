@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
 from memory.coverage import compare
-from memory.decide import GroupFilter
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, ModelError, ModelUnavailable
 from memory.ledger import Ledger, Snapshot
@@ -673,7 +672,7 @@ def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
     deduplicator: MemoryDeduplicator, store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     store.add_batch([make_memory(CAT), make_memory(CAT), make_memory(DOG), make_memory(DOG)])
-    found = asyncio.run(deduplicator.audit(GroupFilter(1)))
+    found = asyncio.run(deduplicator.audit(1))
     shown = [[one.content for one in card.members] for card in cards_of(found.plan)]
     assert shown == [[CAT] * 2, [DOG] * 2]
     assert (found.report.found, len(found.report.groups)) == (2, 1)
