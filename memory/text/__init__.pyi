@@ -9,6 +9,10 @@ from .cleaning import sentences as sentences
 from .cleaning import shortened as shortened
 from .cleaning import text_key as text_key
 from .cleaning import visible as visible
+from .dating import dated as dated
+from .dating import undated as undated
+from .dating import when_field as when_field
+from .dating import with_dates as with_dates
 from .languages import ENGLISH as ENGLISH
 from .languages import GRAMMARS as GRAMMARS
 from .languages import JAPANESE as JAPANESE
@@ -19,8 +23,16 @@ from .languages import language_of as language_of
 from .languages import with_all_languages as with_all_languages
 from .numbers import CURRENCIES as CURRENCIES
 from .numbers import with_numbers_joined as with_numbers_joined
+from .period import TABLES_VERSION as TABLES_VERSION
+from .period import Grain as Grain
+from .period import Period as Period
+from .period import Role as Role
+from .period import compatible as compatible
+from .period import from_json as from_json
+from .period import to_json as to_json
 from .signs import is_code as is_code
 from .signs import unified as unified
+from .time_finder import periods as periods
 from .tokens import COUNTERS as COUNTERS
 from .tokens import STATED as STATED
 from .tokens import Kind as Kind

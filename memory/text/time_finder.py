@@ -7,12 +7,12 @@ finds the expressions, the same in each language: "last week" is WU, "la semaine
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from functools import cached_property
+from typing import NamedTuple
 
 from memory.text.period import Grain, Period, Role
-from memory.text.times import time_words
+from memory.text.times import row_of
 from memory.text.times.spans import (
     DAY,
     Span,
@@ -27,7 +27,7 @@ from memory.text.times.spans import (
     unit_at,
     year_of,
 )
-from memory.text.times.words import TimeWords, Word
+from memory.text.times.words import Row
 
 
 def periods(text: str, said: datetime | None, language: str | None = None) -> tuple[Period, ...]:
@@ -42,51 +42,64 @@ def periods(text: str, said: datetime | None, language: str | None = None) -> tu
     >>> tomorrow.words, str(tomorrow.first)
     ('tomorrow', '2026-01-21')
     """
-    read = time_words(text, language)
-    if read is None:
+    row = row_of(text, language)
+    if row is None:
         return ()
-    if isinstance(read, Word):
-        return (_day_of_saying(read, said),)
-    table, words = read
-    line = "".join([word.sort for word in words])
-    found = []
-    for match in _EXPRESSION.finditer(line):
-        expression = _Expression(text, table, words, line, match.span(), said)
-        if period := _period(expression, match.lastgroup or ""):
-            found.append(period)
-    return tuple(found)
+    if isinstance(row, tuple):
+        return (_day_of_saying(text[slice(*row)].lower(), row, said),)
+    matches = list(_EXPRESSION.finditer(row.line))
+    if not matches:
+        return ()
+    row.place()
+    quotes = [quote.span() for quote in _QUOTE.finditer(text)]
+    quotes = [(start, end) for start, end in quotes if end - start < len(text.strip())]
+    found = (
+        _period(_Expression(row, said, quotes, *m.span()), m.lastgroup or "") for m in matches
+    )
+    return tuple(period for period in found if period)
 
 
-def _day_of_saying(word: Word, said: datetime | None) -> Period:
+def _day_of_saying(word: str, place: tuple[int, int], said: datetime | None) -> Period:
     span = day_at(said.date()) if said else None
     dates = (span.first, span.after) if span else (None, None)
-    return Period(*word[:3], Role.TEXT, Grain.DAY, *dates, certain=False)
+    return Period(word, *place, Role.TEXT, Grain.DAY, *dates, certain=False)
 
 
-_LEAD = "[CLIbxF]*"
-_PATTERNS = {
-    "skip": r"Q[QLINo]*[DKMPSUHkp]+|[LI]*(?:NK|Kp|k[Pp]?|p)",
-    "event": r"[LI]*(?:e|[Ew][KPDMSH]|E[NV]?U)|o[NV]U[AJ]|[NV]Ux|N?[UP]x",
-    "full": rf"{_LEAD}(?:K[,L]?)?(?:X|No?Mo?,?Y|MN,?Y|Yo?Mo?n)",
-    "year": rf"{_LEAD}(?:[MSH]o?Y|Yo?[MSH])|[CLIbxF]+Y",
-    "within": rf"{_LEAD}(?:(?:[KMSHn]P?[oLI,]*|NoL*)(?:WU|UW|Z)|(?:WU|UW|Z)o?[KMSHn]P?)",
-    "date": rf"{_LEAD}(?:K[,L]?)?(?:No?M|(?<!I)MN|Mo?n)",
-    "several": rf"{_LEAD}(?:W[NV]U|w[NV]?U)",
-    "weekday": rf"{_LEAD}(?:WKo?P?|KWo?P?)",
-    "unit": rf"{_LEAD}(?:WU|UW|Z)",
-    "named": rf"{_LEAD}(?:W[MSH]|[MSH]W)",
-    "part": rf"{_LEAD}(?:WP|T)",
-    "day": rf"{_LEAD}(?:[NV]UbD|DINU|D(?:o?P)?)",
-    "counted": r"C?a[NVh]+Uq?|[NVh]+UAc?|I[NVh]+U|[NVh]+UJ",
-    "since": r"CL*[NVh]+U",
-    "lasting": r"F[NVh]+U",
+_ALONE = {
+    "skip": r"Q[QLINo]{0,3}[DKMPSUHkp]{1,3}|[LI]{0,3}(?:NK|Kp|k[Pp]?|p)",
+    "event": r"[LI]{0,3}(?:e|[Ew][KPDMSH]|E[NV]?U)|o[NV]U[AJ]|[NV]Ux|N?[UP]x",
+    "counted": r"C?a[NVh]{1,3}Uq?|[NVh]{1,3}UAc?|I[NVh]{1,3}U|[NVh]{1,3}UJ",
+    "since": r"CL?[NVh]{1,3}U",
+    "lasting": r"F[NVh]{1,3}U",
     "age": r"BN(?:UO|(?=[,;&]|$))|jNU(?!o)O?|gNU?|L?NUO",
-    "bare_weekday": rf"{_LEAD}K(?:o?P)?",
-    "bare": rf"{_LEAD}[MSH]|[LIbxF]+U",
     "vague": r"[RG]",
 }
+_WITH_PREPOSITION = {
+    "full": r"(?:K[,L]?)?(?:X|No?Mo?,?Y|MN,?Y|Yo?Mo?n)",
+    "year": r"[MSH]o?Y|Yo?[MSH]|(?<=[CLIbxF])Y",
+    "within": r"(?:[KMSHn]P?[oLI,]{0,3}|NoL?)(?:WU|UW|Z)|(?:WU|UW|Z)o?[KMSHn]P?",
+    "date": r"(?:K[,L]?)?(?:No?M|(?<!I)MN|Mo?n)",
+    "several": r"W[NV]U|w[NV]?U",
+    "weekday": r"WKo?P?|KWo?P?",
+    "unit": r"WU|UW|Z",
+    "named": r"W[MSH]|[MSH]W",
+    "part": r"WP|T",
+    "day": r"[NV]UbD|DINU|D(?:o?P)?",
+    "bare_weekday": r"K(?:o?P)?",
+    "bare": r"[MSH]|(?<=[LIbxF])U",
+}
 """The expressions, in letters of `SORTS`; where two begin at one word, the first counts."""
-_EXPRESSION = re.compile("|".join(f"(?P<{name}>{letters})" for name, letters in _PATTERNS.items()))
+
+
+def _named(patterns: Mapping[str, str]) -> str:
+    return "|".join(f"(?P<{name}>{letters})" for name, letters in patterns.items())
+
+
+_EXPRESSION = re.compile(
+    f"(?=[^.;,&])(?:{_named(_ALONE)}|[CLIbxF]{{0,5}}+(?:{_named(_WITH_PREPOSITION)}))"
+)
+_REACH = 40
+"""How many words before and after an expression are read for its tense."""
 _QUOTE = re.compile(
     r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|«[^»\n]{1,300}»"
     r"|「[^」\n]{1,300}」|『[^』\n]{1,300}』|(?<!\w)['‘][^'’\n]{1,300}['’](?!\w)"
@@ -101,14 +114,18 @@ class _Expression:
     """The words of one match, and what is around them."""
 
     def __init__(
-        self, text: str, table: TimeWords, words: Sequence[Word], line: str,
-        place: tuple[int, int], said: datetime | None,
+        self, row: Row, said: datetime | None, quotes: Sequence[tuple[int, int]],
+        first: int, last: int,
     ) -> None:  # fmt: skip
-        self.text, self.table, self.words, self._said = text, table, words, said
-        self.first, self.last = place
-        self._line = line
-        self.sorts = line[self.first : self.last]
-        self.values = {word.sort: word.value for word in words[self.first : self.last]}
+        self.row, self.table, self.first, self.last = row, row.table, first, last
+        self._said, self._quotes = said, quotes
+        self.sorts = row.line[first:last]
+        self.values = {row.line[n]: row.value(n) for n in range(first, last)}
+        begin = max(0, first - _REACH)
+        self.sentence_start = max(begin, row.line.rfind(";", begin, first) + 1)
+        end = row.line.find(";", last, last + _REACH)
+        self.sentence = row.lowers[self.sentence_start : last + _REACH if end < 0 else end]
+        self._tense: str | None = None
 
     @property
     def said(self) -> datetime:
@@ -130,38 +147,34 @@ class _Expression:
         return "C" in self.sorts or self.sorts[-1] in "cq"
 
     @property
-    def leads(self) -> list[Word]:
-        """The prepositions and articles before the time itself."""
-        size = len(self.sorts) - len(self.sorts.lstrip("CLIbxF"))
-        return list(self.words[self.first : self.first + size])
+    def leads(self) -> str:
+        """The sorts of the prepositions and articles before the time itself."""
+        return self.sorts[: len(self.sorts) - len(self.sorts.lstrip("CLIbxF"))]
 
     @property
     def has_preposition(self) -> bool:
-        return any(word.value != "article" for word in self.leads)
+        leads = range(self.first, self.first + len(self.leads))
+        return any(self.row.value(position) != "article" for position in leads)
 
-    @cached_property
-    def sentence(self) -> list[str]:
-        end = self._line.find(";", self.last)
-        return [word.lower for word in self.words[self.sentence_start : end if end >= 0 else None]]
-
-    @cached_property
-    def sentence_start(self) -> int:
-        return self._line.rfind(";", 0, self.first) + 1
-
-    @cached_property
+    @property
     def tense(self) -> str:
         """Return "past", "future", or "" if the sentence does not show it."""
         if self.is_start:
             return "past"
-        past, future = self.tells_past(), self.table.future.found(self._others)
-        if past and not future and self.table.present.isdisjoint(self._others):
-            return "" if any(word.sort in "bxF" for word in self.leads) else "past"
+        if self._tense is None:
+            self._tense = self._find_tense()
+        return self._tense
+
+    def _find_tense(self) -> str:
+        others = self._others()
+        past, future = self.table.past.found(others), self.table.future.found(others)
+        if past and not future and self.table.present.isdisjoint(others):
+            return "" if any(sort in "bxF" for sort in self.leads) else "past"
         return "future" if future and not past else ""
 
     def tells_past(self) -> bool:
-        return self.table.past.found(self._others)
+        return self.table.past.found(self._others())
 
-    @property
     def _others(self) -> list[str]:
         """The words of the sentence without those of the expression."""
         own = self.first - self.sentence_start
@@ -170,16 +183,16 @@ class _Expression:
     def comes_again(self) -> bool:
         return not self.table.recurring.isdisjoint(self.sentence)
 
-    def neighbour(self, step: int) -> Word:
+    def neighbour(self, step: int) -> _Neighbour:
         position = self.last if step > 0 else self.first - 1
-        return self.words[position] if 0 <= position < len(self.words) else _EDGE
+        if not 0 <= position < len(self.row.line):
+            return _EDGE
+        surface = self.row.surface(position)
+        return _Neighbour(self.row.lowers[position], surface, self.row.line[position])
 
     def is_quoted(self) -> bool:
-        start, end = self.words[self.first].start, self.words[self.last - 1].end
-        return any(
-            quote.start() < start and end < quote.end() and len(quote[0]) < len(self.text.strip())
-            for quote in _QUOTE.finditer(self.text)
-        )
+        start, end = self.row.spans[self.first][0], self.row.spans[self.last - 1][1]
+        return any(first < start and end < last for first, last in self._quotes)
 
     def is_reported(self) -> bool:
         before = self.sentence
@@ -189,30 +202,34 @@ class _Expression:
 
     def is_title(self) -> bool:
         """Return whether a word has a capital that neither the language nor the place explains."""
-        if self.text.isupper():
+        if self.row.text.isupper():
             return False
-        opens = self.first == self.sentence_start
         for position in range(self.first, self.last):
-            word = self.words[position]
-            parts = self.text[word.start : word.end].split()
-            if word.sort not in self.table.capitals and any(
-                part[0].isupper() for part in parts[opens and position == self.first :]
-            ):
-                return True
+            if self.row.line[position] not in self.table.capitals:
+                parts = self.row.surface(position).split()
+                opens = position == self.first == self.sentence_start
+                if any(part[0].isupper() for part in parts[opens:]):
+                    return True
         return False
 
     def may_open_title(self) -> bool:
         """Return whether the text begins like "Tomorrow Never Dies"."""
-        following = self.words[self.last : self.last + 2]
+        following = range(self.last, min(self.last + 2, len(self.row.line)))
         return (
             self.first == self.sentence_start
             and "U" not in self.table.capitals
             and len(following) == 2
-            and all(self.text[word.start].isupper() for word in following)
+            and all(self.row.surface(position)[0].isupper() for position in following)
         )
 
 
-_EDGE = Word("", 0, 0, ";", None)
+class _Neighbour(NamedTuple):
+    lower: str
+    surface: str
+    sort: str
+
+
+_EDGE = _Neighbour("", "", ";")
 
 
 def _period(expression: _Expression, name: str) -> Period | None:
@@ -225,14 +242,14 @@ def _period(expression: _Expression, name: str) -> Period | None:
             span = None
     except (_WordsAlone, ValueError, OverflowError):  # the latter: beyond the calendar
         span = None
-    first, last = expression.first, expression.last
-    while expression.words[first].sort in "bxFBj" and name != "lasting":
+    first, row = expression.first, expression.row
+    while name != "lasting" and row.line[first] in "bxFBj":
         first += 1
     core = first
-    while name not in _WHOLE and expression.words[core].sort in "LI":
+    while name not in _WHOLE and row.line[core] in "LI":
         core += 1
-    start, end = expression.words[first].start, expression.words[last - 1].end
-    words = " ".join(expression.text[expression.words[core].start : end].lower().split())
+    start, end = row.spans[first][0], row.spans[expression.last - 1][1]
+    words = " ".join(row.text[row.spans[core][0] : end].lower().split())
     role = Role.START if expression.is_start or name == "lasting" else _ROLES.get(name, Role.AT)
     if name == "vague":
         role = Role.RECENT if expression.sorts == "R" else Role.SOON
@@ -280,7 +297,9 @@ def _date(of: _Expression) -> Span | None:
     if of.comes_again():
         return None
     number: int = of.values.get("n") or of.values["N"]
-    days = around(of.day, day_in(of.values["M"], number))
+    month: int = of.values["M"]
+    leap = (month, number) == (2, 29)
+    days = around(of.day, day_in(month, number), reach=8 if leap else 1)
     if not of.tense and not of.table.copulas.isdisjoint(of.sentence) and not of.tells_past():
         return next(span for span in days if span.first >= of.day)  # "the party is on 5 May"
     return _chosen(of, days, today_counts=True)
@@ -291,9 +310,7 @@ def _chosen(of: _Expression, spans: Sequence[Span], *, today_counts: bool = Fals
 
     `today_counts`: whether a day like today is clearly today.
     """
-    before = [span for span in spans if span.after <= of.day][-1:]
-    today = [span for span in spans if span.first <= of.day < span.after]
-    later = [span for span in spans if span.first > of.day][:1]
+    before, today, later = _split(spans, of.day)
     if of.tense and today and today_counts:
         return today[0]
     if of.tense:
@@ -301,12 +318,19 @@ def _chosen(of: _Expression, spans: Sequence[Span], *, today_counts: bool = Fals
     return _either((today or before) + later, certain=False)
 
 
+def _split(spans: Sequence[Span], day: date) -> tuple[list[Span], list[Span], list[Span]]:
+    """Return the last span before `day`, the one that holds it, and the first after it."""
+    before = [span for span in spans if span.after <= day][-1:]
+    today = [span for span in spans if span.first <= day < span.after]
+    return before, today, [span for span in spans if span.first > day][:1]
+
+
 def _either(spans: Sequence[Span], *, certain: bool = True) -> Span:
     """Return what the readings agree on; else a doubtful span from the first to the last."""
     if not spans:
         raise _WordsAlone
-    if len(set(spans)) == 1:
-        return spans[0]._replace(certain=certain and spans[0].certain)
+    if all(span == spans[0] for span in spans):
+        return spans[0] if certain else spans[0]._replace(certain=False)
     first, after = min(span.first for span in spans), max(span.after for span in spans)
     return spans[0]._replace(first=first, after=after, certain=False)
 
@@ -405,11 +429,11 @@ def _weekday(of: _Expression) -> Span:
 
 
 def _near_weekdays(of: _Expression) -> list[Span]:
-    first = of.day + (of.values["K"] - of.day.weekday() - 14) * DAY
-    return [day_at(first + week * 7 * DAY, of.part) for week in range(5)]
+    first = of.day + (of.values["K"] - of.day.weekday() - 7) * DAY
+    return [day_at(first + week * 7 * DAY, of.part) for week in range(3)]
 
 
-def _named(of: _Expression) -> Span:
+def _name_of(of: _Expression) -> Span:
     which, year = of.values["W"], of.day.year
     name: Callable[[int], Span | None]
     if "M" in of.sorts:
@@ -421,9 +445,7 @@ def _named(of: _Expression) -> Span:
     else:
         name = holiday_in(of.values["H"])
     spans = around(of.day, name)
-    before = [span for span in spans if span.after <= of.day][-1:]
-    today = [span for span in spans if span.first <= of.day < span.after]
-    later = [span for span in spans if span.first > of.day][:1]
+    before, today, later = _split(spans, of.day)
     if which in ("past", "coming"):
         return _either(before if which == "past" else later)
     if which == "this":
@@ -504,7 +526,7 @@ def _is_planned(of: _Expression) -> bool:
     scheduled = of.table.scheduled
     if not scheduled or not scheduled.isdisjoint(of.sentence):
         return True
-    return any(word.sort == "B" for word in of.words[max(0, of.first - 2) : of.first])
+    return "B" in of.row.line[max(0, of.first - 2) : of.first]
 
 
 def _since(of: _Expression) -> Span:
@@ -535,10 +557,9 @@ def _age(of: _Expression) -> Span | None:
 def _age_of(of: _Expression, number: int) -> Span | None:
     """Return the birth for "Kofi is 36"; None for "the pulse is 58"."""
     subject = of.neighbour(-1)
-    if subject.lower in of.table.people or " " in of.words[of.first].lower:  # "she's"
+    if subject.lower in of.table.people or " " in of.row.lowers[of.first]:  # "she's"
         return birth(of.day, "year", number)
-    name = of.text[subject.start : subject.end]
-    if not name.istitle() or len(name) < 2:
+    if not subject.surface.istitle() or len(subject.surface) < 2:
         return None
     return birth(of.day, "year", number)._replace(certain=False)  # a room may be 36, too
 
@@ -557,11 +578,11 @@ def _bare_weekday(of: _Expression) -> Span | None:
 
 def _is_weekday(of: _Expression) -> bool:
     """Return whether a weekday without a preposition is no name."""
-    word, before, after = of.words[of.first], of.neighbour(-1), of.neighbour(1)
-    capital = of.text[word.start].isupper()
+    before, after = of.neighbour(-1), of.neighbour(1)
+    capital = of.row.surface(of.first)[0].isupper()
     if before.lower in of.table.before_name or of.is_title():
         return False
-    if before.sort not in ",;" and of.text[before.start].isupper():
+    if before.sort not in ",;" and before.surface[0].isupper():
         return before.sort == "B"
     if of.table.bare:
         return not capital or after.sort == ","
@@ -594,7 +615,7 @@ def _bare(of: _Expression) -> Span | None:
             of, around(of.day, lambda year: season_of(year, season)), today_counts=of.is_start
         )
     span = _chosen(of, around(of.day, holiday_in(of.values["H"])), today_counts=True)
-    return span if of.leads else span._replace(certain=False)  # "loved Christmas"
+    return span if of.leads or needs_none else span._replace(certain=False)  # "loved Christmas"
 
 
 def _vague(of: _Expression) -> Span:
@@ -611,7 +632,7 @@ def _event(of: _Expression) -> Span:
 
 _READERS: dict[str, Callable[[_Expression], Span | None]] = {
     "skip": _skip, "event": _event, "full": _full, "year": _year, "within": _within,
-    "date": _date, "several": _several, "weekday": _weekday, "unit": _unit, "named": _named,
+    "date": _date, "several": _several, "weekday": _weekday, "unit": _unit, "named": _name_of,
     "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
     "age": _age, "bare_weekday": _bare_weekday, "bare": _bare, "vague": _vague,
 }  # fmt: skip

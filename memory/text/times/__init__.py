@@ -13,45 +13,56 @@ from memory.text.cleaning import has_cjk, is_japanese
 from memory.text.times.english import ENGLISH
 from memory.text.times.french import FRENCH
 from memory.text.times.german import GERMAN
-from memory.text.times.japanese import JAPANESE, japanese_words
+from memory.text.times.japanese import japanese_row
 from memory.text.times.others import CHINESE, KOREAN, LATIN_OTHERS
 from memory.text.times.spanish import SPANISH
-from memory.text.times.words import TimeWords, Word, latin_words
+from memory.text.times.words import Row, TimeWords, latin_row
 
 LATIN: Mapping[str, TimeWords] = {"en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH}
 
 
-def time_words(text: str, language: str | None) -> tuple[TimeWords, list[Word]] | Word | None:
-    """Return a language's table, and the text as its words; None if nothing in it is about time.
+def row_of(text: str, language: str | None) -> Row | tuple[int, int] | None:
+    """Read a text with the table of its language; return None if it has no word of time.
 
-    Return a single word if the text has a relative time word of a language without tables.
+    Return the place of a relative time word if the language has no table.
     """
-    if has_cjk(text) or language == "ja":
-        if language == "ja" or is_japanese(text):
-            return JAPANESE, japanese_words(text)
-        return _first(CHINESE, text)
-    if not text.isascii() and _HANGUL(text):
-        return _first(KOREAN, text)
-    words = set(_WORDS(text.lower()))
-    if words.isdisjoint(_TRIGGERS) and not _HAS_NUMBER(text):
+    code = language or ("" if _has_no_time(text) else code_of(text))
+    if not code:
         return None
-    code = language or _language(words)
+    if code == "ja":
+        return japanese_row(text)
     if code in LATIN:
-        return LATIN[code], latin_words(text, LATIN[code])
-    relative = LATIN_OTHERS[code][1] & words
-    return (
-        _first(re.compile(rf"\b(?:{'|'.join(relative)})\b", re.IGNORECASE), text)
-        if relative
-        else None
-    )
+        return latin_row(text, LATIN[code])
+    if code in _OTHERS:
+        return _first(_OTHERS[code], text)
+    relative = LATIN_OTHERS[code][1].intersection(_WORDS(text.lower()))
+    pattern = rf"\b(?:{'|'.join(relative)})\b"
+    return _first(re.compile(pattern, re.IGNORECASE), text) if relative else None
 
 
-def _first(pattern: re.Pattern[str], text: str) -> Word | None:
+def code_of(text: str) -> str:
+    """Return the code of the text's language, such as "en"; "en" if nothing shows another."""
+    if has_cjk(text):
+        return "ja" if is_japanese(text) else "zh"
+    if not text.isascii() and _HANGUL(text):
+        return "ko"
+    return _language(set(_WORDS(text.lower())))
+
+
+def _has_no_time(text: str) -> bool:
+    """Return whether a text in Latin letters certainly has no word of time."""
+    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
+        return False
+    return _TRIGGERS.isdisjoint(_WORDS(text.lower())) and not _HAS_NUMBER(text)
+
+
+def _first(pattern: re.Pattern[str], text: str) -> tuple[int, int] | None:
     found = pattern.search(text)
-    return Word(found[0].lower(), *found.span(), ".", None) if found else None
+    return found.span() if found else None
 
 
 _WORDS = re.compile(r"[^\W\d_]+").findall
+_OTHERS = {"zh": CHINESE, "ko": KOREAN}
 _HAS_NUMBER = re.compile(r"\d").search
 _HANGUL = re.compile("[\uac00-\ud7a3]").search
 _TRIGGERS = frozenset().union(

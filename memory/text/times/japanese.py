@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from memory.text.times.words import TimeWords, Verbs, Word
+from memory.text.times.words import Row, TimeWords, Verbs
 
 JAPANESE = TimeWords(
     table={
@@ -96,21 +96,24 @@ _WORD = re.compile(
 _HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")}
 
 
-def japanese_words(text: str) -> list[Word]:
-    """Split a Japanese text into the words of the table and what lies between them."""
-    words: list[Word] = []
+def japanese_row(text: str) -> Row:
+    """Read a Japanese text; what lies between two words of the table is one other word."""
+    lowers: list[str] = []
+    entries: list[tuple[str, Any]] = []
+    spans: list[tuple[int, int]] = []
     end = 0
-    for found in _WORD.finditer(text):
-        if found.start() > end:
-            words.append(Word(text[end : found.start()], end, found.start(), ".", None))
-        end = found.end()
-        for sort, value in _sorts(found):
-            words.append(
-                Word(_MARKS.get(found.lastgroup or "", found[0]), *found.span(), sort, value)
-            )
-    if end < len(text):
-        words.append(Word(text[end:], end, len(text), ".", None))
-    return words
+    for found in [*_WORD.finditer(text), None]:
+        start = found.start() if found else len(text)
+        if start > end:
+            lowers.append(text[end:start])
+            entries.append((".", None))
+            spans.append((end, start))
+        for entry in _sorts(found) if found else ():
+            lowers.append(_MARKS.get(found.lastgroup or "", found[0]))
+            entries.append(entry)
+            spans.append(found.span())
+        end = found.end() if found else end
+    return Row(text, JAPANESE, lowers, entries, lambda: spans)
 
 
 _MARKS = {name: name for name in ("report", "again", "doubt", "future", "past")}

@@ -103,7 +103,7 @@ def birth(day: date, unit: str, age: int) -> Span:
 # --- what comes again -----------------------------------------------------------------------------
 
 
-def around(day: date, nth: Callable[[int], Span | None], *, reach: int = 8) -> list[Span]:
+def around(day: date, nth: Callable[[int], Span | None], *, reach: int = 1) -> list[Span]:
     """Return those of `nth(year)`, from `reach` years before `day` to as many after it."""
     spans = (nth(year) for year in range(day.year - reach, day.year + reach + 1))
     return [span for span in spans if span is not None]

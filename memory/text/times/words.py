@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any
 
 SORTS = {
     # units and the names of times
@@ -61,17 +62,6 @@ SORTS = {
 """The sorts of words, each with the letter that stands for it in `Row.line`."""
 
 
-class Word(NamedTuple):
-    """A word, phrase or mark of a text."""
-
-    lower: str
-    start: int
-    end: int
-    sort: str
-    value: Any
-    """What the table gives for it, as the comments in `SORTS` say."""
-
-
 @dataclass(frozen=True)
 class Verbs:
     """How a language shows that a sentence is about the past, or about the future."""
@@ -90,7 +80,7 @@ class Verbs:
 
     def found(self, words: list[str]) -> bool:
         """Return whether the words of a sentence, in lower case, show it."""
-        if not self.words.isdisjoint(words) or any(map(self._like, words)):
+        if not self.words.isdisjoint(words) or self._like(" ".join(words)):
             return True
         if self.helpers.isdisjoint(words):
             return False
@@ -107,7 +97,7 @@ class Verbs:
 
     @cached_property
     def _like(self) -> Callable[[str], object]:
-        return re.compile(self.like).fullmatch
+        return re.compile(rf"\b(?:{self.like})\b").search
 
     @cached_property
     def _participles_like(self) -> Callable[[str], object]:
@@ -158,14 +148,14 @@ class TimeWords:
         return {word: entry for word, entry in self._entries if " " not in word}
 
     @cached_property
-    def phrases(self) -> dict[str, list[tuple[list[str], str, Any]]]:
-        """For each first word the phrases, longest first."""
-        phrases: dict[str, list[tuple[list[str], str, Any]]] = {}
+    def phrases(self) -> dict[tuple[str, str], list[tuple[list[str], str, Any]]]:
+        """Return for each first two words the phrases, longest first."""
+        phrases: dict[tuple[str, str], list[tuple[list[str], str, Any]]] = {}
         longest_first = sorted(self._entries, key=lambda entry: -entry[0].count(" "))
         for phrase, (sort, value) in longest_first:
             if " " in phrase:
                 parts = phrase.split()
-                phrases.setdefault(parts[0], []).append((parts, sort, value))
+                phrases.setdefault((parts[0], parts[1]), []).append((parts, sort, value))
         return phrases
 
     @cached_property
@@ -198,34 +188,75 @@ _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)?").fullmatch
 _FULL = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)|(\d\d?)\.(\d\d?)\.(\d{4})").fullmatch
 
 
-def latin_words(text: str, language: TimeWords) -> list[Word]:
-    """Split a text in Latin letters into words; a phrase of the table is one word."""
-    pieces = [(found.group().lower(), *found.span()) for found in _TOKEN.finditer(text)]
-    lowers = [piece[0] for piece in pieces]
-    words: list[Word] = []
+class Row:
+    """A text as a row of words."""
+
+    def __init__(
+        self, text: str, table: TimeWords, lowers: list[str], entries: list[tuple[str, Any]],
+        spans: Callable[[], list[tuple[int, int]]],
+    ) -> None:  # fmt: skip
+        self.text, self.table, self.lowers, self._entries = text, table, lowers, entries
+        self.line = "".join([sort for sort, _ in entries])
+        """The sorts of the words."""
+        self.spans: list[tuple[int, int]] = []
+        """Where each word begins and ends in the text, once `place` was called."""
+        self._find_spans = spans
+
+    def value(self, position: int) -> Any:
+        return self._entries[position][1]
+
+    def place(self) -> None:
+        """Find `spans`; only few texts need them."""
+        self.spans = self._find_spans()
+
+    def surface(self, position: int) -> str:
+        start, end = self.spans[position]
+        return self.text[start:end]
+
+
+def latin_row(text: str, table: TimeWords) -> Row:
+    """Read a text in Latin letters; a phrase of the table is one word."""
+    lowers = [piece.lower() for piece in _TOKEN.findall(text)]
+    listed = table.words
+    entries = [listed.get(lower) or _unlisted(lower) for lower in lowers]
+    sizes = [1] * len(lowers)
+    phrases = table.phrases
+    if any(map(phrases.__contains__, pairwise(lowers))):
+        _join(lowers, entries, sizes, phrases)
+    return Row(text, table, lowers, entries, lambda: _spans(text, sizes))
+
+
+def _join(
+    lowers: list[str], entries: list[tuple[str, Any]], sizes: list[int],
+    phrases: Mapping[tuple[str, str], list[tuple[list[str], str, Any]]],
+) -> None:  # fmt: skip
+    """Replace the words of each phrase by one, in place."""
     position = 0
-    while position < len(pieces):
-        lower, start, end = pieces[position]
-        for phrase, sort, value in language.phrases.get(lower, ()):
-            size = len(phrase)
-            if lowers[position : position + size] == phrase:
-                end = pieces[position + size - 1][2]
-                words.append(Word(" ".join(phrase), start, end, sort, value))
-                position += size
+    while position + 1 < len(lowers):
+        for phrase, sort, value in phrases.get((lowers[position], lowers[position + 1]), ()):
+            end = position + len(phrase)
+            if lowers[position:end] == phrase:
+                lowers[position:end] = [" ".join(phrase)]
+                entries[position:end] = [(sort, value)]
+                sizes[position:end] = [len(phrase)]
                 break
-        else:
-            entry = language.words.get(lower) or _unlisted(lower)
-            words.append(Word(lower, start, end, *entry))
-            position += 1
-    return words
+        position += 1
+
+
+def _spans(text: str, sizes: list[int]) -> list[tuple[int, int]]:
+    pieces = [piece.span() for piece in _TOKEN.finditer(text)]
+    ends = list(accumulate(sizes))
+    return [(pieces[end - size][0], pieces[end - 1][1]) for end, size in zip(ends, sizes, strict=True)]
+
+
+_OTHER: tuple[str, Any] = (".", None)
+_SIGNS = dict.fromkeys(",()\"“”„«»—–[]", (",", None)) | dict.fromkeys(".!?;:\n…", (";", None))
 
 
 def _unlisted(lower: str) -> tuple[str, Any]:
     first = lower[0]
-    if first.isalpha():
-        return ".", None
     if not first.isdigit():
-        return (",", None) if first in ',()"“”„«»—–[]' else (";", None)
+        return _SIGNS.get(first, _OTHER)
     if lower.isdecimal() and len(lower) <= 4:
         number = int(lower)
         return ("Y" if 1900 <= number <= 2100 else "N"), number
@@ -234,4 +265,4 @@ def _unlisted(lower: str) -> tuple[str, Any]:
     if date := _FULL(lower):
         year, month, day, *german = date.groups()
         return "X", tuple(map(int, (year, month, day) if year else reversed(german)))
-    return ".", None
+    return _OTHER
