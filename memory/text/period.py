@@ -136,8 +136,10 @@ def to_json(periods: Sequence[Period]) -> str:
     '[1]'
     """
     rows = [
-        [*period[:3], period.role, int(period.grain), _iso(period.first), _iso(period.after)]
-        + [period.part, *map(int, period[8:])]
+        [
+            *(*period[:3], period.role, int(period.grain), _iso(period.first)),
+            *(_iso(period.after), period.part, *map(int, period[8:])),
+        ]
         for period in periods
     ]
     return json.dumps([TABLES_VERSION, *rows], separators=(",", ":"))
@@ -159,8 +161,15 @@ def _from_row(
     words: str, start: int, end: int, role: str, grain: int, first: str, after: str, part: str,
     *flags: int,
 ) -> Period:  # fmt: skip
-    days = (date.fromisoformat(day) if day else None for day in (first, after))
-    return Period(words, start, end, Role(role), Grain(grain), *days, part, *map(bool, flags))
+    certain, approximate, relative = map(bool, flags)
+    return Period(
+        words, start, end, Role(role), Grain(grain), _date(first), _date(after), part, certain,
+        approximate, relative,
+    )  # fmt: skip
+
+
+def _date(day: str) -> date | None:
+    return date.fromisoformat(day) if day else None
 
 
 def _iso(day: date | None) -> str:

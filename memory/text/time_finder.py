@@ -53,20 +53,17 @@ def periods(text: str, said: datetime | None, language: str | None = None) -> tu
     row.place()
     quotes = [quote.span() for quote in _QUOTE.finditer(text)]
     quotes = [(start, end) for start, end in quotes if end - start < len(text.strip())]
-    found = (
-        _period(_Expression(row, said, quotes, *m.span()), m.lastgroup or "") for m in matches
-    )
+    found = (_period(_Expression(row, said, quotes, *m.span()), m.lastgroup or "") for m in matches)
     return tuple(period for period in found if period)
 
 
 def _day_of_saying(word: str, place: tuple[int, int], said: datetime | None) -> Period:
-    span = day_at(said.date()) if said else None
-    dates = (span.first, span.after) if span else (None, None)
-    return Period(word, *place, Role.TEXT, Grain.DAY, *dates, certain=False)
+    first, after = (said.date(), said.date() + DAY) if said else (None, None)
+    return Period(word, *place, Role.TEXT, Grain.DAY, first, after, certain=False)
 
 
 _ALONE = {
-    "skip": r"Q[QLINo]{0,3}[DKMPSUHkp]{1,3}|[LI]{0,3}(?:NK|Kp|k[Pp]?|p)",
+    "habit": r"Q[QLINo]{0,3}[DKMPSUHkp]{1,3}|[LI]{0,3}(?:NK|Kp|k[Pp]?|p)",
     "event": r"[LI]{0,3}(?:e|[Ew][KPDMSH]|E[NV]?U)|o[NV]U[AJ]|[NV]Ux|N?[UP]x",
     "counted": r"C?a[NVh]{1,3}Uq?|[NVh]{1,3}UAc?|I[NVh]{1,3}U|[NVh]{1,3}UJ",
     "since": r"CL?[NVh]{1,3}U",
@@ -79,7 +76,7 @@ _WITH_PREPOSITION = {
     "year": r"[MSH]o?Y|Yo?[MSH]|(?<=[CLIbxF])Y",
     "within": r"(?:[KMSHn]P?[oLI,]{0,3}|NoL?)(?:WU|UW|Z)|(?:WU|UW|Z)o?[KMSHn]P?",
     "date": r"(?:K[,L]?)?(?:No?M|(?<!I)MN|Mo?n)",
-    "several": r"W[NV]U|w[NV]?U",
+    "several": r"W[NV]U|[NV]?w[NV]?U",
     "weekday": r"WKo?P?|KWo?P?",
     "unit": r"WU|UW|Z",
     "named": r"W[MSH]|[MSH]W",
@@ -106,7 +103,7 @@ _QUOTE = re.compile(
 )
 
 
-class _WordsAlone(Exception):  # noqa: N818 - it is an answer, not an error
+class _WordsAlone(Exception):
     """The words are compared, and no dates."""
 
 
@@ -234,9 +231,11 @@ _EDGE = _Neighbour("", "", ";")
 
 def _period(expression: _Expression, name: str) -> Period | None:
     span: Span | None
+    if name == "habit":
+        return None
     try:
-        span = _READERS[name](expression)
-        if span is None:
+        span = None if name == "event" else _READERS[name](expression)
+        if span is None and name != "event":
             return None
         if expression.is_quoted() or expression.is_title():
             span = None
@@ -253,6 +252,8 @@ def _period(expression: _Expression, name: str) -> Period | None:
     role = Role.START if expression.is_start or name == "lasting" else _ROLES.get(name, Role.AT)
     if name == "vague":
         role = Role.RECENT if expression.sorts == "R" else Role.SOON
+    elif expression.values.get("O") == "start":
+        role = Role.START  # "is 34 weeks pregnant"
     if span is None:
         return Period(words, start, end, role, Grain.DAY, None, None, certain=False)
     doubtful = expression.is_reported() or expression.may_open_title()
@@ -300,7 +301,8 @@ def _date(of: _Expression) -> Span | None:
     month: int = of.values["M"]
     leap = (month, number) == (2, 29)
     days = around(of.day, day_in(month, number), reach=8 if leap else 1)
-    if not of.tense and not of.table.copulas.isdisjoint(of.sentence) and not of.tells_past():
+    present = of.table.copulas | of.table.scheduled
+    if not of.tense and not present.isdisjoint(of.sentence) and not of.tells_past():
         return next(span for span in days if span.first >= of.day)  # "the party is on 5 May"
     return _chosen(of, days, today_counts=True)
 
@@ -559,7 +561,9 @@ def _age_of(of: _Expression, number: int) -> Span | None:
     subject = of.neighbour(-1)
     if subject.lower in of.table.people or " " in of.row.lowers[of.first]:  # "she's"
         return birth(of.day, "year", number)
-    if not subject.surface.istitle() or len(subject.surface) < 2:
+    opens = of.first - 1 == of.sentence_start
+    is_name = subject.surface.istitle() and len(subject.surface) > 1
+    if not is_name or ("U" in of.table.capitals and not opens):
         return None
     return birth(of.day, "year", number)._replace(certain=False)  # a room may be 36, too
 
@@ -622,16 +626,8 @@ def _vague(of: _Expression) -> Span:
     return unit_at(of.day, "month", 0)._replace(certain=False)
 
 
-def _skip(of: _Expression) -> None:
-    return None
-
-
-def _event(of: _Expression) -> Span:
-    raise _WordsAlone
-
-
 _READERS: dict[str, Callable[[_Expression], Span | None]] = {
-    "skip": _skip, "event": _event, "full": _full, "year": _year, "within": _within,
+    "full": _full, "year": _year, "within": _within,
     "date": _date, "several": _several, "weekday": _weekday, "unit": _unit, "named": _name_of,
     "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
     "age": _age, "bare_weekday": _bare_weekday, "bare": _bare, "vague": _vague,

@@ -71,25 +71,25 @@ _TRIGGERS = frozenset().union(
 
 
 def _language(words: set[str]) -> str:
-    """Return the code of the language of which most words are known; English if none is."""
+    """Return the code of the language of which most words are known; English if none is.
+
+    A time word that no other language has counts three times.
+    """
     return max(_EVIDENCE, key=lambda code: _weight(words, *_EVIDENCE[code]))
 
 
-def _weight(words: set[str], common: frozenset[str], own: frozenset[str]) -> int:
-    return len(common & words) + 2 * len(own & words)
+def _weight(words: set[str], known: frozenset[str], own: frozenset[str]) -> int:
+    return len(known & words) + 2 * len(own & words)
 
 
 def _evidence() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Return for each language its frequent words, and the time words that no other one has."""
-    common = {code: table.common for code, table in LATIN.items()}
-    common |= {code: frequent for code, (frequent, _) in LATIN_OTHERS.items()}
+    """Return for each language its words, and those time words that no other one has."""
     times = {code: table.triggers for code, table in LATIN.items()}
     times |= {code: relative for code, (_, relative) in LATIN_OTHERS.items()}
+    known = {code: table.common | table.triggers for code, table in LATIN.items()}
+    known |= {code: frequent | relative for code, (frequent, relative) in LATIN_OTHERS.items()}
     return {
-        code: (
-            common[code],
-            own.difference(*(common[name] | times[name] for name in common if name != code)),
-        )
+        code: (known[code], own.difference(*(known[name] for name in known if name != code)))
         for code, own in times.items()
     }
 

@@ -70,7 +70,7 @@ ENGLISH = TimeWords(
         },
         "later": {"": "later|earlier|after|before|afterwards|beforehand|prior"},
         "every": {"": "every|each|per|most|every other|every second|any|once a|twice a|times a"},
-        "number": {1: "a|an|one"} | dict(enumerate(_NUMBERS, start=2)) | {20: "twenty", 30: "thirty"},
+        "number": {1: "a|an|one", 20: "twenty", 30: "thirty"} | dict(enumerate(_NUMBERS, 2)),
         "vague number": {"": "few|a few|a couple|a couple of|couple of|several"},
         "half": {"": "half a|half an|a half|half"},
         "ago": {"": "ago"},
@@ -82,7 +82,7 @@ ENGLISH = TimeWords(
         "bound": {"": "until|till|by|to", "from": "from"},
         "of": {"": "of"},
         "be": {"": "is|am|are|m|re|he s|she s|it s|who s"},
-        "old": {"": "old|of age"},
+        "old": {"": "old|of age", "start": "pregnant|sober"},
         "aged": {"": "aged"},
         "and": {"": "and|but|so|who|now|already"},
         "recently": {
@@ -106,7 +106,8 @@ ENGLISH = TimeWords(
     },
     common=frozenset(
         "the and of to for with from has have had he she his her they their that my you your it "
-        "not who is was in i i'm its will at are on s her him does did been by".split()
+        "not who is was in i i'm its will at are on s her him does did been by a an "
+        "this next last".split()
     ),
     past=Verbs(
         words=frozenset(PAST) | frozenset("was were did didn had hadn wasn weren used".split()),
@@ -125,7 +126,8 @@ ENGLISH = TimeWords(
         reach=3,
     ),
     present=frozenset(
-        "need gets get getting is are am has have does do wants want plans plan needs hopes wanted planned hoped decided "
+        "need gets get getting is are am has have does do wants want plans plan needs hopes "
+        "wanted planned hoped decided "
         "agreed promised intended scheduled booked supposed arranged invited asked postponed "
         "rescheduled delayed due would should could might may must can if usually always often "
         "sometimes never every".split()

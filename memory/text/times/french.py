@@ -47,7 +47,8 @@ FRENCH = TimeWords(
             "next": "prochain|prochaine|qui vient", "coming": "à venir",
         },
         "window": {
-            -1: "ces dernières|ces derniers|les derniers|les dernières|au cours des derniers"
+            -1: "dernières|derniers|ces dernières|ces derniers|les derniers|les dernières"
+                "|au cours des derniers"
                 "|au cours des dernières",
             1: "les prochains|les prochaines|ces prochains|ces prochaines|d ici|dans les prochains",
         },
@@ -88,18 +89,20 @@ FRENCH = TimeWords(
         },
     },
     common=frozenset(
-        "le la les des du et est une un dans avec il elle ne je son sa ses pas pour sur au aux hier en que "
-        "qui mon ma mes nous a été ils elles habite".split()
+        "le la les des du et est une un dans avec il elle ne je son sa ses pas pour sur au aux en "
+        "que qui mon ma nous a été ils elles habite".split()
     ),
     past=Verbs(
         words=frozenset(
-            "était étaient avait avaient fut allé allée venu venue parti partie arrivé arrivée mort "
+            "était étaient avait avaient fut allé allée venu venue parti partie arrivé arrivée "
+            "mort "
             "morte resté restée tombé tombée rentré rentrée revenu revenue devenu devenue".split()
         ),
         like=r"(?!souhait|parfait|portrait|retrait)\w{3,}(?:ait|aient)",
         helpers=frozenset("a ai as ont avons avez".split()) | {"s est", "se sont", "me suis"},
         participles=frozenset(
-            "fini choisi dormi réussi parti servi suivi senti grandi guéri rempli réuni vu lu eu bu "
+            "fini choisi dormi réussi parti servi suivi senti grandi guéri rempli réuni vu lu "
+            "eu bu "
             "pu su fait dit mis pris appris écrit conduit ouvert".split()
         ),
         participles_like=r"\w{2,}(?:ées?|és?|[bcçdlmnprtv]ue?s?|ffert|vert|eint)",
@@ -110,7 +113,8 @@ FRENCH = TimeWords(
         like=r"\w+(?:[ei]r|dr|ur|vr)(?:a|ai|ont|as|ez|ons)",
     ),
     present=frozenset(
-        "veut reporté déplacé décalé voudrait prévu prévoit voulait devait doit peut pourrait reporté réservé toujours "
+        "veut reporté déplacé décalé voudrait prévu prévoit voulait devait doit peut pourrait "
+        "reporté réservé toujours "
         "souvent jamais parfois d'habitude".split()
     ),
     reports=frozenset(
@@ -123,6 +127,7 @@ FRENCH = TimeWords(
     before_name=frozenset("appelé appelée nommé monsieur madame et avec de chien chat".split()),
     copulas=frozenset("est sont".split()),
     bare="K",
+    capitals="H",
     people=frozenset(
         "il elle je j tu fils fille frère soeur sœur mère père grand enfant mari femme ami amie "
         "cousin cousine neveu nièce tante oncle".split()

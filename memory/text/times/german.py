@@ -101,7 +101,8 @@ GERMAN = TimeWords(
         "soon": {"": "bald|demnächst|in kürze|in nächster zeit|in naher zukunft"},
         "other": {
             "": "guten morgen|guten tag|guten abend|gute nacht|eines tages|eines abends|so bald"
-                "|heutzutage|von heute auf morgen|heute wie damals|die heutige jugend|heutige jugend"
+                "heutzutage|von heute auf morgen|heute wie damals|die heutige jugend"
+                "|heutige jugend"
                 "|die heutige zeit|heutige welt|heutigen jugend|heutigen zeit|heutigen welt"
                 "|die welt von morgen|die welt von gestern|bis bald|den ganzen tag|jeden tag"
                 "|in diesen tagen|schwarzer freitag|robinson und freitag|das letzte mal"
@@ -110,8 +111,9 @@ GERMAN = TimeWords(
         },
     },
     common=frozenset(
-        "der das und ist nicht ich auf mit für wird hat sind zum zur vom beim im ein eine einen "
-        "am ins sich er sie es wir mein meine ihr ihre seine bei wohnt nach hier seit vor".split()
+        "der das und ist nicht ich auf mit für wird hat sind zum zur vom beim im ein eine "
+        "einen in war am ins sich er sie es wir mein meine ihr ihre seine bei wohnt nach hier "
+        "seit vor".split()
     ),
     past=Verbs(
         words=frozenset(
@@ -119,7 +121,8 @@ GERMAN = TimeWords(
             "fanden bekam bekamen blieb blieben starb zog zogen flog flogen gab gaben verlor traf "
             "trafen gegangen gefahren geflogen gekommen gezogen umgezogen eingezogen ausgezogen "
             "gereist abgereist gestorben entlaufen gelaufen geblieben gewesen geworden gefallen "
-            "gestürzt gelandet angekommen passiert machte kaufte spielte gewann lief aß schrieb las brach".split()
+            "gestürzt gelandet angekommen passiert machte kaufte spielte gewann lief aß "
+            "schrieb las brach".split()
         ),
         helpers=frozenset("hat habe haben hast".split()),
         participles_like=(
@@ -133,7 +136,8 @@ GERMAN = TimeWords(
         )
     ),
     present=frozenset(
-        "wollte verlegt wollten sollte sollten plante könnte würde müsste geplant verschoben gebucht "
+        "wollte verlegt wollten sollte sollten plante könnte würde müsste geplant verschoben "
+        "gebucht "
         "vereinbart eingeladen angesetzt kann muss darf immer meistens oft manchmal nie".split()
     ),
     reports=frozenset(

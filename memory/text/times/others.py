@@ -6,9 +6,7 @@ import re
 
 LATIN_OTHERS = {
     "it": (
-        frozenset(
-            "il lo gli un una di che non è per con ha sono nel della del mia suo sua".split()
-        ),
+        frozenset("il lo gli un una di non è per con ha sono nel della del che gli".split()),
         frozenset(
             "ieri oggi domani dopodomani stasera stamattina stanotte stamani scorso scorsa scorsi "
             "prossimo prossima fa lunedì martedì mercoledì giovedì venerdì sabato domenica".split()
@@ -19,13 +17,14 @@ LATIN_OTHERS = {
             "o os um uma de que não é para com em na no foi ela ele do da sua seu tem".split()
         ),
         frozenset(
-            "ontem hoje amanhã anteontem passada passado próxima próximo atrás terça segunda quarta "
-            "quinta sexta sábado domingo".split()
+            "ontem hoje amanhã anteontem passada passado próxima próximo atrás terça segunda "
+            "quarta quinta sexta sábado domingo".split()
         ),
     ),
     "nl": (
         frozenset(
-            "de het een en van is niet op met voor naar heeft hij zij ze mijn haar zijn gaat".split()
+            "de het een en van is niet op met voor naar heeft hij zij ze mijn haar zijn "
+            "gaat".split()
         ),
         frozenset(
             "gisteren vandaag morgen eergisteren overmorgen vanavond vanochtend vanmiddag vannacht "
@@ -41,6 +40,7 @@ CHINESE = re.compile(
     "|(?:星期|礼拜|禮拜|周|週)[一二三四五六日天]|[天周週年月时時]前|刚才|剛才"
 )
 KOREAN = re.compile(
-    "어제|오늘|내일|모레|그제|그저께|지난|다음 ?주|다음 ?달|이번 ?주|이번 ?달|작년|올해|내년|어젯밤|오늘밤|[일주달년] ?전"
+    "어제|오늘|내일|모레|그제|그저께|지난|다음 ?주|다음 ?달|이번 ?주|이번 ?달"
+    "|작년|올해|내년|어젯밤|오늘밤|[일주달년] ?전"
     "|[월화수목금토일]요일"
 )

@@ -51,14 +51,16 @@ SPANISH = TimeWords(
             "next": "próximo|próxima|que viene", "coming": "que entra",
         },
         "window": {
-            -1: "los últimos|las últimas|en los últimos|en las últimas|estos últimos",
+            -1: "últimos|últimas|los últimos|las últimas|en los últimos|en las últimas"
+                "|estos últimos",
             1: "los próximos|las próximas|en los próximos|en las próximas",
         },
         "event": {
             "": "ese|esa|aquel|aquella|el mismo|la misma|ese mismo|aquel mismo"
         },
         "event time": {
-            "": "al día siguiente|a la mañana siguiente|el día siguiente|el día anterior|la noche anterior"
+            "": "al día siguiente|a la mañana siguiente|el día siguiente|el día anterior"
+                "|la noche anterior"
                 "|la semana siguiente|el año siguiente|el mes siguiente|la semana anterior"
                 "|el año anterior|el mes anterior|la víspera|al otro día|la última semana"
                 "|el último día|el último mes|el último año"
@@ -113,7 +115,8 @@ SPANISH = TimeWords(
         like=r"\w+(?:[aei]r|dr)(?:á|án|é|emos)",
     ),
     present=frozenset(
-        "quiere cambiado cambió movió quería planea planeaba debe debía puede podría aplazado pospuesto reservado "
+        "quiere cambiado cambió movió quería planea planeaba debe debía puede podría aplazado "
+        "pospuesto reservado "
         "siempre suele nunca".split()
     ),
     reports=frozenset(

@@ -50,6 +50,9 @@ def unit_at(day: date, unit: str, offset: int) -> Span:
         return month_of(month.year, month.month)
     if unit == "year":
         return year_of(day.year + offset)
+    if unit == "fiscal year":  # of Japan; elsewhere it begins in other months
+        year = day.year - (day.month < 4) + offset
+        return Span(date(year, 4, 1), date(year + 1, 4, 1), Grain.YEAR, certain=False)
     monday = day + (7 * offset - day.weekday()) * DAY
     if unit == "weekend":
         return Span(monday + 5 * DAY, monday + 7 * DAY, Grain.WEEKEND)

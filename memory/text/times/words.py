@@ -246,11 +246,13 @@ def _join(
 def _spans(text: str, sizes: list[int]) -> list[tuple[int, int]]:
     pieces = [piece.span() for piece in _TOKEN.finditer(text)]
     ends = list(accumulate(sizes))
-    return [(pieces[end - size][0], pieces[end - 1][1]) for end, size in zip(ends, sizes, strict=True)]
+    return [
+        (pieces[end - size][0], pieces[end - 1][1]) for end, size in zip(ends, sizes, strict=True)
+    ]
 
 
 _OTHER: tuple[str, Any] = (".", None)
-_SIGNS = dict.fromkeys(",()\"“”„«»—–[]", (",", None)) | dict.fromkeys(".!?;:\n…", (";", None))
+_SIGNS = dict.fromkeys(',()"“”„«»—–[]', (",", None)) | dict.fromkeys(".!?;:\n…", (";", None))
 
 
 def _unlisted(lower: str) -> tuple[str, Any]:
