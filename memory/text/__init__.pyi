@@ -13,6 +13,7 @@ from .dating import dated as dated
 from .dating import undated as undated
 from .dating import when_field as when_field
 from .dating import with_dates as with_dates
+from .dating import written as written
 from .languages import ENGLISH as ENGLISH
 from .languages import GRAMMARS as GRAMMARS
 from .languages import JAPANESE as JAPANESE

@@ -116,6 +116,7 @@ class _Expression:
     ) -> None:  # fmt: skip
         self.row, self.table, self.first, self.last = row, row.table, first, last
         self._said, self._quotes = said, quotes
+        self._day = said.date() if said else None
         self.sorts = row.line[first:last]
         self.values = {row.line[n]: row.value(n) for n in range(first, last)}
         begin = max(0, first - _REACH)
@@ -132,7 +133,9 @@ class _Expression:
 
     @property
     def day(self) -> date:
-        return self.said.date()
+        if self._day is None:
+            raise _WordsAlone
+        return self._day
 
     @property
     def part(self) -> str:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import Grain, Period, Role, periods
-from memory.text.dating import written
+from memory.text import Grain, Period, Role, periods, written
 
 WEDNESDAY = datetime.fromisoformat("2026-01-21T08:00:00+09:00")
 

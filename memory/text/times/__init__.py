@@ -7,7 +7,7 @@ To add a language with spaces between its words, write a module with one `TimeWo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from memory.text.cleaning import has_cjk, is_japanese
 from memory.text.times.english import ENGLISH
@@ -26,43 +26,36 @@ def row_of(text: str, language: str | None) -> Row | tuple[int, int] | None:
 
     Return the place of a relative time word if the language has no table.
     """
-    code = language or ("" if _has_no_time(text) else code_of(text))
-    if not code:
+    if language:
+        return japanese_row(text) if language == "ja" else latin_row(text, LATIN[language])
+    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
+        code = code_of(text)
+        return japanese_row(text) if code == "ja" else _first(_OTHERS.get(code), text)
+    words = _WORDS(text.lower())
+    if _TRIGGERS.isdisjoint(words) and not _HAS_NUMBER(text):
         return None
-    if code == "ja":
-        return japanese_row(text)
+    code = _language(words)
     if code in LATIN:
         return latin_row(text, LATIN[code])
-    if code in _OTHERS:
-        return _first(_OTHERS[code], text)
-    relative = LATIN_OTHERS[code][1].intersection(_WORDS(text.lower()))
+    relative = LATIN_OTHERS[code][1].intersection(words)
     pattern = rf"\b(?:{'|'.join(relative)})\b"
-    return _first(re.compile(pattern, re.IGNORECASE), text) if relative else None
+    return _first(re.compile(pattern, re.IGNORECASE) if relative else None, text)
 
 
 def code_of(text: str) -> str:
     """Return the code of the text's language, such as "en"; "en" if nothing shows another."""
     if has_cjk(text):
         return "ja" if is_japanese(text) else "zh"
-    if not text.isascii() and _HANGUL(text):
-        return "ko"
-    return _language(set(_WORDS(text.lower())))
+    return "ko" if _HANGUL(text) else _language(_WORDS(text.lower()))
 
 
-def _has_no_time(text: str) -> bool:
-    """Return whether a text in Latin letters certainly has no word of time."""
-    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
-        return False
-    return _TRIGGERS.isdisjoint(_WORDS(text.lower())) and not _HAS_NUMBER(text)
-
-
-def _first(pattern: re.Pattern[str], text: str) -> tuple[int, int] | None:
-    found = pattern.search(text)
+def _first(pattern: re.Pattern[str] | None, text: str) -> tuple[int, int] | None:
+    found = pattern.search(text) if pattern else None
     return found.span() if found else None
 
 
-_WORDS = re.compile(r"[^\W\d_]+").findall
 _OTHERS = {"zh": CHINESE, "ko": KOREAN}
+_WORDS = re.compile(r"[^\W\d_]+").findall
 _HAS_NUMBER = re.compile(r"\d").search
 _HANGUL = re.compile("[\uac00-\ud7a3]").search
 _TRIGGERS = frozenset().union(
@@ -70,28 +63,30 @@ _TRIGGERS = frozenset().union(
 )
 
 
-def _language(words: set[str]) -> str:
+def _language(words: Sequence[str]) -> str:
     """Return the code of the language of which most words are known; English if none is.
 
     A time word that no other language has counts three times.
     """
-    return max(_EVIDENCE, key=lambda code: _weight(words, *_EVIDENCE[code]))
+    weights = dict.fromkeys(("en", *LATIN, *LATIN_OTHERS), 0)
+    for word in set(words):
+        for code, weight in _EVIDENCE.get(word, ()):
+            weights[code] += weight
+    return max(weights, key=weights.__getitem__)
 
 
-def _weight(words: set[str], known: frozenset[str], own: frozenset[str]) -> int:
-    return len(known & words) + 2 * len(own & words)
-
-
-def _evidence() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Return for each language its words, and those time words that no other one has."""
+def _evidence() -> dict[str, list[tuple[str, int]]]:
+    """Return for each word the languages that have it, each with the word's weight."""
     times = {code: table.triggers for code, table in LATIN.items()}
     times |= {code: relative for code, (_, relative) in LATIN_OTHERS.items()}
     known = {code: table.common | table.triggers for code, table in LATIN.items()}
     known |= {code: frequent | relative for code, (frequent, relative) in LATIN_OTHERS.items()}
-    return {
-        code: (known[code], own.difference(*(known[name] for name in known if name != code)))
-        for code, own in times.items()
-    }
+    evidence: dict[str, list[tuple[str, int]]] = {}
+    for word in frozenset().union(*known.values()):
+        codes = [code for code in known if word in known[code]]
+        own = len(codes) == 1 and word in times[codes[0]]
+        evidence[word] = [(code, 3 if own else 1) for code in codes]
+    return evidence
 
 
 _EVIDENCE = _evidence()
