@@ -233,30 +233,18 @@ _EDGE = _Neighbour("", "", ";")
 
 
 def _period(expression: _Expression, name: str) -> Period | None:
-    span: Span | None
     if name == "habit":
         return None
+    span: Span | None = None
     try:
-        span = None if name == "event" else _READERS[name](expression)
-        if span is None and name != "event":
+        if name != "event" and (span := _READERS[name](expression)) is None:
             return None
         if expression.is_quoted() or expression.is_title():
             span = None
     except (_WordsAlone, ValueError, OverflowError):  # the latter: beyond the calendar
         span = None
-    first, row = expression.first, expression.row
-    while name != "lasting" and row.line[first] in "bxFBj":
-        first += 1
-    core = first
-    while name not in _WHOLE and row.line[core] in "LI":
-        core += 1
-    start, end = row.spans[first][0], row.spans[expression.last - 1][1]
-    words = " ".join(row.text[row.spans[core][0] : end].lower().split())
-    role = Role.START if expression.is_start or name == "lasting" else _ROLES.get(name, Role.AT)
-    if name == "vague":
-        role = Role.RECENT if expression.sorts == "R" else Role.SOON
-    elif expression.values.get("O") == "start":
-        role = Role.START  # "is 34 weeks pregnant"
+    words, start, end = _place(expression, name)
+    role = _role(expression, name)
     if span is None:
         return Period(words, start, end, role, Grain.DAY, None, None, certain=False)
     doubtful = expression.is_reported() or expression.may_open_title()
@@ -266,6 +254,26 @@ def _period(expression: _Expression, name: str) -> Period | None:
     )  # fmt: skip
 
 
+def _place(of: _Expression, name: str) -> tuple[str, int, int]:
+    """Return the words without their preposition, and where they stand with it."""
+    first, row = of.first, of.row
+    while name != "lasting" and row.line[first] in "bxFBj":
+        first += 1
+    core = first
+    while name not in _WHOLE and row.line[core] in "LI":
+        core += 1
+    end = row.spans[of.last - 1][1]
+    return " ".join(row.text[row.spans[core][0] : end].lower().split()), row.spans[first][0], end
+
+
+def _role(of: _Expression, name: str) -> Role:
+    if of.sorts in _VAGUE_ROLES:
+        return _VAGUE_ROLES[of.sorts]
+    began = of.is_start or name == "lasting" or of.values.get("O") == "start"  # "sober"
+    return Role.START if began else _ROLES.get(name, Role.AT)
+
+
+_VAGUE_ROLES = {"R": Role.RECENT, "G": Role.SOON}
 _ROLES = {"age": Role.BIRTH, "since": Role.START}
 _WHOLE = {"counted", "since", "lasting", "age", "vague"}
 _ABSOLUTE = {"full", "year"}
