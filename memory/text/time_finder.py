@@ -550,6 +550,8 @@ def _since(of: _Expression) -> Span:
 
 def _lasting(of: _Expression) -> Span | None:
     perfect = of.table.perfect
+    if not of.table.ended.isdisjoint(of.sentence):
+        return None
     return _since(of) if not perfect.helpers or perfect.found(of.sentence) else None
 
 

@@ -152,6 +152,7 @@ def test_a_clear_time_gets_its_dates(text: str, expected: list[str]) -> None:
         "ミアは毎週火曜日に合唱がある。", "Ben's birthday is on 3 April.",
         # lengths and other numbers
         "Mia will stay for 3 weeks.", "Mia lived in Rome for 3 years.",
+        "They were friends for 3 years and have met since.",
         "Mia built the shed in 2 days.", "Mia lo hizo en dos días.", "3年間京都に住んでいた。",
         "Mia's pulse is 58.", "Mias Puls ist 58.", "Flat 12 is 36.", "Mia ate 3/4 of the cake.",
         "The second half was better.", "The train leaves at half past nine.",

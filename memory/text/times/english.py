@@ -125,6 +125,7 @@ ENGLISH = TimeWords(
         participles_like=r"\w{2,}ed",
         reach=3,
     ),
+    ended=frozenset("was were did didn had hadn used until will".split()),
     present=frozenset(
         "need gets get getting is are am has have does do wants want plans plan needs hopes "
         "wanted planned hoped decided "

@@ -118,6 +118,8 @@ class TimeWords:
     future: Verbs = Verbs()
     perfect: Verbs = Verbs()
     """With it, "for 3 years" says when a state began; empty if it always does."""
+    ended: frozenset[str] = frozenset()
+    """Words with which "for 3 years" is a length all the same: "was"."""
     present: frozenset[str] = frozenset()
     """Words that make the tense of a sentence doubtful: "wants", "planned"."""
     copulas: frozenset[str] = frozenset()
