@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from itertools import count
+from datetime import datetime
+from itertools import count, islice
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ from memory.errors import LedgerError
 from memory.ledger import tables as t
 from memory.ledger.database import Database, SqliteDatabase
 from memory.runtime import replacing_alone
+from memory.text import periods, to_json
 
 PREVIOUS = "8"
 """The only earlier schema that this version can upgrade."""
@@ -69,8 +71,26 @@ def upgrade(database: Database, keep_copy: Callable[[], Path]) -> Path | None:
 
 
 def _to_9(connection: Connection) -> None:
-    """Delete a note that only schemas before 8 needed."""
+    """Add when each memory was said, and the periods of its text.
+
+    The time of a stored memory is that of its text, since texts were never changed in place without
+    their time. Also delete a note that only schemas before 8 needed.
+    """
     connection.exec_driver_sql("DELETE FROM meta WHERE key = 'last_turn_with_defaults'")
+    connection.exec_driver_sql("ALTER TABLE memories ADD COLUMN said TEXT")
+    connection.exec_driver_sql(
+        """ALTER TABLE memories ADD COLUMN "when" TEXT NOT NULL DEFAULT ''"""
+    )
+    connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
+    rows = connection.exec_driver_sql("SELECT id, content, said FROM memories WHERE content <> ''")
+    found = (
+        {"id": row.id, "when": to_json(resolved)}
+        for row in rows.all()
+        if (resolved := periods(row.content, datetime.fromisoformat(row.said)))
+    )
+    when = sa.text('UPDATE memories SET "when" = :when WHERE id = :id')
+    for part in iter(lambda: list(islice(found, 1_000)), []):
+        connection.execute(when, part)
 
 
 # --- the copy of an upgrade -----------------------------------------------------------------------

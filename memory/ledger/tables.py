@@ -38,6 +38,8 @@ memories = sa.Table(
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("is_private", sa.Boolean, nullable=False),
     sa.Column("timestamp", sa.Text, nullable=False),
+    sa.Column("said", sa.Text),  # with the speaker's offset; None if it is unknown
+    sa.Column("when", sa.Text, nullable=False, server_default=""),  # periods as JSON, "" if none
     sa.Column("merged_from", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
     sqlite_autoincrement=True,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import dated, undated, when_field, with_dates
+from memory.text.dating import dated, undated, when_field, with_dates
 
 TUESDAY = datetime.fromisoformat("2026-01-20T09:00:00+01:00")
 

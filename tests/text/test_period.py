@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import TABLES_VERSION, Period, compatible, from_json, periods, to_json
+from memory.text.period import TABLES_VERSION, Period, compatible, from_json, to_json
+from memory.text.time_finder import periods
 
 
 def said(text: str, day: str) -> tuple[Period, ...]:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import Grain, Period, Role, periods, written
+from memory.text.dating import written
+from memory.text.period import Grain, Period, Role
+from memory.text.time_finder import periods
 
 WEDNESDAY = datetime.fromisoformat("2026-01-21T08:00:00+09:00")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import Grain
+from memory.text.period import Grain
 from memory.text.times import LATIN, code_of
 from memory.text.times.spans import (
     around,
