@@ -2,7 +2,7 @@
 from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, text_key as text_key, visible as visible
 from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, Grammar as Grammar, JAPANESE as JAPANESE, OTHER as OTHER, grammar_of as grammar_of, language_of as language_of, with_all_languages as with_all_languages
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
-from .period import Period as Period, to_json as to_json
+from .period import Period as Period, compatible as compatible, to_json as to_json
 from .signs import is_code as is_code, unified as unified
 from .time_finder import periods as periods
 from .tokens import COUNTERS as COUNTERS, Kind as Kind, STATED as STATED, Token as Token, han_value as han_value, is_name as is_name, plain_form as plain_form, search_terms as search_terms, telling_words as telling_words, tokens as tokens, word_token as word_token, wordings as wordings
