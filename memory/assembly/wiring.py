@@ -181,7 +181,7 @@ def build_tools(
     if settings.user is not None:
         config.memory.check_users_apart("leave agent.user out")
     return agent.AgentTools(
-        agent.MemoryStore(store, user=settings.user, observers=observers),
+        agent.AgentMemory(store, user=settings.user, observers=observers),
         agent.ConsolidationEngine(settings.merge_distance),
         build_workspace(config),
         agent.Distances(guard=settings.guard_distance, link=settings.link_distance),
