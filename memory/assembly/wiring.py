@@ -181,7 +181,7 @@ def build_tools(
     if settings.user is not None:
         config.memory.check_users_apart("leave agent.user out")
     return agent.AgentTools(
-        agent.MemoryStore(
+        agent.AgentMemory(
             store,
             user=settings.user,
             observers=observers,

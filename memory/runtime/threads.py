@@ -51,25 +51,17 @@ _SHORT = 2_000  # characters of all texts; for fewer, a thread costs more time t
 
 
 async def side_by_side(
-    call: Callable[[T], Awaitable[object]],
-    items: Sequence[T],
-    at_once: int,
-    on_progress: Progress | None = None,
+    call: Callable[[T], Awaitable[object]], items: Sequence[T], at_once: int
 ) -> None:
     """Await `call(item)` for every item, at most `at_once` at a time.
 
     If a call fails, its exception is raised, and the other calls are cancelled.
     """
     left = iter(items)
-    done = 0
 
     async def work() -> None:
-        nonlocal done
         for item in left:
             await call(item)
-            done += 1
-            if on_progress is not None:
-                on_progress(done, len(items))
 
     workers = [asyncio.create_task(work()) for _ in range(min(at_once, len(items)))]
     try:
