@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
-from memory.coverage import compare
+from memory.coverage import compare_memories
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, ModelError, ModelUnavailable
 from memory.ledger import Ledger, Snapshot
@@ -113,12 +113,11 @@ def test_long_texts_are_not_compared_on_the_loop(
 ) -> None:
     on_the_loop = []
 
-    def watched(a: str, b: str) -> object:
+    def watched(a: Memory, b: Memory) -> object:
         on_the_loop.append(threading.current_thread() is threading.main_thread())
-        return compare(a, b)
+        return compare_memories(a, b)
 
-    for module in ("decide.policy", "offline.model"):
-        monkeypatch.setattr(f"memory.{module}.compare", watched)
+    monkeypatch.setattr("memory.decide.policy.compare_memories", watched)
     cat, dog = (f"{'Mia rows on the lake, and she sings. ' * 60}{text}" for text in (CAT, DOG))
     embedder.place(cat)
     embedder.place(dog, 0.97, cat)
