@@ -37,7 +37,7 @@ _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
-_MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
+_MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
 """Matches the `<` of an HTML tag, and the `]` that ends the text of a Markdown link.
 
 Backslashes right before either character belong to the match.

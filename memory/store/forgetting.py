@@ -38,7 +38,7 @@ _FEWEST_WORDS = 2
 Telling words distinguish a text from others. A memory with fewer of them counts as stated only by a
 sentence or clause with the same text.
 """
-_BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
+_BETWEEN_CLAUSES = re.compile(r"[,;:]\s++|[、，]|(?<!\s)\s++(?:and|but|so|or)\s++", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
