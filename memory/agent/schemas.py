@@ -194,7 +194,7 @@ class Forgot(BaseModel):
     erased: bool | None = None
     """Whether the text was erased completely; None if no memory was found.
 
-    False means that a search index, the database's log or a copy of the ledger may still contain
+    False means that a search index, the database's files or a copy of the ledger may still contain
     the text.
     """
     warnings: list[str] = []

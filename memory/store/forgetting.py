@@ -31,7 +31,7 @@ from memory.text import clean, sentences, telling_words, text_key
 logger = logging.getLogger(__name__)
 
 _UNSCRUBBED = "unscrubbed"
-"""Metadata key, set while a search index or the database's log may hold forgotten memories."""
+"""Metadata key, set while a search index or the database's files may hold forgotten memories."""
 _FEWEST_WORDS = 2
 """The fewest telling words that a memory must have for paraphrases of it to be recognised.
 
@@ -45,10 +45,10 @@ _BETWEEN_CLAUSES = re.compile(r"[,;:]\s++|[、，]|(?<!\s)\s++(?:and|but|so|or)\
 class Forgotten:
     """The result of erasing a memory; `memory` is the memory as it was before.
 
-    `erased` is False if a search index, the database's log or a copy of the ledger may still hold
-    it. `origins`: the retired memories that the memory had replaced; they were erased too.
-    `set_aside`: paths of ledger copies that a restore or an upgrade left; a person must delete
-    them.
+    `erased` is False if a search index, the database's files or a copy of the ledger may still hold
+    it. The files of a PostgreSQL server do not count. `origins`: the retired memories that the
+    memory had replaced; they were erased too. `set_aside`: paths of ledger copies that a restore or
+    an upgrade left; a person must delete them.
     """
 
     memory: Memory
@@ -180,7 +180,7 @@ def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
 
 
 def scrub(ledger: Ledger, index: SearchRouter) -> bool:
-    """Erase what the search index and the database's log still hold of forgotten memories.
+    """Erase what the search index and the database's files still hold of forgotten memories.
 
     Return whether both are free of forgotten memories afterwards.
     """
@@ -198,7 +198,7 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
             index.scrub()
         except IndexFault as exc:
             logger.debug("the index is not scrubbed yet: %s", exc)  # the result says so too
-    emptied = ledger.database.checkpoint()
+    emptied = ledger.database.erase_remains()
     with ledger.writing() as writer:
         clean = emptied and not writer.followers.stale()
         if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile

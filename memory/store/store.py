@@ -448,8 +448,8 @@ class MemoryStore:
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced.
 
-        `erased` of the result is False if a search index, the database's log or a copy of the
-        ledger may still hold the memories' texts. The index and the log are cleared later. A person
+        `erased` of the result is False if a search index, the database's files or a copy of the
+        ledger may still hold the memories' texts. The first two are cleared later. A person
         must delete the copies; `set_aside` has their paths.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
@@ -460,7 +460,7 @@ class MemoryStore:
         return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)
 
     def scrub(self) -> bool:
-        """Erase what the search index and the database's log still hold of forgotten memories.
+        """Erase what the search index and the database's files still hold of forgotten memories.
 
         Return whether both are free of forgotten memories afterwards.
         """
