@@ -24,7 +24,7 @@ import filelock
 from memory.errors import InputError
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import Memory
-from memory.runtime import clear_parts, read_bounded, write_whole
+from memory.runtime import clear_parts, own_lock, read_bounded, write_whole
 from memory.store import Forgotten, ForgottenUser, MemoryStore
 from memory.text import one_line, visible
 
@@ -229,7 +229,7 @@ class WorkspaceMemorySync:
         """
         self._memory_dir.mkdir(exist_ok=True)
         try:
-            with filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S):
+            with own_lock(self._memory_dir / ".sync.lock", _PATIENCE_S):
                 curated = self._curated_memory.resolve()
                 clear_parts(curated.with_name(glob.escape(curated.name)))
                 for name in (_DAILY, self._latest_monologue.name, self._monologue_note.name):

@@ -4,6 +4,7 @@ from .files import clear_abandoned as clear_abandoned
 from .files import clear_parts as clear_parts
 from .files import clear_temporary_folders as clear_temporary_folders
 from .files import open_regular as open_regular
+from .files import own_lock as own_lock
 from .files import read_bounded as read_bounded
 from .files import replacing as replacing
 from .files import replacing_alone as replacing_alone
