@@ -35,8 +35,6 @@ from .decision import Usage as Usage
 from .decision import Verdict as Verdict
 from .decision import Verified as Verified
 from .memory import INVERSE_LINK as INVERSE_LINK
-from .memory import MAX_CONTENT as MAX_CONTENT
-from .memory import MAX_NAME as MAX_NAME
 from .memory import SCOPE_FIELDS as SCOPE_FIELDS
 from .memory import Content as Content
 from .memory import Embedded as Embedded
@@ -66,3 +64,8 @@ from .scale import Floats as Floats
 from .scale import Ints as Ints
 from .scale import Scale as Scale
 from .scale import scale_of as scale_of
+from .sizes import MAX_CONTENT as MAX_CONTENT
+from .sizes import MAX_NAME as MAX_NAME
+from .sizes import MAX_QUOTED as MAX_QUOTED
+from .sizes import Bounded as Bounded
+from .sizes import check_length as check_length

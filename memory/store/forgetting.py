@@ -24,7 +24,16 @@ from memory.ledger import (
     Row,
     Writer,
 )
-from memory.models import Action, Decision, KeptCandidate, Memory, Turn, name_of_candidate
+from memory.models import (
+    MAX_NAME,
+    Action,
+    Decision,
+    KeptCandidate,
+    Memory,
+    Turn,
+    check_length,
+    name_of_candidate,
+)
 from memory.search import SearchRouter
 from memory.text import clean, sentences, telling_words, text_key
 
@@ -113,8 +122,9 @@ def forget_user(
     Each transaction erases at most `at_once` memories, and those that they replaced. After a crash,
     call this function again to erase the rest.
 
-    Raises: LedgerError.
+    Raises: InputError if the name is too long; LedgerError.
     """
+    check_length("user", user, MAX_NAME)
     user = clean(user)
     with ledger.writing() as writer:
         _forget_said_by(writer, user)

@@ -23,6 +23,7 @@ from memory.ledger import (
     take_snapshot,
 )
 from memory.models import (
+    MAX_CONTENT,
     PLAIN,
     Action,
     Decision,
@@ -35,6 +36,7 @@ from memory.models import (
     SearchResult,
     Survivor,
     Vector,
+    check_length,
     first_problem,
     new_memory_id,
 )
@@ -261,6 +263,7 @@ class MemoryStore:
         if (user is not None) + (scope is not None) + everyone != 1:
             remedy = "give user=NAME, or everyone=True for the memories of all users"
             raise InputError("search", "needs to know whose memories to search", remedy)
+        check_length("query", query, MAX_CONTENT)
         scope = scope or (Scope(()) if user is None else Scope.of_user(user))
         if not clean(query):
             return []
