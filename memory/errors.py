@@ -123,12 +123,14 @@ class LeaseLost(MemoryPipelineError):
     """
 
     def __init__(self, conversation: str) -> None:
-        super().__init__(f"another process extracts {conversation!r} now")
+        super().__init__(f"another process extracts {conversation[:100]!r} now")
 
 
 class MemoryNotFound(MemoryPipelineError):
     def __init__(self, memory_id: str) -> None:
-        super().__init__(f"no live memory has the id {memory_id!r}", "see `memory-dedup export`")
+        super().__init__(
+            f"no live memory has the id {memory_id[:100]!r}", "see `memory-dedup export`"
+        )
         self.memory_id = memory_id
 
 
@@ -151,7 +153,7 @@ class CannotUndo(MemoryPipelineError):
     def __init__(
         self, target: int | str, problem: str, remedy: str = "see `memory-dedup history`"
     ) -> None:
-        what = f"decision {target}" if isinstance(target, int) else f"run {target!r}"
+        what = f"decision {target}" if isinstance(target, int) else f"run {target[:100]!r}"
         super().__init__(f"{what} cannot be undone: {problem}", remedy)
 
 

@@ -150,14 +150,14 @@ def _take_over(request: Request, streams: list[int]) -> None:
 
 
 def run(argv: list[str]) -> None:
-    """Do what `python ARGV` does, for `-I`, `-W error`, `-c CODE`, `-m MODULE` and a script."""
+    """Do what `python ARGV` does, for `-I`, `-S`, `-W error`, `-c`, `-m` and a script."""
     argv = list(argv)
     base = [folder for folder in sys.path if folder not in ("", str(_ROOT))]
     added = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]  # noqa: PTH109 - as Python
-    while (option := argv.pop(0)) in ("-I", "-W"):
+    while (option := argv.pop(0)) in ("-I", "-S", "-W"):
         if option == "-I":
             added = []
-        else:
+        elif option == "-W":
             warnings.simplefilter(argv.pop(0))  # type: ignore[arg-type]
     sys.path[:] = [*added, *base, str(_ROOT)]
     if option == "-c":

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memory.models import LinkType, Memory
+from memory.models import MAX_CONTENT, MAX_NAME, Bounded, LinkType, Memory
 
 Emotion = Literal[
     "happy", "sad", "surprised", "moved", "excited", "nostalgic", "curious", "neutral",
@@ -33,7 +33,7 @@ _NOT_SHOWN = {"title", "minLength", "maxLength", "minItems", "maxItems"}
 """JSON schema keywords that clients do not see, to save tokens; they are enforced all the same."""
 
 
-class Arguments(BaseModel):
+class Arguments(Bounded):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
@@ -46,14 +46,16 @@ class Remember(Arguments):
     tags: list[str] = Field(default=[], max_length=50)
     is_private: bool = Field(default=False, description="Never written to the workspace.")
     user: str | None = Field(
-        default=None, description="The user it belongs to; by default the server's user, if any."
+        default=None,
+        max_length=MAX_NAME,
+        description="The user it belongs to; by default the server's user, if any.",
     )
     force: bool = Field(default=False, description="Save although a very similar memory exists.")
     replaces: Id | None = Field(default=None, description="Id of the memory that this corrects.")
 
 
 class Recall(Arguments):
-    context: str = Field(min_length=1, max_length=100_000, description="What to look for.")
+    context: str = Field(min_length=1, max_length=MAX_CONTENT, description="What to look for.")
     n_results: int = Field(default=3, ge=1, le=10)
     emotion_filter: Annotated[Emotion | None, _KNOWN_WORD] = Field(
         default=None, description="One that remember takes."
@@ -63,7 +65,9 @@ class Recall(Arguments):
     )
     date_from: Moment | None = Field(default=None, description="A day, 2026-05-01, or a time.")
     date_to: Moment | None = Field(default=None, description="A day (all of it), or a time.")
-    user: str | None = Field(default=None, description="Only what is about this user.")
+    user: str | None = Field(
+        default=None, max_length=MAX_NAME, description="Only what is about this user."
+    )
 
 
 class Forget(Arguments):
@@ -194,7 +198,7 @@ class Forgot(BaseModel):
     erased: bool | None = None
     """Whether the text was erased completely; None if no memory was found.
 
-    False means that a search index, the database's log or a copy of the ledger may still contain
+    False means that a search index, the database's files or a copy of the ledger may still contain
     the text.
     """
     warnings: list[str] = []

@@ -24,7 +24,7 @@ import filelock
 from memory.errors import InputError
 from memory.ledger import DecisionRecord, Ledger
 from memory.models import Memory
-from memory.runtime import clear_parts, read_bounded, write_whole
+from memory.runtime import clear_parts, own_lock, read_bounded, write_whole
 from memory.store import Forgotten, ForgottenUser, MemoryStore
 from memory.text import one_line, visible
 
@@ -37,7 +37,7 @@ _DAILY = "????-??-??.md"
 _MARKER = re.compile(r"\[id:(mem_[0-9a-f]{12})\]")
 
 _OPENING = re.compile(r"- \[(?:\d\d:\d\d|\d{4}-\d\d-\d\d)\] ")
-_MARKUP = re.compile(r"(\\*)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
+_MARKUP = re.compile(r"(?<!\\)(\\*+)(<(?=[a-zA-Z/!?])|\](?=[(\[:]))")
 """Matches the `<` of an HTML tag, and the `]` that ends the text of a Markdown link.
 
 Backslashes right before either character belong to the match.
@@ -229,7 +229,7 @@ class WorkspaceMemorySync:
         """
         self._memory_dir.mkdir(exist_ok=True)
         try:
-            with filelock.FileLock(self._memory_dir / ".sync.lock", timeout=_PATIENCE_S):
+            with own_lock(self._memory_dir / ".sync.lock", _PATIENCE_S):
                 curated = self._curated_memory.resolve()
                 clear_parts(curated.with_name(glob.escape(curated.name)))
                 for name in (_DAILY, self._latest_monologue.name, self._monologue_note.name):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from memory.config.settings import ACCESS, SECTIONS, Config, MemoryConfig
 from memory.errors import ConfigError
-from memory.models import first_problem
+from memory.models import MAX_QUOTED, first_problem
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def _with_overrides(
             known = {path[-1]: ".".join(path) for path, _ in _variables().values()}
             remedy = _suggestion(key_path[-1], known | {name: name for name in SECTIONS})
             raise ConfigError(source, problem.field, "unknown key", remedy) from exc
-        given = "" if problem.kind == "value_error" else f", not {problem.given!r}"
+        given = "" if problem.kind == "value_error" else f", not {repr(problem.given)[:MAX_QUOTED]}"
         raise ConfigError(source, problem.field, problem.what + given, EVERY_KEY) from exc
 
 

@@ -27,12 +27,12 @@ from memory.models import (
 from memory.text import clean
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-_FACTORY = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_is_factory = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*").fullmatch
 
 
 def _one_of(*names: str) -> AfterValidator:
     def checked(provider: str) -> str:
-        if provider in names or _FACTORY.fullmatch(provider):
+        if provider in names or _is_factory(provider):
             return provider
         known = ", ".join(names)
         raise ValueError(f"{provider!r} is none of {known}, nor package.module:factory")

@@ -183,7 +183,7 @@ _OWNER_OF_OWNER = re.compile(
     re.IGNORECASE,
 ).finditer
 _OF_AN_OWNER = re.compile(
-    r"\b([\w-]+) of (my|your|his|her|its|our|their)\b", re.IGNORECASE
+    r"(?<![\w-])-*+([\w-]++) of (my|your|his|her|its|our|their)\b", re.IGNORECASE
 ).finditer
 _OF_ANY = re.compile(
     r"\b(?:allergic to|intolerant of|immune to|averse to|afraid of|scared of|frightened of|fond of"

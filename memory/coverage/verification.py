@@ -302,7 +302,7 @@ def _squeezed(text: str) -> str:
 # --- names ----------------------------------------------------------------------------------------
 
 _LETTERS = re.compile(r"[^\W\d_][\w'’]*")
-_SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\n\"“”‘(-]\s*)([^\W\d_][\w'’]*)")
+_SENTENCE_START = re.compile(r"(?:^|[.!?…:;。\"“”‘(-]\s*+|\n[^\S\n]*+)([^\W\d_][\w'’]*)")
 _without_genitive = partial(re.compile(r"['’]s?$").sub, "")
 _TITLES = frozenset("mr mrs ms dr prof sir mister".split())
 _TITLE_CASE = 0.7  # a text with a larger share of capitalised words is taken for a title

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
 
 from memory.errors import LedgerDamaged, LedgerError, LedgerMissing
+from memory.ledger.gaps import GapEraser, NotErased, gap_eraser
 from memory.runtime import files
 
 PATIENCE_S = 30
@@ -62,6 +63,14 @@ class Database(ABC):
         """Empty the write-ahead log, which may hold erased rows; return whether that succeeded.
 
         It fails if another process is reading the log.
+        """
+        return True
+
+    def erase_remains(self) -> bool:
+        """Overwrite what the database's own files still hold of erased rows.
+
+        Return whether that succeeded. On a server this does nothing and returns True: the server's
+        files are not ours.
         """
         return True
 
@@ -116,6 +125,8 @@ It does this after its commit, so other writers do not wait.
 """
 _MOST_LOG_PAGES = 4_000
 """If the log has this many pages, SQLite copies it during a commit, and other writers wait."""
+_PAGES_ERASED_AT_ONCE = 200
+_MOST_ATTEMPTS = 20
 _PAGES_OF_A_TRANSACTION = 12
 """An estimate: a transaction adds this many pages to the log, plus one for each changed row."""
 
@@ -215,6 +226,50 @@ class SqliteDatabase(Database):
             driver.execute(f"PRAGMA busy_timeout={1_000 * PATIENCE_S}")
         return not busy
 
+    def erase_remains(self) -> bool:
+        """Overwrite the write-ahead log and the unused bytes of the file's pages.
+
+        It fails if another process is reading the log. Each transaction is short.
+        """
+        try:
+            if not self.checkpoint():
+                return False
+            with gap_eraser(self._path) as eraser:
+                attempts = 0
+                while eraser.left:
+                    done = self._erase_some(eraser)
+                    attempts = 0 if done else attempts + 1
+                    if attempts > _MOST_ATTEMPTS or not self.checkpoint():
+                        return False
+        except NotErased:
+            return False
+        return True
+
+    def _erase_some(self, eraser: GapEraser) -> bool:
+        """Overwrite the gaps of some pages; return False if another writer has come first.
+
+        The connection is a new one, and it changes the file's header. So every connection, in this
+        process or another, reads the pages again before it writes.
+        """
+        if not self._write_lock.acquire(timeout=PATIENCE_S):
+            return False
+        try:
+            with self._mapped(), self._driver(self._new_engine(poolclass=sa.NullPool)) as driver:
+                driver.execute("BEGIN IMMEDIATE")
+                if self._log_size():
+                    return False
+                eraser.erase(_PAGES_ERASED_AT_ONCE)
+                [version] = driver.execute("PRAGMA user_version").fetchone()
+                driver.execute(f"PRAGMA user_version={(version + 1) % 2**31}")
+                driver.execute("COMMIT")
+        finally:
+            self._write_lock.release()
+        return True
+
+    def _log_size(self) -> int:
+        log = self._path.with_name(self._path.name + "-wal")
+        return log.stat().st_size if log.exists() else 0
+
     @contextlib.contextmanager
     def exclusive(self, task: str) -> Iterator[bool]:
         path = self._path.with_name(f"{self._path.name}.{task}.lock")
@@ -245,15 +300,15 @@ class SqliteDatabase(Database):
         return [problem for problem in found if problem != "ok"]
 
     @contextlib.contextmanager
-    def _driver(self) -> Iterator[sqlite3.Connection]:
-        with contextlib.closing(self.engine.raw_connection()) as raw:
+    def _driver(self, engine: Engine | None = None) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing((engine or self.engine).raw_connection()) as raw:
             assert isinstance(raw.driver_connection, sqlite3.Connection)
             yield raw.driver_connection
 
-    def _new_engine(self) -> Engine:
+    def _new_engine(self, **options: Any) -> Engine:
         name = f"file:{quote(str(self._path.absolute()))}"
         url = URL.create("sqlite", database=name, query={"uri": "true", **self._view.query})
-        engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_S})
+        engine = sa.create_engine(url, connect_args={"timeout": PATIENCE_S}, **options)
 
         @sa.event.listens_for(engine, "connect")
         def _configure(connection: Any, _record: Any) -> None:
@@ -311,7 +366,8 @@ def set_aside(url: str) -> Path:
 def _make_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        if not path.exists():  # closing the file would release the locks of this process's SQLite
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as exc:
         raise LedgerError(
             f"the ledger {path} cannot be opened: {exc.strerror}",

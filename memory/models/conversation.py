@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import (
-    AfterValidator,
     AliasChoices,
     BeforeValidator,
     Field,
@@ -15,8 +14,6 @@ from pydantic import (
 
 from memory.models.decision import Outcome, Usage
 from memory.models.memory import (
-    MAX_CONTENT,
-    MAX_NAME,
     Cleaned,
     Content,
     Frozen,
@@ -25,7 +22,7 @@ from memory.models.memory import (
     UtcTime,
     as_tuple,
 )
-from memory.text import clean
+from memory.models.sizes import MAX_CONTENT, MAX_NAME
 
 
 def _number_as_name(value: object) -> object:
@@ -37,7 +34,7 @@ class Turn(Frozen):
     """One message of a conversation, said by a person or by the bot."""
 
     speaker: Name
-    text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
+    text: Annotated[Cleaned, Field(max_length=MAX_CONTENT)]
     at: UtcTime
     is_bot: bool = False
     """Whether the bot said the message. A bot's message is context, and never becomes a memory."""

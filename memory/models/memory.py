@@ -25,6 +25,14 @@ from pydantic import (
     model_validator,
 )
 
+from memory.models.sizes import (
+    MAX_CHARACTERS,
+    MAX_CONTENT,
+    MAX_NAME,
+    MAX_QUOTED,
+    check_length,
+    too_large,
+)
 from memory.text import Period, clean, clean_json, periods
 
 Vector = npt.NDArray[np.float32]
@@ -33,12 +41,9 @@ Vectors = npt.NDArray[np.float32]
 """A matrix of shape (n, dim) whose rows are unit vectors."""
 
 
-MAX_NAME = 1_000
-"""The maximum number of characters in a name, a category or a tag."""
-MAX_CONTENT = 100_000
-
-
 def _valid_json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if problem := too_large(value):
+        raise ValueError(f"metadata {problem}")
     json.dumps(value, allow_nan=False)
     cleaned = clean_json(value)
     assert isinstance(cleaned, dict)
@@ -67,13 +72,15 @@ def _without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(values))
 
 
-Name = Annotated[str, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
-Cleaned = Annotated[str, AfterValidator(clean)]
+_Readable = Annotated[str, Field(max_length=MAX_CHARACTERS)]
+"""A text that is short enough to be cleaned. This limit must come before the validators."""
+Name = Annotated[_Readable, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
+Cleaned = Annotated[_Readable, AfterValidator(clean)]
 """A text that validation cleans: control characters and white space at both ends are removed.
 
 Tabs and line breaks inside the text stay.
 """
-Content = Annotated[str, AfterValidator(_content)]
+Content = Annotated[_Readable, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
 
@@ -114,9 +121,9 @@ class MemoryLink(Frozen):
     The other memory has a link back, of the inverse type (see INVERSE_LINK).
     """
 
-    target_id: Annotated[str, AfterValidator(clean)]
+    target_id: Cleaned
     link_type: LinkType = "related"
-    note: Annotated[str, AfterValidator(clean)] = ""
+    note: Cleaned = ""
     confidence: float = Field(default=0.5, ge=0.0, le=1.0)
 
 
@@ -260,6 +267,7 @@ class Scope:
 
     @classmethod
     def of_user(cls, user: str, **others: str | bool | None) -> Scope:
+        check_length("user", user, MAX_NAME)
         return cls((("user", clean(user)), *others.items()))
 
     @classmethod
@@ -341,7 +349,7 @@ def first_problem(exc: ValidationError) -> Problem:
     error = exc.errors()[0]
     what = error["msg"].removeprefix("Value error, ")
     return Problem(
-        where=tuple(str(part) for part in error["loc"]),
+        where=tuple(str(part)[:MAX_QUOTED] for part in error["loc"]),
         what=what[0].lower() + what[1:],
         kind=error["type"],
         given=error["input"],

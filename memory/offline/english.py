@@ -44,8 +44,9 @@ _VOCATIVE = re.compile(r"^[A-Z]\w+[,!] (?=\w)")
 _SPLICED = re.compile(r"^(?:I|[Ww]e|[Mm]y|[Oo]ur)\b(?! (?:and|,))")
 _BREAK = re.compile(
     r"(?P<splice>, )(?=(?:I|we|my)\b)|: (?=(?:I|we|my)\b)|(?P<joined>,? (?:but|and|so)) (?=(?:I|"
-    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|\s+[-–—]+\s+|\s*[–—]\s*|"
-    r"(?<=\w)-+ (?=[A-Za-z])|\s*--+\s*|\s*;\s*|\s*\.\.\.+\s*|, (?=(?:check|take a look|here's|"
+    r"we)\b(?! (?:and|both)\b))|, (?:but|and|so) (?=(?:my|our)\b)|"
+    r"(?<=\w)-+ (?=[A-Za-z])|(?<!\s)\s++[-–—]++\s++|(?:(?<!\s)\s++)?+"
+    r"(?:[–—]|--++|;|\.\.\.++)\s*+|, (?=(?:check|take a look|here's|"
     r"look at|can't wait|and can't wait|you know|right|huh|thanks|bye|how about|what about|any|"
     r"you|you're|speaking of)\b)"
 )
@@ -253,7 +254,7 @@ _MINE = re.compile(
     r"|(?:my|our) favou?rite \w+|on my (?:\w+ )*list\b)"
     rf"|^{_NOBODY}[a-z][\w-]+(?: [\w-]+){{0,3}} (?:(?:really|always|also) )?"
     r"(?:ha(?:s|ve) )?(?:help(?:s|ed)?|allow(?:s|ed)|lets?|taught|teaches) me "
-    rf"|^{_CIRCUMSTANCE}?\w+ing\b[^,]* (?:is|are|has been) [^,]*\bfor me\b",
+    rf"|^{_CIRCUMSTANCE}?\w+ing\b(?>[^,]*? (?:is|are|has been) )[^,]*\bfor me\b",
     re.IGNORECASE,
 )
 _CONTINUATION = re.compile(

@@ -223,14 +223,14 @@ _OPINION = re.compile(
 _REMEMBER = re.compile(
     r"(?:please[, ]+|hey[, ]+|can you |could you |and )*"
     r"(?:remember|don['’]t forget|note|keep in mind)(?: that|:)\s+"
-    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3,}?)[.!]*$",
+    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3}(?:.*[^.!])?)[.!]*$",
     re.IGNORECASE | re.DOTALL,
-)
+).match
 _REMEMBER_JA = re.compile(
     r"(?P<what>.{3,}?)(?:ということ|こと|の|と)?[をは]?(?:覚えて(?:おいて|いて)?|忘れないで)"
     r"(?:ください|下さい|ね|よ)*[。!！]*$",
     re.DOTALL,
-)
+).match
 
 
 class Statement(NamedTuple):
@@ -299,7 +299,7 @@ def only_asks_to_remember(text: str) -> bool:
 
 def _request(sentence: str) -> re.Match[str] | None:
     asks = sentence.endswith(("?", "？"))
-    return None if asks else _REMEMBER.match(sentence) or _REMEMBER_JA.match(sentence)
+    return None if asks else _REMEMBER(sentence) or _REMEMBER_JA(sentence)
 
 
 # --- Japanese -------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ _THIN = re.compile(
     r"|(?:楽しみ|うれしい|嬉しい|よかった|最高|すごい|すごかった|楽しかった|面白かった|大変|頑張|疲れ|眠い"
     r"|暇|元気)(?:です|だ|でした|だった|にしています|ります|りました|る|た|ました)?(?:よ|ね)*$"
     r"|(?:ください|ましょう|でしょう|だろう|かな|かも(?:しれ(?:ない|ません))?|と思います|と思う|ませんか)"
-    r"(?:よ|ね)*$|一緒に.*(?:たい|よう)(?:です)?(?:よ|ね)*$"
+    r"(?:よ|ね)*$|^(?>.*?一緒に).*(?:たい|よう)(?:です)?(?:よ|ね)*$"
 )
 _ELSEWHERE = re.compile(
     r"あなた|(?:これ|それ|あれ|ここ|そこ|あそこ|こちら|そちら|あちら|どれ|こんな|そんな|あんな|この|その|あの"

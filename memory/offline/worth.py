@@ -207,7 +207,7 @@ _THIN = re.compile(
     r"|we (?:\w+ ){0,2}(?:back|push|support|help|trust|have|pushing|supporting)(?: up)? (?:each "
     r"other|one another)",
     re.IGNORECASE,
-)
+).match
 """Matches the start of clauses that are not worth keeping, whatever follows."""
 _VAGUE = re.compile(
     rf"{_AM}{_ADVERBS} (?:{_MOODS})(?![\w-])(?!.*\b(?:when|after|because|since) (?:my|our)\b)"
@@ -219,7 +219,7 @@ _VAGUE = re.compile(
     r"|(?:I|we)(?: \w+ly| just)? (?:need|have|'ve got|have got) to\b"
     r"|we(?:'re)? (?:all|are) (?!(?:made|went|got|moved|planning|going|getting|having|both)\b)",
     re.IGNORECASE,
-)
+).match
 """Matches the start of clauses that state a mood, wish, plan, ability or duty.
 
 Such a clause is kept only if it has a name, a number, a quotation or a time such as "yesterday".
@@ -234,8 +234,9 @@ _CHAT = re.compile(
     r"|\b(?:let me|let's|can't wait|check (?:it|them|this|that|out)|take a look|keep in touch|"
     r"good luck)\b"
     r"|^my [\w' ]{1,30} can\b|\b(?:somewhere (?:fun|nice|cool|new)|speaking of|when things get|"
-    r"when times|(?:haven't|hasn't|didn't|don't have|have no)\b.*\b(?:yet|lately|much|any|"
-    r"anything|as any|coming up)|no worries|no matter|for sure|just in case)\b",
+    r"when times|no worries|no matter|for sure|just in case)\b"
+    r"|^(?>.*?\b(?:haven't|hasn't|didn't|don't have|have no)\b).*\b(?:yet|lately|much|any|"
+    r"anything|as any|coming up)\b",
     re.IGNORECASE,
 )
 _SMALL_TALK = re.compile(
@@ -379,8 +380,8 @@ def _is_thin(clause: str) -> bool:
     subject = _FIRST_SUBJECT.search(clause)
     if subject is None or _EATS_NOT.search(clause):
         return False
-    is_vague = _VAGUE.match(clause, subject.start()) and not _is_particular(clause)
-    return bool(_THIN.match(clause, subject.start()) or is_vague)
+    is_vague = _VAGUE(clause, subject.start()) and not _is_particular(clause)
+    return bool(_THIN(clause, subject.start()) or is_vague)
 
 
 def _is_particular(clause: str) -> bool:

@@ -401,9 +401,9 @@ def _without_thoughts(text: str) -> str:
 
 
 def _parsed(text: str, schema: type[Answer]) -> Answer:
-    inside = re.search(r"\{.*\}", text, re.DOTALL)
+    inside = text[max(text.find("{"), 0) : text.rfind("}") + 1]
     try:
-        return schema.model_validate_json(inside[0] if inside else text)
+        return schema.model_validate_json(inside or text)
     except ValidationError as exc:
         raise _malformed(exc) from exc
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import filelock
 
@@ -110,10 +110,13 @@ def _locked_folder() -> tuple[Path, filelock.FileLock]:
 
 
 def clear_temporary_folders() -> None:
-    """Delete folders that `temporary_folder` made for processes that were killed."""
+    """Delete folders that `temporary_folder` made for processes that were killed.
+
+    Folders of other accounts are left alone: anybody may make one with such a name.
+    """
     for folder in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
         lock = folder / _LOCK
-        if folder.is_symlink() or not lock.exists():
+        if folder.is_symlink() or not lock.exists() or not _is_own(folder.lstat()):
             continue
         with contextlib.suppress(filelock.Timeout, OSError), own_lock(lock, 0):
             shutil.rmtree(folder, ignore_errors=True)
@@ -139,8 +142,25 @@ def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
     """Return a lock, not acquired yet, that uses the file `path`; only the owner can read the file.
 
     Any thread may release the lock. If `timeout_s` is negative, acquiring it has no time limit.
+    Acquiring the lock empties the file. So it raises OSError if another account made the file, or
+    if the file has another name too: it may be a link to a file that must not be lost.
     """
-    return filelock.FileLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
+    return _OwnLock(path, timeout=timeout_s, mode=_OWN, thread_local=False)
+
+
+class _OwnLock(filelock.FileLock):
+    def acquire(self, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(FileNotFoundError):
+            found = Path(self.lock_file).lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise OSError(errno.ELOOP, "it is a link, or no file", self.lock_file)
+            if not _is_own(found) and found.st_uid != Path(self.lock_file).parent.stat().st_uid:
+                raise OSError(errno.EPERM, "it belongs to another account", self.lock_file)
+        return super().acquire(*args, **kwargs)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
 def open_regular(path: Path) -> BinaryIO:

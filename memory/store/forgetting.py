@@ -23,31 +23,40 @@ from memory.ledger import (
     Row,
     Writer,
 )
-from memory.models import Action, Decision, KeptCandidate, Memory, Turn, name_of_candidate
+from memory.models import (
+    MAX_NAME,
+    Action,
+    Decision,
+    KeptCandidate,
+    Memory,
+    Turn,
+    check_length,
+    name_of_candidate,
+)
 from memory.search import SearchRouter
 from memory.text import clean, sentences, telling_words, text_key
 
 logger = logging.getLogger(__name__)
 
 _UNSCRUBBED = "unscrubbed"
-"""Metadata key, set while a search index or the database's log may hold forgotten memories."""
+"""Metadata key, set while a search index or the database's files may hold forgotten memories."""
 _FEWEST_WORDS = 2
 """The fewest telling words that a memory must have for paraphrases of it to be recognised.
 
 Telling words distinguish a text from others. A memory with fewer of them counts as stated only by a
 sentence or clause with the same text.
 """
-_BETWEEN_CLAUSES = re.compile(r"[,;:]\s+|[、，]|\s+(?:and|but|so|or)\s+", re.IGNORECASE)
+_BETWEEN_CLAUSES = re.compile(r"[,;:]\s++|[、，]|(?<!\s)\s++(?:and|but|so|or)\s++", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Forgotten:
     """The result of erasing a memory; `memory` is the memory as it was before.
 
-    `erased` is False if a search index, the database's log or a copy of the ledger may still hold
-    it. `origins`: the retired memories that the memory had replaced; they were erased too.
-    `set_aside`: paths of ledger copies that a restore or an upgrade left; a person must delete
-    them.
+    `erased` is False if a search index, the database's files or a copy of the ledger may still hold
+    it. The files of a PostgreSQL server do not count. `origins`: the retired memories that the
+    memory had replaced; they were erased too. `set_aside`: paths of ledger copies that a restore or
+    an upgrade left; a person must delete them.
     """
 
     memory: Memory
@@ -112,8 +121,9 @@ def forget_user(
     Each transaction erases at most `at_once` memories, and those that they replaced. After a crash,
     call this function again to erase the rest.
 
-    Raises: LedgerError.
+    Raises: InputError if the name is too long; LedgerError.
     """
+    check_length("user", user, MAX_NAME)
     user = clean(user)
     with ledger.writing() as writer:
         _forget_said_by(writer, user)
@@ -179,7 +189,7 @@ def _forget_reasons(writer: Writer, scrubbed: Sequence[DecisionRecord]) -> None:
 
 
 def scrub(ledger: Ledger, index: SearchRouter) -> bool:
-    """Erase what the search index and the database's log still hold of forgotten memories.
+    """Erase what the search index and the database's files still hold of forgotten memories.
 
     Return whether both are free of forgotten memories afterwards.
     """
@@ -197,7 +207,7 @@ def scrub(ledger: Ledger, index: SearchRouter) -> bool:
             index.scrub()
         except IndexFault as exc:
             logger.debug("the index is not scrubbed yet: %s", exc)  # the result says so too
-    emptied = ledger.database.checkpoint()
+    emptied = ledger.database.erase_remains()
     with ledger.writing() as writer:
         clean = emptied and not writer.followers.stale()
         if clean and writer.meta(_UNSCRUBBED) == forgotten:  # else another came meanwhile

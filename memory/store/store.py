@@ -26,6 +26,7 @@ from memory.ledger import (
     take_snapshot,
 )
 from memory.models import (
+    MAX_CONTENT,
     PLAIN,
     Action,
     Condition,
@@ -38,6 +39,7 @@ from memory.models import (
     ScopeField,
     SearchResult,
     Survivor,
+    check_length,
     first_problem,
     new_memory_id,
 )
@@ -207,6 +209,7 @@ class MemoryStore:
         if (user is not None) + (scope is not None) + everyone != 1:
             remedy = "give user=NAME, or everyone=True for the memories of all users"
             raise InputError("search", "needs to know whose memories to search", remedy)
+        check_length("query", query, MAX_CONTENT)
         scope = scope or (Scope(()) if user is None else Scope.of_user(user))
         if not clean(query):
             return []
@@ -467,8 +470,8 @@ class MemoryStore:
     def forget(self, memory_id: str) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced.
 
-        `erased` of the result is False if a search index, the database's log or a copy of the
-        ledger may still hold the memories' texts. The index and the log are cleared later. A person
+        `erased` of the result is False if a search index, the database's files or a copy of the
+        ledger may still hold the memories' texts. The first two are cleared later. A person
         must delete the copies; `set_aside` has their paths.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
@@ -479,7 +482,7 @@ class MemoryStore:
         return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)
 
     def scrub(self) -> bool:
-        """Erase what the search index and the database's log still hold of forgotten memories.
+        """Erase what the search index and the database's files still hold of forgotten memories.
 
         Return whether both are free of forgotten memories afterwards.
         """

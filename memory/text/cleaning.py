@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from functools import lru_cache
 
 from pydantic import JsonValue
@@ -31,6 +32,8 @@ _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
 """How many characters NFKC adds for these characters. For any other, it adds at most five."""
+_MOST_MARKS = 30
+_MARK_STOP = "\u034f"
 
 
 def clean(text: str) -> str:
@@ -100,18 +103,53 @@ def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
 
 def _compatible(text: str) -> str:
     """Return the text in NFKC, but "10^2" for "10²", which NFKC alone would turn into "102"."""
+    text = stream_safe(text)
     if unicodedata.is_normalized("NFKC", text):
         return text
     return nfkc("".join(map(_keep_apart, text)))
 
 
 def nfkc(text: str) -> str:
-    """Return the text in NFKC, or unchanged if it would grow beyond 150,000 characters."""
+    """Return the `stream_safe` text in NFKC.
+
+    If it would grow beyond 150,000 characters, the text is returned unchanged.
+    """
+    text = stream_safe(text)
     longest = max(len(text), _LONGEST_EXPANDED)
     if len(text) + sum(more * text.count(char) for char, more in _EXPANDING.items()) > longest:
         return text  # a long call would block all threads
     expanded = unicodedata.normalize("NFKC", text)
     return text if len(expanded) > longest else expanded
+
+
+def stream_safe(text: str) -> str:
+    r"""Return the text with U+034F after every 30 combining marks in a row, if more follow.
+
+    Unicode Annex 15 defines this format. Normalisation sorts the marks of each run in quadratic
+    time and holds all threads meanwhile.
+
+    >>> len(stream_safe("a" + "\u0301" * 100))
+    104
+    """
+    if text.isascii() or len(text) <= _MOST_MARKS:
+        return text
+    counts = Counter(text)
+    marks = {char for char in counts if _is_mark(char)}
+    if sum(map(counts.__getitem__, marks)) <= _MOST_MARKS:
+        return text
+    pieces, run = list[str](), 0
+    for char in text:
+        run = run + 1 if char in marks else 0
+        if run > _MOST_MARKS:
+            pieces.append(_MARK_STOP)
+            run = 1
+        pieces.append(char)
+    return "".join(pieces)
+
+
+def _is_mark(char: str) -> bool:
+    """Return whether the character is a combining mark, or NFKD turns it into one."""
+    return bool(unicodedata.combining(unicodedata.normalize("NFKD", char)[0]))
 
 
 @lru_cache(maxsize=4_096)

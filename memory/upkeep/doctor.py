@@ -92,7 +92,7 @@ def mend(store: MemoryStore, on_progress: Callable[[int, int], None] | None = No
     - Embed texts that have no vector.
     - Erase the summary of an episode (group of memories) if it may tell of a forgotten memory.
     - Rebuild the index if it differs from the ledger.
-    - Erase forgotten memories from the index and from the database's log.
+    - Erase forgotten memories from the index and from the database's files.
 
     `on_progress` is called only while the index is rebuilt, with the number of vectors added and
     the number of all vectors.

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import filelock
@@ -171,3 +172,46 @@ def test_an_abandoned_folder_stays_locked_while_it_is_cleared(
     monkeypatch.setattr(shutil, "rmtree", rmtree)
     clear_temporary_folders()
     assert locked == [abandoned]
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_a_lock_does_not_empty_the_file_that_it_is_a_link_to(
+    tmp_path: Path, link: Callable[[Path, Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "ledger.db").write_bytes(b"precious")
+    planted = tmp_path / "memory-dedup-planted"
+    planted.mkdir()
+    link(planted / ".lock", tmp_path / "ledger.db")
+    clear_temporary_folders()
+    with pytest.raises(OSError, match="link"), own_lock(planted / ".lock"):
+        pass
+    assert (tmp_path / "ledger.db").read_bytes() == b"precious"
+    assert planted.exists()
+
+
+def test_files_of_another_account_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    planted = tmp_path / "memory-dedup-planted"
+    planted.mkdir()
+    (planted / ".lock").write_text("theirs")
+    real = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: real + 1)
+    clear_temporary_folders()
+    assert planted.exists()
+    monkeypatch.setattr(os, "getuid", lambda: real)
+    clear_temporary_folders()
+    assert not planted.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_lock_that_another_account_made_in_our_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.lock").write_text("theirs")
+    os.chown(tmp_path / "a.lock", 65_534, 65_534)
+    with pytest.raises(OSError, match="another account"), own_lock(tmp_path / "a.lock"):
+        pass
+    os.chown(tmp_path, 65_534, 65_534)
+    with own_lock(tmp_path / "a.lock"):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from starlette.requests import Request
 
 from memory.errors import InputError
-from memory.runtime.listening import MAX_BODY_BYTES, Address, Gate, serve_until
+from memory.runtime.listening import MAX_BODY_BYTES, Address, Gate, serve_until, values_in
 from memory.runtime.threads import LoopThread
 
 
@@ -178,6 +179,25 @@ def test_a_body_that_is_too_large_is_refused_and_not_kept() -> None:
                 for _ in range(MAX_BODY_BYTES // 65_536 + 1):
                     client.sendall(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
             assert b"413" in answer_of(client).partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b'{"method":"ping"},' * 5_000 + b"{}]",
+        b'{"a":' * 6_000 + b"1" + b"}" * 6_000,
+        b"{" + b",".join(b'"k%d":1' % n for n in range(6_000)) + b"}",
+        b"&".join([b"member=x"] * 6_000),
+    ],
+)
+def test_a_body_of_too_many_values_is_refused(body: bytes) -> None:
+    with served(Gate(say_hello, let_in)) as place:
+        assert b"at most 5,000 values" in asked(place, body)
+
+
+def test_commas_and_quotes_in_a_text_are_no_values() -> None:
+    text = '1, 2, [3], {4} & "5", \\'
+    assert values_in(json.dumps({"text": text * 5_000, "more": [1, 2]}).encode()) == 4
 
 
 def test_requests_of_one_connection_have_their_time_each() -> None:

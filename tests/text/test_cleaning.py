@@ -1,10 +1,70 @@
-"""What is quoted of a text, and what counts as Japanese or Chinese."""
+"""What is quoted of a text, what is normalised, and what counts as Japanese or Chinese."""
 
 from __future__ import annotations
 
-import pytest
+import unicodedata
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 
-from memory.text.cleaning import has_cjk, shortened
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memory
+from memory.text import identity, normalise, tokens
+from memory.text.cleaning import has_cjk, nfkc, shortened, stream_safe
+
+MARKS = ["\u0301\u0316", "\uff9e\u0301", "\u0f75\u0316", "\u3099", "\u0344\u0316"]
+"""Marks in an order that normalisation changes, some hidden in characters that it splits."""
+
+
+def longest_run(text: str) -> int:
+    """How many combining marks stand in a row, at most, when the text is decomposed."""
+    plain = "".join(unicodedata.normalize("NFKD", char) for char in text)
+    runs = groupby(plain, key=lambda char: unicodedata.combining(char) > 0)
+    return max((len(list(run)) for is_marks, run in runs if is_marks), default=0)
+
+
+@pytest.mark.parametrize("marks", MARKS)
+def test_no_normalisation_sorts_a_long_run_of_marks(
+    marks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    class Watched:
+        combining, decomposition = unicodedata.combining, unicodedata.decomposition
+
+        @staticmethod
+        def normalize(form: Any, text: str) -> str:
+            seen.append(longest_run(text))
+            return unicodedata.normalize(form, text)
+
+        @staticmethod
+        def is_normalized(form: Any, text: str) -> bool:
+            seen.append(longest_run(text))
+            return unicodedata.is_normalized(form, text)
+
+    monkeypatch.setattr("memory.text.cleaning.unicodedata", Watched)
+    for read in (normalise, identity, tokens, nfkc):
+        read("I like a" + marks * 500)
+    assert max(seen) in range(2, 65), "thirty characters, of two marks each at most, and their base"
+
+
+def test_only_one_file_normalises() -> None:
+    package = Path(memory.__file__).parent
+    found = [path.name for path in package.rglob("*.py") if "unicodedata" in path.read_text()]
+    assert found == ["cleaning.py"]
+
+
+@given(st.text(st.sampled_from("ae\u0301\u0316\uff9e\u0f75か"), max_size=200))
+def test_a_stream_safe_text_only_has_stops_added(text: str) -> None:
+    safe = stream_safe(text)
+    assert safe.replace("\u034f", "") == text
+    assert longest_run(safe) <= 64
+    assert stream_safe(safe) == safe
+    if longest_run(text) <= 30:
+        assert safe == text
 
 
 def test_a_quote_is_one_line_and_cut() -> None:
