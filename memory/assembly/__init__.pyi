@@ -14,7 +14,6 @@ from .sources import Brought as Brought
 from .sources import Source as Source
 from .sources import mem0_store as mem0_store
 from .sources import read_source as read_source
-from .sources import sorted_out as sorted_out
 from .sources import their_collection as their_collection
 from .stores import build_embedder as build_embedder
 from .stores import build_model as build_model

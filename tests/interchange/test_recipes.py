@@ -227,8 +227,6 @@ def test_a_store_is_dumped_cleaned_changed_and_taken_back_by_its_recipe(
     assert "other-" not in changes + (tmp_path / "undo.jsonl").read_text()
     run(tmp_path, *ours, "write-back", "dump.jsonl", "--to-jsonl", "changes.jsonl")
     assert (tmp_path / "changes.jsonl").read_text() == changes
-    everything = run(tmp_path, *ours, "changes", "--format", "jsonl").splitlines()
-    assert [line for line in everything if "other-" not in line] == changes.splitlines()
     run(tmp_path, "recipe.py", "apply", given=changes)
     after = held()
     assert len(after) == 3
