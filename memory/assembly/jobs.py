@@ -412,11 +412,13 @@ def undo_write_back(
     undo_file: Path | str,
     *,
     moved_to: str | None = None,
+    trust: bool = False,
     on_progress: Progress | None = None,
 ) -> interchange.TakenBack:
     """Restore the rows saved in an undo file, except rows that have changed since the write-back.
 
-    `moved_to`: the new folder or address of the store, if it has moved. `on_progress` is called
+    `moved_to`: the new folder or address of the store, if it has moved. `trust`: whether the
+    pickles in a local Qdrant folder may be read (see `Source`). `on_progress` is called
     with the number of rows handled and the number of all rows.
 
     Raises: InputError if the undo file or the store cannot be used.
@@ -429,7 +431,8 @@ def undo_write_back(
             "was written by an earlier version, which saved LangGraph's items in another form",
             "undo it with that version",
         )
-    theirs = their_collection(header.kind, moved_to or header.place, header.collection)
+    place = moved_to or header.place
+    theirs = their_collection(header.kind, place, header.collection, trust=trust)
     return interchange.undo_write_back(
         theirs, header, undo.rows, on_progress or (lambda _done, _whole: None)
     )

@@ -54,7 +54,8 @@ class Source:
     Set exactly one of `chroma`, `mem0`, `qdrant`, `pgvector`, `langgraph`, `mcp_memory` and `file`;
     its value is a folder, a path or an address. `collection`: the collection's name (default:
     "memories"; for mem0, "mem0"). `reading`: how rows become memories. `namespaces`: the namespaces
-    of LangGraph to read (default: all namespaces that seem to hold memories).
+    of LangGraph to read (default: all namespaces that seem to hold memories). `trust`: whether the
+    pickles in a local Qdrant folder may be read, which can run any code that is hidden there.
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -66,6 +67,7 @@ class Source:
     langgraph: str | None = None
     mcp_memory: Path | str | None = None
     namespaces: tuple[str, ...] = ()
+    trust: bool = False
     file: Path | str | None = None
 
     @property
@@ -97,7 +99,7 @@ class Source:
         if len(named) != 1:
             raise InputError("source", "needs exactly one store", "name its folder or address")
         [(kind, location)] = named
-        theirs = their_collection(kind, location, self.collection or default)
+        theirs = their_collection(kind, location, self.collection or default, trust=self.trust)
         given = self.mem0 or location
         return theirs, theirs.address if "://" in given else given
 
@@ -218,10 +220,11 @@ def _without_expired(
 # --- which collection ----------------------------------------------------------------------------
 
 
-def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
+def their_collection(kind: Kind, location: str, name: str, *, trust: bool = False) -> ExternalStore:
     """Return the collection `name` of another program's store, without reading it.
 
-    Raises: InputError if the address is not valid.
+    Raises: InputError if the address is not valid, or if it is a folder of Qdrant and `trust` is
+    False.
     """
     if kind == "langgraph":
         return langgraph_at(location)
@@ -230,7 +233,8 @@ def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
             raise InputError(location, "is no address of a PostgreSQL", "give postgresql://...")
         return PgvectorStore(location, name)
     if kind == "qdrant":
-        return QdrantStore(location.rstrip("/") if is_address(location) else Path(location), name)
+        place = location.rstrip("/") if is_address(location) else Path(location)
+        return QdrantStore(place, name, trust)
     return ChromaStore(_chroma_location(location), name)
 
 

@@ -103,6 +103,13 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         bool,
         typer.Option("--no-user", help="Also import rows without a user; they belong to no user."),
     ),
+    "trust": (
+        bool,
+        typer.Option(
+            "--trust",
+            help="Read the pickles in a local Qdrant folder; they can run any code hidden there.",
+        ),
+    ),
     "assume_utc": (
         bool,
         typer.Option("--assume-utc", help="Take times without a time zone as UTC."),
@@ -137,6 +144,7 @@ def _source(given: dict[str, Any]) -> Source:
         langgraph=given["from_langgraph"],
         mcp_memory=given["from_mcp_memory"],
         namespaces=tuple(given["namespace"] or ()),
+        trust=given["trust"],
     )
 
 

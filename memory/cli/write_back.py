@@ -207,6 +207,9 @@ def write_back(
         typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
     ] = None,
     across: Across = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Read the pickles in a local Qdrant folder.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
     undo: Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")] = None,
 ) -> None:
@@ -237,7 +240,7 @@ def write_back(
                 "names what was written, and where",
                 "give it alone, or with --to if it moved",
             )
-        _take_back(undo, *stores.values())
+        _take_back(undo, next(iter(stores.values()), None), trust=trust)
     elif len(stores) != 1:
         raise WrongArgument(
             "write-back",
@@ -245,7 +248,7 @@ def write_back(
             f"give {', '.join(f'--to-{kind}' for kind in options)} or --to-jsonl",
         )
     else:
-        target = assembly.Source(collection=collection, **stores)  # type: ignore[arg-type] # one
+        target = assembly.Source(collection=collection, trust=trust, **stores)  # type: ignore[arg-type] # one
         _write(context.obj, target, across or (), embedder, undo_file, yes)
 
 
@@ -272,15 +275,16 @@ def _write(
         done = planned.write(undo_file, tell)
     _say_left_alone(done.changed_meanwhile)
     err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
+    needed = " --trust" * target.trust
     for file in done.undo_files:
-        err().print(f"memory-dedup write-back --undo {file} undoes it")
+        err().print(f"memory-dedup write-back --undo {file}{needed} undoes it")
     if done.changed_meanwhile:
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _take_back(file: Path, moved_to: str | None = None) -> None:
+def _take_back(file: Path, moved_to: str | None, *, trust: bool) -> None:
     with progress("putting back") as tell:
-        done = assembly.undo_write_back(file, moved_to=moved_to, on_progress=tell)
+        done = assembly.undo_write_back(file, moved_to=moved_to, trust=trust, on_progress=tell)
     _say_left_alone(done.left_alone)
     err().print(f"{done.restored:,} rows put back, {done.already:,} were as before")
     if done.left_alone:

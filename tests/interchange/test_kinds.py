@@ -328,7 +328,7 @@ def test_points_of_qdrant_that_differ_in_kind_all_stay(tmp_path: Path) -> None:
         ],
     )
     client.close()
-    source = Source(qdrant=str(tmp_path / "theirs"))
+    source = Source(qdrant=str(tmp_path / "theirs"), trust=True)
     assert brought_in(source, tmp_path).memories == 2
     assert written(source, tmp_path).deleted == 1
 
