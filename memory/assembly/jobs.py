@@ -38,7 +38,7 @@ from memory.decide import GroupFilter
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
-from memory.models import DeduplicationReport, Memory, Usage, Vector
+from memory.models import OFFLINE, DeduplicationReport, Memory, Usage, Vector
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore, utc_now
@@ -190,6 +190,11 @@ async def import_memories(
                 outcomes = await deduplicator.check_and_merge_all(
                     brought.memories, run=new_run(), on_progress=on_progress
                 )
+                # If parallel imports came first too often, a question is left, and no model comes.
+                if language.name == OFFLINE:
+                    pending = (await in_thread(store.counts)).pending
+                    if pending > before.pending:
+                        await deduplicator.retry_pending()
             actions = Counter(outcome.action.value for outcome in outcomes)
             name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
         after, without_vector = await in_thread(_state_of, store)

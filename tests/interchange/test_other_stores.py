@@ -115,7 +115,7 @@ def test_a_folder_of_qdrant_holds_pickles_and_is_read_only_if_it_is_trusted(
         with pytest.raises(InputError, match=r"pickles: .* can run any code .* add --trust"):
             source.opened()
     assert not hidden.exists()
-    pickle.loads(pickled)  # noqa: S301 - what Qdrant's library would do
+    pickle.loads(pickled)
     assert hidden.exists()
     theirs, _ = Source(mem0=str(tmp_path), trust=True).opened()
     assert theirs.place == tmp_path / "db"
