@@ -103,7 +103,7 @@ def qdrant(folder: Path) -> Iterator[tuple[ExternalStore, Held]]:
         opened.close()
         return {one.id: (one.payload, np.asarray(one.vector, np.float32).tobytes()) for one in page}
 
-    yield QdrantStore(folder / "qdrant", "mem0"), held
+    yield QdrantStore(folder / "qdrant", "mem0", trusted=True), held
 
 
 def clean(theirs: ExternalStore, reading: Reading, data: Path) -> None:

@@ -56,7 +56,9 @@ def measured(folder: Path, name: str, count: int) -> dict[str, object]:
         line["clean"] = step(folder, "dedup")
         line["write back"] = step(folder, "write-back", *goes_to)
         undo = [] if name == "jsonl" else sorted(folder.glob("*.undo-1.jsonl"))
-        line["undo"] = step(folder, "write-back", "--undo", str(undo[0])) if undo else "-"
+        line["undo"] = (
+            step(folder, "write-back", "--trust", "--undo", str(undo[0])) if undo else "-"
+        )
         print(line, flush=True)
     return line
 
@@ -157,7 +159,7 @@ def qdrant(folder: Path, rows: Iterator[Memory]) -> Iterator[Options]:
         )
     client.close()
     there = str(folder / "qdrant")
-    yield ["--from-mem0", there], ["--to-mem0", there, *_EMBEDDER, "--yes"]
+    yield ["--from-mem0", there, "--trust"], ["--to-mem0", there, "--trust", *_EMBEDDER, "--yes"]
 
 
 @contextmanager

@@ -27,8 +27,11 @@ from memory import (
     undo_write_back,
     write_back,
 )
+from memory.assembly import compare
 from memory.errors import InputError, LedgerMissing
 from memory.interchange import read_undo_file
+from memory.models import Question, Verdict
+from memory.offline import OfflineModel
 
 TEXTS = ["Mia has a cat.", "mia has a cat", "Mia sails.", "Jonas rows."]
 
@@ -167,6 +170,43 @@ def test_memories_of_ones_own_are_imported(tmp_path: Path) -> None:
         raw = asyncio.run(import_memories(new, config, raw=True, data_dir="raw"))
     assert (done.read, done.memories) == (4, 3)
     assert (raw.actions, raw.memories) == ({"add": 4}, 4)
+
+
+def test_an_import_that_was_interrupted_is_known_to_the_write_back(
+    tmp_path: Path, notes: Source
+) -> None:
+    def interrupt(_done: int, _whole: int) -> None:
+        raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"data_dir": str(tmp_path / "data"), "llm_provider": "offline"}
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(import_memories(notes, on_progress=interrupt, **settings))
+    assert compare(notes, load_config(settings=settings)).plan.left_alone == ()
+    asyncio.run(import_memories(notes, **settings))
+    assert len(compare(notes, load_config(settings=settings)).plan.deletions) == 1
+
+
+def test_an_import_without_a_model_leaves_no_question_waiting_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that a question was answered, another import has stored a nearer text first."""
+    config = load_config(settings={"data_dir": str(tmp_path), "llm_provider": "offline"})
+    nearer = iter([f"Mia has owned boat 3 in Kiel since 201{year}." for year in range(2)])
+    judge = OfflineModel.judge
+
+    async def judged_too_late(model: OfflineModel, question: Question) -> Verdict:
+        if (text := next(nearer, None)) is not None:
+            with open_store(config) as other:
+                other.add(other.new_memory(text, user="Mia"))
+        return await judge(model, question)
+
+    with open_store(config) as store:
+        store.add(store.new_memory("In the harbour of Kiel Mia owns a boat, number 3.", user="Mia"))
+        new = store.new_memory("Mia owns boat 3 in the harbour of Kiel.", user="Mia")
+    monkeypatch.setattr(OfflineModel, "judge", judged_too_late)
+    done = asyncio.run(import_memories([new], config))
+    assert next(nearer, None) is None
+    assert done.waiting == 0
 
 
 def test_a_source_names_one_store() -> None:

@@ -28,6 +28,7 @@ from memory.assembly.stores import (
     build_model,
     embedder_from,
     open_existing_ledger,
+    open_ledger,
     open_store,
     read_store,
 )
@@ -37,7 +38,7 @@ from memory.decide import Order
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
-from memory.models import DeduplicationReport, Memory, Usage, Vector
+from memory.models import OFFLINE, DeduplicationReport, Memory, Usage, Vector
 from memory.protocols import LanguageModel
 from memory.runtime import Progress, in_thread
 from memory.store import MemoryStore, utc_now
@@ -132,7 +133,7 @@ def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[Memor
         return
     brought = read_source(source, config)
     with TemporaryDirectory(prefix="memory-audit-") as folder:
-        with open_store(config.at(folder)) as store:
+        with _open_for_import(brought, config.at(folder)) as store:
             store.add_batch(brought.memories)
         brought = replace(brought, memories=[])  # the plan needs the RAM
         with read_store(config.at(folder)) as store:
@@ -184,7 +185,7 @@ async def import_memories(
     if isinstance(source, Source):
         source = await in_thread(read_source, source, config)
     brought = source if isinstance(source, Brought) else Brought(list(source))
-    store = await in_thread(open_store, config)
+    store = await in_thread(_open_for_import, brought, config)
     try:
         before = await in_thread(store.counts)
         name, usage = "", Usage()
@@ -196,9 +197,14 @@ async def import_memories(
                 outcomes = await deduplicator.check_and_merge_all(
                     brought.memories, run=new_run(), on_progress=on_progress
                 )
+                # If parallel imports came first too often, a question is left, and no model comes.
+                if language.name == OFFLINE:
+                    pending = (await in_thread(store.counts)).pending
+                    if pending > before.pending:
+                        await deduplicator.retry_pending()
             actions = Counter(outcome.action.value for outcome in outcomes)
             name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
-        after, without_vector = await in_thread(_note_import, store, brought)
+        after, without_vector = await in_thread(_state_of, store)
     finally:
         await in_thread(store.close)
     return ImportReport(
@@ -215,9 +221,17 @@ async def import_memories(
     )
 
 
-def _note_import(store: MemoryStore, brought: Brought) -> tuple[Counts, int]:
-    if brought.origin is not None:
-        interchange.note_reading(store.ledger, *brought.origin)
+def _open_for_import(brought: Brought, config: Config) -> MemoryStore:
+    """Open the store; note first how the memories were read, for an import that is interrupted."""
+    if brought.origin or brought.kinds or brought.across:
+        with open_ledger(config) as ledger:
+            if brought.origin is not None:
+                interchange.note_reading(ledger, *brought.origin)
+            interchange.note_kinds(ledger, brought.kinds, brought.across)
+    return open_store(config)
+
+
+def _state_of(store: MemoryStore) -> tuple[Counts, int]:
     with store.ledger.reading() as reader:
         return store.counts(), len(reader.vectors.missing_texts())
 
@@ -342,7 +356,6 @@ def compare(
     ConfigError if the factory fails.
     """
     theirs, _ = target.opened()
-    checked_across(across)
     found = theirs.found()
     with read_store(config) as store:
         reading = interchange.noted_reading(store.ledger, found.collection_id)
@@ -352,11 +365,15 @@ def compare(
                 "was never imported into this store, so nothing of it is known here",
                 "import it from there: what is known already is added no second time",
             )
+        checked_across(across, reading)
         notes: list[str] = []
-        if theirs.kind == "langgraph" and reading.namespaces is None:  # the import recorded none
-            chosen, left = interchange.choose_namespaces(found.rows, theirs.name, reading, ())
-            reading = reading.model_copy(update={"namespaces": chosen})
-            notes = left_namespaces(left, by_choice=False)
+        if theirs.kind == "langgraph":
+            if reading.namespaces is None:  # the import recorded none
+                chosen, left = interchange.choose_namespaces(found.rows, theirs.name, reading, ())
+                reading = reading.model_copy(update={"namespaces": chosen})
+                notes = left_namespaces(left, by_choice=False)
+            rows = interchange.in_namespaces(found.rows, reading.namespaces or ())
+            notes.append(f"namespaces read: {interchange.described(rows, reading) or 'none'}")
         runs = interchange.noted_runs(store.ledger, found.collection_id)
         files = [interchange.read_undo_file(file) for file in runs]
         begun = files[-1] if runs and not runs[files[-1].path] else None
@@ -407,11 +424,13 @@ def undo_write_back(
     undo_file: Path | str,
     *,
     moved_to: str | None = None,
+    trust: bool = False,
     on_progress: Progress | None = None,
 ) -> interchange.TakenBack:
     """Restore the rows saved in an undo file, except rows that have changed since the write-back.
 
-    `moved_to`: the new folder or address of the store, if it has moved. `on_progress` is called
+    `moved_to`: the new folder or address of the store, if it has moved. `trust`: whether the
+    pickles in a local Qdrant folder may be read (see `Source`). `on_progress` is called
     with the number of rows handled and the number of all rows.
 
     Raises: InputError if the undo file or the store cannot be used.
@@ -424,21 +443,22 @@ def undo_write_back(
             "was written by an earlier version, which saved LangGraph's items in another form",
             "undo it with that version",
         )
-    theirs = their_collection(header.kind, moved_to or header.place, header.collection)
+    place = moved_to or header.place
+    theirs = their_collection(header.kind, place, header.collection, trust=trust)
     return interchange.undo_write_back(
         theirs, header, undo.rows, on_progress or (lambda _done, _whole: None)
     )
 
 
-def checked_across(across: Sequence[str]) -> Sequence[str]:
-    """Check metadata keys given with `--across`, and return them.
+def checked_across(across: Sequence[str], reading: interchange.Reading) -> None:
+    """Check metadata keys given with `--across`.
 
-    Raises: WrongArgument if a key is not one of `interchange.ACROSS`.
+    Raises: WrongArgument if a key is not one of `interchange.ACROSS` and keeps no rows apart.
     """
     for name in across:
-        if name not in interchange.ACROSS:
-            raise WrongArgument("--across", f"{name!r} is none of {', '.join(interchange.ACROSS)}")
-    return across
+        if name not in interchange.ACROSS and not reading.keeps_apart(name):
+            known = ", ".join((*interchange.ACROSS, *reading.kind_keys))
+            raise WrongArgument("--across", f"{name!r} is none of {known}, and no status or role")
 
 
 def free_undo_file(collection: str) -> Path:

@@ -24,6 +24,8 @@ from memory.interchange import (
     Reading,
     as_memories,
     choose_namespaces,
+    described,
+    differing_fields,
     in_namespaces,
     is_address,
     is_postgres,
@@ -52,7 +54,8 @@ class Source:
     Set exactly one of `chroma`, `mem0`, `qdrant`, `pgvector`, `langgraph`, `mcp_memory` and `file`;
     its value is a folder, a path or an address. `collection`: the collection's name (default:
     "memories"; for mem0, "mem0"). `reading`: how rows become memories. `namespaces`: the namespaces
-    of LangGraph to read (default: all namespaces that seem to hold memories).
+    of LangGraph to read (default: all namespaces that seem to hold memories). `trust`: whether the
+    pickles in a local Qdrant folder may be read, which can run any code that is hidden there.
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -64,6 +67,7 @@ class Source:
     langgraph: str | None = None
     mcp_memory: Path | str | None = None
     namespaces: tuple[str, ...] = ()
+    trust: bool = False
     file: Path | str | None = None
 
     @property
@@ -95,7 +99,7 @@ class Source:
         if len(named) != 1:
             raise InputError("source", "needs exactly one store", "name its folder or address")
         [(kind, location)] = named
-        theirs = their_collection(kind, location, self.collection or default)
+        theirs = their_collection(kind, location, self.collection or default, trust=self.trust)
         given = self.mem0 or location
         return theirs, theirs.address if "://" in given else given
 
@@ -107,13 +111,16 @@ class Brought:
     `left_out` has one error for each memory that could not be read. `notes` has advice and messages
     about other data that was not read; each note is one line. `origin` has the id of the collection
     and the `Reading`, which says how rows became memories. It is None if cleaned memories cannot be
-    written back to the source.
+    written back to the source. `kinds` are the metadata fields that keep memories apart, such as
+    `status`. `across` are fields that do not, even if they did after an earlier import.
     """
 
     memories: list[Memory]
     left_out: tuple[InputError, ...] = ()
     notes: tuple[str, ...] = ()
     origin: tuple[str, Reading] | None = None
+    kinds: tuple[str, ...] = ()
+    across: tuple[str, ...] = ()
 
 
 def read_source(source: Source, config: Config) -> Brought:
@@ -125,6 +132,13 @@ def read_source(source: Source, config: Config) -> Brought:
     Raises: InputError if the source cannot be read.
     """
     brought = _read(source)
+    fields = differing_fields(brought.memories, source.reading)
+    brought = replace(
+        brought,
+        notes=(*brought.notes, *fields.notes(with_others=source.file is None)),
+        kinds=fields.kinds,
+        across=source.reading.across,
+    )
     several = users_of_several_agents(brought.memories)
     if several and "agent_id" not in config.memory.dedup_scope:
         note = (
@@ -135,7 +149,7 @@ def read_source(source: Source, config: Config) -> Brought:
     return brought
 
 
-def sorted_out(items: Iterable[Memory | InputError]) -> Brought:
+def _sorted_out(items: Iterable[Memory | InputError]) -> Brought:
     """Separate memories from errors, and return both.
 
     Memories may link to each other by `external_id`, their id in another program. If a link's
@@ -169,10 +183,10 @@ def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
 def _read(source: Source) -> Brought:
     reading = source.reading
     if source.file is not None:
-        return sorted_out(read_memories(Path(source.file), assume_utc=reading.assume_utc))
+        return _sorted_out(read_memories(Path(source.file), assume_utc=reading.assume_utc))
     if source.mcp_memory is not None:
         rows, problems = read_graph(Path(source.mcp_memory))
-        return sorted_out(chain(problems, as_memories(rows, str(source.mcp_memory), reading)))
+        return _sorted_out(chain(problems, as_memories(rows, str(source.mcp_memory), reading)))
     theirs, said = source.opened()
     found = theirs.found()
     notes: list[str] = []
@@ -180,15 +194,16 @@ def _read(source: Source) -> Brought:
         reading = reading.model_copy(update={"user_key": reading.user_key or "namespace"})
         found, notes = _without_expired(found, unexpired_items(found.rows, datetime.now(UTC)))
         chosen, left = choose_namespaces(found.rows, said, reading, source.namespaces)
-        notes += left_namespaces(left, bool(source.namespaces))
         reading = reading.model_copy(update={"namespaces": chosen})
         found = replace(found, rows=in_namespaces(found.rows, chosen))
+        notes += [f"namespaces read: {described(found.rows, reading) or 'none'}"]
+        notes += left_namespaces(left, bool(source.namespaces))
     elif source.mem0 is not None:
         if Path(source.mem0).is_dir():
             found = replace(found, rows=with_history(found.rows, Path(source.mem0)))
         # mem0 itself no longer shows them
         found, notes = _without_expired(found, unexpired(found.rows, datetime.now(UTC).date()))
-    brought = sorted_out(as_memories(found.rows, said, reading))
+    brought = _sorted_out(as_memories(found.rows, said, reading))
     origin = (found.collection_id, reading) if found.collection_id else None
     return replace(brought, notes=tuple(notes), origin=origin)
 
@@ -205,10 +220,11 @@ def _without_expired(
 # --- which collection ----------------------------------------------------------------------------
 
 
-def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
+def their_collection(kind: Kind, location: str, name: str, *, trust: bool = False) -> ExternalStore:
     """Return the collection `name` of another program's store, without reading it.
 
-    Raises: InputError if the address is not valid.
+    Raises: InputError if the address is not valid, or if it is a folder of Qdrant and `trust` is
+    False.
     """
     if kind == "langgraph":
         return langgraph_at(location)
@@ -217,7 +233,8 @@ def their_collection(kind: Kind, location: str, name: str) -> ExternalStore:
             raise InputError(location, "is no address of a PostgreSQL", "give postgresql://...")
         return PgvectorStore(location, name)
     if kind == "qdrant":
-        return QdrantStore(location.rstrip("/") if is_address(location) else Path(location), name)
+        place = location.rstrip("/") if is_address(location) else Path(location)
+        return QdrantStore(place, name, trust)
     return ChromaStore(_chroma_location(location), name)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from memory import ledger, offline, providers, search, store
+from memory import interchange, ledger, offline, providers, search, store
 from memory.config import PLAIN_THRESHOLDS, Config, server_url
 from memory.errors import ConfigError, IndexFault, LedgerError, LedgerOutdated
 from memory.protocols import Embedder, LanguageModel, VectorIndex
@@ -157,13 +157,15 @@ def _store(
         embedder = providers.OwnEmbedder(own) if own is not None else build_embedder(config)
         if config.memory.thresholds_without_scale:
             logger.warning(PLAIN_THRESHOLDS)
+        with ledger.reading() as reader:
+            kinds = interchange.noted_kinds(reader)
         return store.MemoryStore(
             ledger,
             embedder,
             open_index,
             index_at_once=config.memory.chroma.host is not None,
             vectors_mb=config.memory.search.vectors_mb,
-            scope_fields=config.memory.dedup_scope,
+            scope_fields=tuple(dict.fromkeys((*config.memory.dedup_scope, *kinds))),
             hybrid=config.memory.search.hybrid,
             scale=config.memory.scale_for(embedder.fingerprint),
         )

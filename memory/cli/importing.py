@@ -87,9 +87,28 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         typer.Option(help="The metadata key of the id [default: the store's own id]."),
     ),
     "default_time": (str | None, typer.Option(help="The time of rows that have none, ISO 8601.")),
+    "kind_key": (
+        list[str] | None,
+        typer.Option(
+            "--kind-key",
+            help="A metadata key that keeps rows apart, besides status, role, label, type, score "
+            "and the like; repeatable.",
+        ),
+    ),
+    "across": (
+        list[str] | None,
+        typer.Option("--across", help="A metadata key that does not keep rows apart; repeatable."),
+    ),
     "no_user": (
         bool,
         typer.Option("--no-user", help="Also import rows without a user; they belong to no user."),
+    ),
+    "trust": (
+        bool,
+        typer.Option(
+            "--trust",
+            help="Read the pickles in a local Qdrant folder; they can run any code hidden there.",
+        ),
     ),
     "assume_utc": (
         bool,
@@ -112,6 +131,8 @@ def _source(given: dict[str, Any]) -> Source:
         default_time=None if given["default_time"] is None else _time(given["default_time"]),
         no_user=given["no_user"],
         assume_utc=given["assume_utc"],
+        kind_keys=tuple(given["kind_key"] or ()),
+        across=tuple(given["across"] or ()),
     )
     return assembly.Source(
         reading,
@@ -123,6 +144,7 @@ def _source(given: dict[str, Any]) -> Source:
         langgraph=given["from_langgraph"],
         mcp_memory=given["from_mcp_memory"],
         namespaces=tuple(given["namespace"] or ()),
+        trust=given["trust"],
     )
 
 
@@ -221,7 +243,8 @@ def _read(config: Config, file: Path | None, source: Source) -> Brought:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:
         return assembly.read_source(source, config)
-    if source.reading.model_copy(update={"assume_utc": False}) != type(source.reading)():
+    for_files = {"assume_utc": False, "kind_keys": (), "across": ()}
+    if source.reading.model_copy(update=for_files) != type(source.reading)():
         raise WrongArgument("import", "the key options and --no-user are for --from stores")
     if str(file) != "-":
         return assembly.read_source(replace(source, file=file), config)

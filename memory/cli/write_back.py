@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 import typer
 
 from memory import assembly, config, interchange
-from memory.cli.importing import say_left_out
 from memory.cli.shell import EXIT_PROBLEM, confirm, err, progress, show
 from memory.errors import InputError, WrongArgument
 from memory.text import shortened
@@ -49,13 +48,20 @@ def changes(
 
     It changes nothing itself.
     """
-    plan = _planned(context.obj, across or (), dump)
+    if dump is None and (format == "jsonl" or undo_file is not None):
+        raise WrongArgument(
+            "changes",
+            "--format jsonl and --undo-file need the dump: they repeat its values as they are",
+            "memory-dedup changes dump.jsonl --format jsonl",
+        )
+    rows = None if dump is None else _read_dump(dump)
+    plan = _planned(context.obj, across or (), rows)
     if undo_file is not None:
-        interchange.write_lines(undo_file, interchange.undo_lines(plan))
+        interchange.write_lines(undo_file, interchange.undo_lines(plan, rows or {}))
     if format == "text":
         _show_plan(plan)
         return
-    for line in interchange.change_lines(plan, datetime.now(UTC)):
+    for line in interchange.change_lines(plan, rows or {}, datetime.now(UTC)):
         sys.stdout.write(line + "\n")
     _say_staying(plan.staying)
 
@@ -73,12 +79,13 @@ def _write_changes(
             "needs a dump, whose rows alone are named, and a file to write",
             "memory-dedup write-back dump.jsonl --to-jsonl changes.jsonl",
         )
-    plan = _planned(config, across, dump)
+    rows = _read_dump(dump)
+    plan = _planned(config, across, rows)
     undo_file = undo_file or assembly.free_undo_file(file.stem)
     if file.exists():
         raise InputError(file, "exists already", "name a new file")
-    interchange.write_lines(undo_file, interchange.undo_lines(plan))
-    interchange.write_lines(file, interchange.change_lines(plan, datetime.now(UTC)))
+    interchange.write_lines(undo_file, interchange.undo_lines(plan, rows))
+    interchange.write_lines(file, interchange.change_lines(plan, rows, datetime.now(UTC)))
     _say_staying(plan.staying)
     err().print(
         f"{file}: {len(plan.updates):,} rows to update, {len(plan.deletions):,} to delete; "
@@ -86,16 +93,26 @@ def _write_changes(
     )
 
 
+def _read_dump(dump: Path) -> dict[str, interchange.DumpedRow]:
+    rows: dict[str, interchange.DumpedRow] = {}
+    for row in interchange.read_rows(dump, assume_utc=True):
+        if isinstance(row, InputError):
+            err().print(f"error: {row}")
+        elif row.memory.external_id is not None:
+            rows[row.memory.external_id] = row
+    return rows
+
+
 def _planned(
-    config: config.Config, across: Sequence[str], dump: Path | None
+    config: config.Config,
+    across: Sequence[str],
+    dump: Mapping[str, interchange.DumpedRow] | None,
 ) -> interchange.WriteBackPlan:
-    rows = None
-    if dump is not None:
-        brought = assembly.sorted_out(interchange.read_memories(dump))
-        say_left_out(brought)
-        rows = {str(memory.external_id): memory.content for memory in brought.memories}
     with assembly.read_store(config) as store:
-        return interchange.plan_changes(store.ledger, assembly.checked_across(across), rows)
+        with store.ledger.reading() as reader:
+            kinds = interchange.noted_kinds(reader)
+        assembly.checked_across(across, interchange.Reading(kind_keys=kinds))
+        return interchange.plan_changes(store.ledger, across, dump)
 
 
 def _show_plan(plan: interchange.WriteBackPlan) -> None:
@@ -105,10 +122,12 @@ def _show_plan(plan: interchange.WriteBackPlan) -> None:
     )
     deletions = (
         f"delete {deletion.row.id}  {_short(deletion.said)}\n  kept {deletion.kept.id}"
+        + (f", which differs in {', '.join(names)}" if (names := deletion.differs_in) else "")
         for deletion in plan.deletions
     )
     if plan.changes:
         show("\n".join([*updates, *deletions]))
+    _say_differences(plan.deletions)
     _say_left_alone(plan.left_alone)
     _say_staying(plan.staying)
     err().print(
@@ -127,6 +146,16 @@ def _say_staying(staying: Sequence[interchange.Staying]) -> None:
         f"{len(staying):,} rows keep their own text, since they differ from the row that "
         f"stands for them in {differing}; {options} lets one row stand for all"
     )
+
+
+def _say_differences(deletions: Sequence[interchange.Deletion]) -> None:
+    fields = Counter(name for deletion in deletions for name in deletion.differs_in)
+    if fields:
+        differing = ", ".join(f"{name} ({count:,})" for name, count in fields.most_common())
+        err().print(
+            f"rows to delete differ from the rows that stand for them in {differing}; to keep "
+            "such rows, import again into a new data folder with --kind-key NAME"
+        )
 
 
 def _short(text: str) -> str:
@@ -178,6 +207,9 @@ def write_back(
         typer.Option(help="The file for the old rows [default: COLLECTION.undo-N.jsonl]."),
     ] = None,
     across: Across = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Read the pickles in a local Qdrant folder.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before writing.")] = False,
     undo: Annotated[Path | None, typer.Option(help="Undo a write-back, by its undo file.")] = None,
 ) -> None:
@@ -208,7 +240,7 @@ def write_back(
                 "names what was written, and where",
                 "give it alone, or with --to if it moved",
             )
-        _take_back(undo, *stores.values())
+        _take_back(undo, next(iter(stores.values()), None), trust=trust)
     elif len(stores) != 1:
         raise WrongArgument(
             "write-back",
@@ -216,7 +248,7 @@ def write_back(
             f"give {', '.join(f'--to-{kind}' for kind in options)} or --to-jsonl",
         )
     else:
-        target = assembly.Source(collection=collection, **stores)  # type: ignore[arg-type] # one
+        target = assembly.Source(collection=collection, trust=trust, **stores)  # type: ignore[arg-type] # one
         _write(context.obj, target, across or (), embedder, undo_file, yes)
 
 
@@ -243,15 +275,16 @@ def _write(
         done = planned.write(undo_file, tell)
     _say_left_alone(done.changed_meanwhile)
     err().print(f"{done.updated:,} rows updated, {done.deleted:,} deleted")
+    needed = " --trust" * target.trust
     for file in done.undo_files:
-        err().print(f"memory-dedup write-back --undo {file} undoes it")
+        err().print(f"memory-dedup write-back --undo {file}{needed} undoes it")
     if done.changed_meanwhile:
         raise typer.Exit(EXIT_PROBLEM)
 
 
-def _take_back(file: Path, moved_to: str | None = None) -> None:
+def _take_back(file: Path, moved_to: str | None, *, trust: bool) -> None:
     with progress("putting back") as tell:
-        done = assembly.undo_write_back(file, moved_to=moved_to, on_progress=tell)
+        done = assembly.undo_write_back(file, moved_to=moved_to, trust=trust, on_progress=tell)
     _say_left_alone(done.left_alone)
     err().print(f"{done.restored:,} rows put back, {done.already:,} were as before")
     if done.left_alone:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +20,23 @@ from memory.text import clean, clean_json, shortened
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNER_KEYS = (("agent", "agent_id"), ("run", "run_id"))
-_TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
+TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
 _LISTS = ("linked_ids", "tags")
 _OPTIONAL_FIELDS = ("category", "emotion", "intensity", "importance", *_LISTS)
 # Numbers from this value on are milliseconds since 1970, smaller numbers are seconds. Read as
 # seconds, this value would be in the year 5138.
 MILLISECONDS_FROM = 1e11
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a key such as messageRole or task_status
 EXPIRY = ("expiration_date", "expires_at")
 UPDATED = ("updated_at", "updatedAt")
+OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
+          "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
+# Rows with different values under such a key are rows of different kinds, such as an open and a
+# done todo. A key is one if its last word is in the first set, or if all of it is in the second.
+_KIND_WORDS = frozenset({"status", "role", "label", "type", "kind"})
+_KIND_KEYS = frozenset(
+    "score priority state done completed level severity event sentiment rating verdict".split()
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +78,9 @@ class Reading(Frozen):
     is left out; with `assume_utc`, the time is taken as UTC.
 
     `namespaces` are the full names of the LangGraph namespaces to read.
+
+    `kind_keys` are metadata keys that keep rows apart, in addition to those that `keeps_apart`
+    knows. `across` are keys that do not keep rows apart, although it knows them.
     """
 
     text_key: str | None = None
@@ -78,6 +91,25 @@ class Reading(Frozen):
     default_time: UtcTime | None = None
     assume_utc: bool = False
     namespaces: tuple[str, ...] | None = None
+    kind_keys: tuple[str, ...] = ()
+    across: tuple[str, ...] = ()
+
+    def keeps_apart(self, key: str) -> bool:
+        """Return whether a metadata key says of which kind a row is.
+
+        Rows with different values under such a key are never merged.
+
+        >>> Reading().keeps_apart("task_status"), Reading().keeps_apart("channel")
+        (True, False)
+        """
+        if key in self.across:
+            return False
+        words = _WORD.findall(key)
+        return (
+            key in self.kind_keys
+            or key.lower() in _KIND_KEYS
+            or bool(words and words[-1].lower() in _KIND_WORDS)
+        )
 
 
 def as_memories(
@@ -214,7 +246,7 @@ def _unpadded(owner: str, key: str) -> str:
 
 
 def _recorded(fields: dict[str, Any], reading: Reading) -> str:
-    keys = _TIME_KEYS if reading.time_key is None else (reading.time_key,)
+    keys = TIME_KEYS if reading.time_key is None else (reading.time_key,)
     times = [fields[key] for key in keys if fields.get(key) not in (None, "")]
     if not times:
         if reading.default_time is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,8 +40,37 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     return json.dumps({"id": memory.id, **fields}, ensure_ascii=False)
 
 
+@dataclass(frozen=True, eq=False)
+class DumpedRow:
+    """A line of a JSON Lines file: its fields as they were read, and the memory made from them."""
+
+    memory: Memory
+    fields: dict[str, Any]
+
+    @property
+    def name(self) -> Any:
+        """The row's id in its own store, as it was read; it may be a number."""
+        return self.fields[self._name_key]
+
+    @property
+    def others(self) -> dict[str, Any]:
+        """All fields except the row's id and its text."""
+        own = (self._name_key, "content")
+        return {key: value for key, value in self.fields.items() if key not in own}
+
+    @property
+    def _name_key(self) -> str:
+        return "id" if self.fields.get("external_id") is None else "external_id"
+
+
 def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
-    """Yield a memory or an error for each line of a JSON Lines file, except blank lines.
+    """Yield what `read_rows` yields, but only the memory of each row."""
+    for row in read_rows(path, assume_utc=assume_utc):
+        yield row if isinstance(row, InputError) else row.memory
+
+
+def read_rows(path: Path, *, assume_utc: bool = False) -> Iterator[DumpedRow | InputError]:
+    """Yield a row or an error for each line of a JSON Lines file, except blank lines.
 
     Each line is read as by `to_memory`. If two lines have the same id but different contents, the
     later one is an error.
@@ -62,7 +92,7 @@ def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | 
         except ValueError as exc:
             yield InputError(path, str(exc), "this line is left out", number)
         else:
-            yield memory
+            yield DumpedRow(memory, fields)
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:

@@ -230,8 +230,9 @@ def _as_row(item: Mapping[str, Any]) -> ForeignRow:
     """Return a LangGraph item, given as its database columns, as a row that an import reads.
 
     The row's metadata has `namespace`, `key`, and the fields of the item's value. Each label of the
-    namespace is there, too, as `namespace.0`, `namespace.1` and so on. `created_at` is the time of
-    the last update.
+    namespace is there, too, as `namespace.0`, `namespace.1` and so on. If `content` is an object,
+    each of its fields that says of which kind the item is stands there as `content.NAME`.
+    `created_at` is the time of the last update.
     """
     try:
         value = json.loads(item["value"])
@@ -240,6 +241,10 @@ def _as_row(item: Mapping[str, Any]) -> ForeignRow:
     fields = dict(value) if isinstance(value, dict) else {}
     namespace = str(item["prefix"])
     labels = {f"namespace.{n}": label for n, label in enumerate(namespace.split("."))}
+    inner = fields.get("content")
+    if isinstance(inner, dict):
+        named = ((f"content.{name}", value) for name, value in inner.items())
+        labels |= {name: value for name, value in named if Reading().keeps_apart(name)}
     at = str(item["updated_at"] or item["created_at"])
     if "+" not in at and not at.endswith("Z"):  # SQLite's times have no zone and are in UTC
         at += "+00:00"

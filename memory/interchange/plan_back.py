@@ -14,14 +14,21 @@ from typing import Any
 
 from memory.coverage import states
 from memory.interchange.collection import changes_for
-from memory.interchange.foreign import EXPIRY, ForeignRow, Reading, as_memory, expiry_of
+from memory.interchange.foreign import (
+    EXPIRY,
+    OWNERS,
+    ForeignRow,
+    Reading,
+    as_memory,
+    expiry_of,
+)
+from memory.interchange.jsonl import DumpedRow
+from memory.interchange.kinds import differences, noted_kinds
 from memory.interchange.selection import in_namespaces
 from memory.ledger import Ledger
 from memory.models import Memory
 
-_OWNERS = ("user_id", "userId", "agent_id", "run_id", "actor_id", "session_id", "thread_id",
-           "app_id", "org_id", "project_id", "tenant_id", "namespace")  # fmt: skip
-_IDENTITY = (*_OWNERS, *EXPIRY)
+_IDENTITY = (*OWNERS, *EXPIRY)
 # The metadata keys that the option `--across` may name. A row replaces another row only if they
 # have the same owners and expiry, except in these keys.
 ACROSS = tuple(name for name in _IDENTITY if name not in ("user_id", "userId"))
@@ -53,6 +60,11 @@ class Update(RowChange):
 @dataclass(frozen=True)
 class Deletion(RowChange):
     kept: ForeignRow
+
+    @property
+    def differs_in(self) -> tuple[str, ...]:
+        """The metadata fields in which the deleted row differs from the row that is kept."""
+        return differences(self.row.metadata, self.kept.metadata)
 
 
 @dataclass(frozen=True)
@@ -130,8 +142,8 @@ class _Known:
 
     `memory` has the row's present text. `arrived_as` is the id of the memory that the import made
     from the row. If the imported memory is live, `alive` is this memory; if it is retired, `alive`
-    is its live successor. `seen` has the row's owners, such as `user_id`, and its expiry, by
-    metadata key. Queries for rows may filter by these values.
+    is its live successor. `seen` has the row's owners, such as `user_id`, its expiry, and what says
+    of which kind it is, by metadata key. Queries for rows may filter by these values.
     """
 
     row: ForeignRow
@@ -262,7 +274,8 @@ def _as_imported(
 
 
 def _seen_as(row: ForeignRow, reading: Reading) -> dict[str, str]:
-    keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else [])))
+    kinds = filter(reading.keeps_apart, row.metadata)
+    keys = dict.fromkeys((*_IDENTITY, *([reading.user_key] if reading.user_key else []), *kinds))
     seen = {name: str(row.metadata[name]) for name in keys if row.metadata.get(name) is not None}
     if reading.user_key in seen:
         seen["user"] = seen.pop(str(reading.user_key))
@@ -287,18 +300,20 @@ def _lasting(row: _Known) -> tuple[datetime, tuple[bool, bool, datetime]]:
 
 
 def plan_changes(
-    ledger: Ledger, across: Collection[str] = (), rows: Mapping[str, str] | None = None
+    ledger: Ledger, across: Collection[str] = (), dump: Mapping[str, DumpedRow] | None = None
 ) -> WriteBackPlan:
     """Plan the changes of a store that this program cannot read, from the ledger alone.
 
     The rows were imported from a file. The plan names each row by its id in that file, which the
     ledger keeps as `external_id`.
 
-    `across`: metadata keys in which a row may differ from the row that replaces it. `rows` maps the
-    ids of the store's rows to their present texts. A row is left alone if it is missing there, or
-    if its text is not the same as at the import. If `rows` is None, every row counts as unchanged.
+    `across`: metadata keys in which a row may differ from the row that replaces it. `dump` maps the
+    ids of the store's rows to the rows as they are now. A row is left alone if it is missing there,
+    or if its text is not the same as at the import. If `dump` is None, every row counts as
+    unchanged.
     """
     with ledger.reading() as reader:
+        reading = _BY_USER.model_copy(update={"kind_keys": noted_kinds(reader)})
         first = reader.decisions.first_states()
         arrived: dict[str, Memory] = {}
         for row in reader.memories.all():
@@ -308,7 +323,7 @@ def plan_changes(
                 name is not None
                 and not row.forgotten
                 and memory.metadata.keys() not in _KEYS_OF_A_TURN
-                and (rows is None or rows.get(name) == memory.content)
+                and (dump is None or _says(dump.get(name), memory.content))
             ):
                 arrived[name] = memory
         living = reader.memories.living_rows(memory.id for memory in arrived.values())
@@ -323,42 +338,71 @@ def plan_changes(
                     memory,
                     memory.id,
                     living[memory.id].memory,
-                    _seen_as(theirs, _BY_USER),
+                    _seen_as(theirs, reading),
                 )
             )
     return _plan_of(known, across)
 
 
-def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
+def _says(row: DumpedRow | None, text: str) -> bool:
+    return row is not None and row.memory.content == text
+
+
+def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: datetime) -> list[str]:
     """Return the plan's changes as JSON lines, updates first.
 
-    An update has the row's id, its new text and all its metadata. A deletion has the row's id and a
-    reason. `now` is the time of the updates.
+    An update has the row's id, its new text and all its other fields. A deletion has the row's id
+    and a reason. `dump` has the plan's rows, by id: what a plan does not change is written as it
+    was read. `now` is the time of the updates.
     """
     updates = [
-        _update_line(
-            update,
-            update.text,
-            update.row.metadata | changes_for(update.row, update.text, _BY_USER, now)[1],
-        )
+        _update_line(dump[update.row.id], update.text, _touched(dump[update.row.id].others, now))
         for update in plan.updates
     ]
     deletions = (
-        {"delete": deletion.row.id, "because": f"{deletion.kept.id} stands for it"}
+        {
+            "delete": dump[deletion.row.id].name,
+            "because": f"{deletion.kept.id} stands for it",
+        }
         for deletion in plan.deletions
     )
-    return [*updates, *(json.dumps(line, ensure_ascii=False) for line in deletions)]
+    return [*updates, *map(_as_line, deletions)]
 
 
-def undo_lines(plan: WriteBackPlan) -> list[str]:
+def undo_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow]) -> list[str]:
     """Return JSON lines by which another program can undo the plan's changes.
 
-    Each line has the id, the old text and the old metadata of a row. The program has to update the
-    row, or to add it if it was deleted.
+    Each line has the id, the text and all other fields of a row, as they were read from the dump.
+    The program has to update the row, or to add it if it was deleted.
     """
-    return [_update_line(change, change.said, change.row.metadata) for change in plan.changes]
+    rows = (dump[change.row.id] for change in plan.changes)
+    return [_update_line(row, row.fields["content"], row.others) for row in rows]
 
 
-def _update_line(change: RowChange, text: str, metadata: Mapping[str, Any]) -> str:
-    line = {"update": change.row.id, "text": text, "metadata": metadata}
-    return json.dumps(line, ensure_ascii=False)
+def _touched(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return a row's fields, with `now` as the time of its last update if it has such a time."""
+    levels = {"": fields, "metadata": fields.get("metadata")}
+    new = {
+        name: changes_for(ForeignRow("", "-", dict(level)), "-", _BY_USER, now)[1]
+        for name, level in levels.items()
+        if isinstance(level, Mapping)
+    }
+    nested = {"metadata": fields["metadata"] | new["metadata"]} if "metadata" in new else {}
+    return {**fields, **nested, **new[""]}
+
+
+def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:
+    return _as_line({"update": row.name, "text": text, "metadata": others})
+
+
+def _as_line(change: Mapping[str, Any]) -> str:
+    line = json.dumps(change, ensure_ascii=False)
+    return line if _is_utf8(line) else json.dumps(change)
+
+
+def _is_utf8(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
+        return False
+    return True

@@ -1,6 +1,7 @@
 """Read and change Qdrant collections of other programs, on a server or in a local folder.
 
-Open only a trusted folder: Qdrant's library unpickles the points in it, which can run hidden code.
+Qdrant's library unpickles the points in a folder, and pickles can run hidden code. So a folder is
+refused, unless the user says that it is trusted.
 """
 
 from __future__ import annotations
@@ -39,11 +40,24 @@ class QdrantStore(ExternalStore):
     """A Qdrant collection of another program, not opened yet.
 
     `place` is a folder, or the URL of a server such as `http://HOST:6333`. Qdrant gives collections
-    no ids, so later runs recognise a collection by its place and its name.
+    no ids, so later runs recognise a collection by its place and its name. `trusted` says that the
+    pickles in a folder may be read.
+
+    Raises: InputError if `place` is a folder that is not trusted.
     """
 
     place: Path | str
+    trusted: bool = False
     kind: ClassVar[Kind] = "qdrant"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.place, Path) and not self.trusted:
+            raise InputError(
+                self.place,
+                "is a folder of Qdrant, which holds Python pickles: reading them can run any code "
+                "that somebody has hidden there",
+                "add --trust if nobody else can write to it",
+            )
 
     @property
     def files(self) -> list[Path]:

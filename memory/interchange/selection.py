@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from memory.errors import InputError
 from memory.interchange.databases import copied, sqlite_file
 from memory.interchange.foreign import TEXT_KEYS, ForeignRow, Reading, text_of
 from memory.interchange.qdrant import is_qdrant
+from memory.text import shortened
 
 MEM0_COLLECTION = "mem0"  # mem0's default
 _OWN_RECORDS = "migrations_"  # begins the folder names of mem0's internal stores
@@ -25,6 +26,11 @@ _NO_MEMORY_KEYS = frozenset(
     "modified_at encoding lines path file_path filename file_name mime_type media_type size_bytes "
     "prompt template system_prompt variables input_variables".split()
 )
+_OTHER_KIND_WORDS = frozenset(
+    "todo todos task tasks message messages chat chats example examples shot shots event events "
+    "log logs score scores metric metrics evaluation evaluations rating ratings feedback trace "
+    "traces".split()
+)
 _GENERATED_KEY = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{8,}|[0-9A-Z]{26}"
     r"|[a-z]{0,8}[-_:]?\d+",
@@ -33,6 +39,8 @@ _GENERATED_KEY = re.compile(
 _FILE_NAME = re.compile(r"/|\.[A-Za-z]\w{0,4}$")
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|<[A-Z_]{3,}>")
 _LONGEST = 1_000  # characters of a text that is taken for a memory
+_NAMED = 20  # namespaces that a message lists
+_QUOTED = 40  # characters of a sample
 
 
 # --- mem0 -----------------------------------------------------------------------------------------
@@ -122,11 +130,10 @@ def choose_namespaces(
     stands for any one label. Namespaces inside a wanted one are chosen too. If `wanted` is empty,
     the namespaces that seem to hold memories are chosen. `source` is the store's name in errors.
 
-    Raises: InputError if a wanted namespace does not exist.
+    Raises: InputError if a wanted namespace does not exist. InputError, too, if `wanted` is empty
+    and the namespaces that could be chosen hold rows of several kinds, such as memories and todos.
     """
-    by_namespace: dict[str, list[ForeignRow]] = {}
-    for row in rows:
-        by_namespace.setdefault(namespace_of(row), []).append(row)
+    by_namespace = _by_namespace(rows)
     for prefix in wanted:
         if not any(_is_inside(name, prefix) for name in by_namespace):
             raise InputError(
@@ -139,9 +146,59 @@ def choose_namespaces(
             name for name in by_namespace if any(_is_inside(name, prefix) for prefix in wanted)
         }
     else:
-        chosen = {name for name, items in by_namespace.items() if _holds_memories(items, reading)}
+        possible = {
+            name: items for name, items in by_namespace.items() if _holds_memories(items, reading)
+        }
+        chosen = _of_one_kind(possible, source, reading)
     left = {name: len(items) for name, items in by_namespace.items() if name not in chosen}
     return tuple(sorted(chosen)), left
+
+
+def _of_one_kind(
+    possible: Mapping[str, Sequence[ForeignRow]], source: str, reading: Reading
+) -> set[str]:
+    """Return the names of the namespaces `possible`; none if their rows seem to be no memories.
+
+    Raises: InputError if the rows are of several kinds.
+    """
+    kinds = {_kind(row, reading) for items in possible.values() for row in items}
+    if len(kinds) > 1:
+        rows = [row for items in possible.values() for row in items]
+        raise InputError(
+            source,
+            f"holds rows of several kinds; which are memories? {described(rows, reading)}",
+            "import these with --namespace NAME, which may be repeated",
+        )
+    unmarked = {name for name in possible if not _MEMORY_WORDS & _words(name)}
+    return set(possible) if kinds == {frozenset()} else set(possible) - unmarked
+
+
+def _kind(row: ForeignRow, reading: Reading) -> frozenset[str]:
+    """Return what tells rows of one kind from others; it is empty for plain memories."""
+    fields = {name for name in row.metadata if reading.keeps_apart(name)}
+    if row.metadata.get("kind") == "Memory":  # langmem's
+        fields.discard("kind")
+    return frozenset(fields | (_OTHER_KIND_WORDS & _words(namespace_of(row))))
+
+
+def described(rows: Iterable[ForeignRow], reading: Reading) -> str:
+    """Describe the namespaces of the rows: how many rows each has, of which kind, and a sample."""
+    by_namespace = _by_namespace(rows)
+    parts = []
+    for name, items in sorted(by_namespace.items())[:_NAMED]:
+        fields = sorted({key for row in items for key in row.metadata if reading.keeps_apart(key)})
+        having = f" with {', '.join(fields)}" if fields else ""
+        sample = shortened(text_of(items[0], reading), _QUOTED)
+        parts.append(f"{name} ({len(items):,}{having}, such as {sample!r})")
+    more = len(by_namespace) - _NAMED
+    return ", ".join(parts) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _by_namespace(rows: Iterable[ForeignRow]) -> dict[str, list[ForeignRow]]:
+    found: dict[str, list[ForeignRow]] = {}
+    for row in rows:
+        found.setdefault(namespace_of(row), []).append(row)
+    return found
 
 
 def in_namespaces(rows: Iterable[ForeignRow], chosen: Iterable[str]) -> list[ForeignRow]:

@@ -91,15 +91,15 @@ def go_round(
     place = backend if "://" in backend else "theirs"
     mem0("make", "script.json")
     before = json.loads(mem0("look", *users))
-    ours("audit", "--from-mem0", place, "--groups", "3")
-    ours("import", "--raw", "--from-mem0", place)
+    ours("audit", "--from-mem0", place, "--trust", "--groups", "3")
+    ours("import", "--raw", "--from-mem0", place, "--trust")
     step("clean", "-m", "orchestrator", "--deduplicate-memories")
     live: dict[str, list[str]] = {user: [] for user in users}
     for line in ours("export").splitlines():
         live[json.loads(line)["user"]].append(json.loads(line)["content"])
     embedder = "tests.frameworks.word_server:WordEmbedder"
-    ours("write-back", "--to-mem0", place, "--embedder", embedder, "--yes")
+    ours("write-back", "--to-mem0", place, "--trust", "--embedder", embedder, "--yes")
     after = json.loads(mem0("look after", *users))
-    step("undo", "-m", "memory", "write-back", "--undo", "mem0.undo-1.jsonl")
+    step("undo", "-m", "memory", "write-back", "--trust", "--undo", "mem0.undo-1.jsonl")
     undone = json.loads(mem0("look undone", *users))
     return Round(before, after, undone, live, said, seconds)

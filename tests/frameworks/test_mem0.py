@@ -64,9 +64,8 @@ def test_a_local_qdrant_folder_of_mem0_is_read(tmp_path: Path) -> None:
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
         )  # fmt: skip
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    read = list(
-        as_memories(QdrantStore(vector_folder(tmp_path), "mem0").found().rows, "theirs", Reading())
-    )
+    theirs = QdrantStore(vector_folder(tmp_path), "mem0", trusted=True)
+    read = list(as_memories(theirs.found().rows, "theirs", Reading()))
     memories = [one for one in read if isinstance(one, Memory)]
     told = sorted((user, text) for user, texts in script(2, 20) for text in texts)
     assert sorted((str(one.user), one.content) for one in memories) == told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sqlite3
 from contextlib import closing
 from datetime import UTC, date, datetime
@@ -13,7 +14,7 @@ import chromadb
 import pytest
 from chromadb.config import Settings
 
-from memory.assembly import mem0_store, their_collection
+from memory.assembly import Source, mem0_store, their_collection
 from memory.errors import InputError
 from memory.interchange.collection import Stored
 from memory.interchange.databases import copied
@@ -94,6 +95,31 @@ def test_a_folder_that_is_no_store_or_holds_several_is_one_clear_line(mem0: Path
         (mem0 / name / "meta.json").write_text("{}")
     with pytest.raises(InputError, match="several stores: db, qdrant"):
         vector_folder(mem0)
+
+
+def test_a_folder_of_qdrant_holds_pickles_and_is_read_only_if_it_is_trusted(
+    tmp_path: Path,
+) -> None:
+    """The point in it is a pickle that makes a folder."""
+    (tmp_path / "db" / "collection" / "mem0").mkdir(parents=True)
+    (tmp_path / "db" / "meta.json").write_text(
+        json.dumps({"collections": {"mem0": {"vectors": {"size": 2, "distance": "Cosine"}}},
+                    "aliases": {}})
+    )  # fmt: skip
+    hidden = tmp_path / "hidden"
+    pickled = f"cos\nmkdir\n(V{hidden}\ntR.".encode()
+    with closing(sqlite3.connect(tmp_path / "db/collection/mem0/storage.sqlite")) as db, db:
+        db.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
+        db.execute("INSERT INTO points VALUES ('a', ?)", [pickled])
+    for source in (Source(mem0=str(tmp_path)), Source(qdrant=str(tmp_path / "db"))):
+        with pytest.raises(InputError, match=r"pickles: .* can run any code .* add --trust"):
+            source.opened()
+    assert not hidden.exists()
+    pickle.loads(pickled)
+    assert hidden.exists()
+    theirs, _ = Source(mem0=str(tmp_path), trust=True).opened()
+    assert theirs.place == tmp_path / "db"
+    assert their_collection("qdrant", "http://localhost:6333", "mem0").place, "a server sends JSON"
 
 
 def test_what_mem0_shows_no_more_is_left_where_it_is() -> None:

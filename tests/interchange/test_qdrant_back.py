@@ -92,7 +92,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture(params=["dense", "sparse"])
 def theirs(request: pytest.FixtureRequest, place: Place) -> QdrantStore:
     fill(place, request.param == "sparse")
-    return QdrantStore(place, "mem0")
+    return QdrantStore(place, "mem0", trusted=True)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_kill_at_any_step_leaves_a_whole_undo_file_and_a_store_that_recovers(
     store: MemoryStore, place: Place, tmp_path: Path, step: int
 ) -> None:
     fill(place, sparse=False)
-    theirs = QdrantStore(place, "mem0")
+    theirs = QdrantStore(place, "mem0", trusted=True)
     cleaned_of(store, theirs, IDS)
     before = held(theirs.place)
     assert killed(theirs, tmp_path / "data", tmp_path / "undo.jsonl", step) == 9
@@ -157,7 +157,7 @@ def test_after_a_kill_the_same_command_does_the_rest_and_the_first_undo_file_und
     store: MemoryStore, place: Place, tmp_path: Path, step: int
 ) -> None:
     fill(place, sparse=False)
-    theirs = QdrantStore(place, "mem0")
+    theirs = QdrantStore(place, "mem0", trusted=True)
     cleaned_of(store, theirs, IDS)
     before, undo = held(theirs.place), tmp_path / "undo.jsonl"
     assert killed(theirs, tmp_path / "data", undo, step) == 9
@@ -184,7 +184,7 @@ def test_a_folder_that_another_program_holds_open_is_one_clear_line_and_nothing_
     store: MemoryStore, tmp_path: Path
 ) -> None:
     fill(tmp_path / "theirs", sparse=False)
-    theirs = QdrantStore(tmp_path / "theirs", "mem0")
+    theirs = QdrantStore(tmp_path / "theirs", "mem0", trusted=True)
     known = bring_in(store, theirs)
     replace(store, known[IDS["a"]], known[IDS["b"]])
     plan, before = planned(store, theirs), held(theirs.place)
@@ -198,10 +198,10 @@ def test_what_its_library_cannot_open_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "collection").mkdir()
     (tmp_path / "meta.json").write_text("{")
     with pytest.raises(InputError, match="Qdrant's library failed"):
-        QdrantStore(tmp_path, "mem0").found()
+        QdrantStore(tmp_path, "mem0", trusted=True).found()
     (tmp_path / "meta.json").write_text('{"collections": {}, "aliases": {}}')
     with pytest.raises(InputError, match="has no collection 'mem0'"):
-        QdrantStore(tmp_path, "mem0").found()
+        QdrantStore(tmp_path, "mem0", trusted=True).found()
 
 
 def test_a_server_gets_the_key_of_the_environment_and_every_write_waits(
@@ -248,7 +248,7 @@ def test_what_langchain_keeps_in_its_metadata_is_read_and_written_there(
             theirs.upsert(
                 "notes", [models.PointStruct(id=ord(name), vector=vector, payload=payload)]
             )
-    notes = QdrantStore(place, "notes")
+    notes = QdrantStore(place, "notes", trusted=True)
     known = bring_in(store, notes)
     assert {one.user for one in known.values()} == {"mia"}
     merge(store, known[str(ord("c"))], known[str(ord("d"))])

@@ -8,6 +8,8 @@ import re
 import sqlite3
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import closing
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,11 @@ PAGE = (ROOT / "docs" / "other-stores.md").read_text(encoding="utf-8")
 RECIPES: dict[str, str] = dict(
     re.findall(r"^```py\n# (\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 )
-WHEN = "2026-05-01T08:00:00Z"
+WHEN = "2026-05-01T10:00:00+02:00"
+SECONDS = 1_777_622_400
+"""The same time."""
 FIELDS = ("id", "content", "user", "timestamp")
+Rows = dict[str, Any]
 TEXTS = {
     "a": "Mia likes green tea.",
     "b": "mia likes green tea",
@@ -65,9 +70,13 @@ store = _Store()
 """
 
 
-def rows() -> list[dict[str, Any]]:
+def rows(*times: str | int) -> list[dict[str, Any]]:
+    """Rows whose times take these forms in turn."""
+    turns = cycle(times or [WHEN])
+
     def row(name: str, text: str, user: str) -> dict[str, Any]:
-        return dict(zip(FIELDS, (name, text, user, WHEN), strict=True)) | {"vector": embed(text)}
+        fields = dict(zip(FIELDS, (name, text, user, next(turns)), strict=True))
+        return fields | {"stars": 5, "share": 1.25, "vector": embed(text)}
 
     mine = [row(name, text, "Mia") for name, text in TEXTS.items()]
     return mine + [row(name, text, "Jonas") for name, text in OTHER.items()]
@@ -100,7 +109,7 @@ def with_postgres(folder: Path, request: pytest.FixtureRequest) -> str:
 
 def with_lance(folder: Path, request: pytest.FixtureRequest) -> str:
     lancedb = pytest.importorskip("lancedb")
-    lancedb.connect(str(folder / "lance")).create_table("memories", rows())
+    lancedb.connect(str(folder / "lance")).create_table("memories", rows(SECONDS))
     return RECIPES["lance.py"]
 
 
@@ -111,12 +120,11 @@ def with_sqlite_vec(folder: Path, request: pytest.FixtureRequest) -> str:
     db: Any = sqlite3.connect(folder / "memories.db", isolation_level=None)
     db.enable_load_extension(True)
     vec.load(db)
-    db.execute("CREATE TABLE memories (id TEXT UNIQUE, content TEXT, user TEXT, timestamp TEXT)")
+    db.execute("CREATE TABLE memories (id TEXT UNIQUE, content TEXT, user TEXT, timestamp, stars)")
     db.execute("CREATE VIRTUAL TABLE vectors USING vec0(embedding float[4])")
-    for row in rows():
-        made = db.execute(
-            "INSERT INTO memories VALUES (?, ?, ?, ?)", [row[name] for name in FIELDS]
-        )
+    for row in rows(WHEN, SECONDS):
+        values = [row[name] for name in (*FIELDS, "stars")]
+        made = db.execute("INSERT INTO memories VALUES (?, ?, ?, ?, ?)", values)
         vector = vec.serialize_float32(row["vector"])
         db.execute("INSERT INTO vectors (rowid, embedding) VALUES (?, ?)", [made.lastrowid, vector])
     db.close()
@@ -131,11 +139,11 @@ import json, sys
 from langchain_community.vectorstores import FAISS
 from my_app import embeddings
 rows = json.load(sys.stdin)
-more = [{"user": row["user"], "timestamp": row["timestamp"]} for row in rows]
+more = [{key: row[key] for key in ("user", "timestamp", "stars", "share")} for row in rows]
 texts, ids = [row["content"] for row in rows], [row["id"] for row in rows]
 FAISS.from_texts(texts, embeddings, more, ids=ids).save_local("faiss")
 """
-    run(folder, "-c", code, given=json.dumps(rows()))
+    run(folder, "-c", code, given=json.dumps(rows(WHEN, SECONDS)))
     return RECIPES["faiss_store.py"]
 
 
@@ -150,6 +158,8 @@ schema = client.create_schema()
 schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=99)
 for name in ("content", "user", "timestamp"):
     schema.add_field(name, DataType.VARCHAR, max_length=999)
+schema.add_field("stars", DataType.INT64)
+schema.add_field("share", DataType.DOUBLE)
 schema.add_field("vector", DataType.FLOAT_VECTOR, dim=4)
 index = client.prepare_index_params()
 index.add_index("vector", index_type="FLAT", metric_type="L2")
@@ -161,13 +171,84 @@ client.insert("memories", json.load(sys.stdin))
 
 
 def with_any(folder: Path, request: pytest.FixtureRequest) -> str:
-    held = {
-        row["id"]: {"text": row["content"], "user": row["user"], "at": row["timestamp"]}
-        for row in rows()
-    }
+    held = {row.pop("id"): {"text": row.pop("content"), **row} for row in rows(WHEN, SECONDS)}
     (folder / "store.json").write_text(json.dumps(held))
     return RECIPES["store.py"]
 
+
+# --- what a store holds: every value of every row, its vector too ---------------------------------
+
+
+def in_postgres(_folder: Path, recipe: str) -> Rows:
+    import psycopg
+
+    [address] = re.findall(r'connect\("([^"]+)"', recipe)
+    with psycopg.connect(address) as db:
+        found = db.execute("SELECT id, m::text FROM memories m").fetchall()
+    return dict(found)
+
+
+def in_lance(folder: Path, _recipe: str) -> Rows:
+    lancedb = pytest.importorskip("lancedb")
+    table = lancedb.connect(str(folder / "lance")).open_table("memories")
+    return {row["id"]: row for row in table.to_arrow().to_pylist()}
+
+
+def in_sqlite_vec(folder: Path, _recipe: str) -> Rows:
+    vec = pytest.importorskip("sqlite_vec")
+    with closing(sqlite3.connect(folder / "memories.db")) as opened:
+        db: Any = opened
+        db.enable_load_extension(True)
+        vec.load(db)
+        both = "SELECT m.*, typeof(timestamp), embedding FROM memories m, vectors v"
+        both += " WHERE m.rowid = v.rowid"
+        return {row[0]: row for row in db.execute(both)}
+
+
+def in_faiss(folder: Path, _recipe: str) -> Rows:
+    code = """
+import json
+from langchain_community.vectorstores import FAISS
+from my_app import embeddings
+store = FAISS.load_local("faiss", embeddings, allow_dangerous_deserialization=True)
+held = {}
+for place, name in store.index_to_docstore_id.items():
+    row = store.docstore.search(name)
+    vector = store.index.reconstruct(place).tolist()
+    held[name] = [row.id, row.page_content, sorted(row.metadata.items()), vector]
+print(json.dumps(held))
+"""
+    held: Rows = json.loads(run(folder, "-c", code))
+    return held
+
+
+def in_milvus(folder: Path, _recipe: str) -> Rows:
+    code = """
+import json
+from pymilvus import MilvusClient
+client = MilvusClient("milvus.db")
+client.load_collection("memories")
+rows = client.query("memories", filter="id != ''", output_fields=["*"])
+vectors = {row["id"]: [float(part) for part in row.pop("vector")] for row in rows}
+print(json.dumps({row["id"]: [row, vectors[row["id"]]] for row in rows}))
+"""
+    held: Rows = json.loads(run(folder, "-c", code))
+    return held
+
+
+def in_any(folder: Path, _recipe: str) -> Rows:
+    held: Rows = json.loads((folder / "store.json").read_text())
+    return held
+
+
+WHOLE: Mapping[str, Callable[[Path, str], Rows]] = {
+    "store.py": in_any,
+    "pgvector.py": in_postgres,
+    "lance.py": in_lance,
+    "sqlitevec.py": in_sqlite_vec,
+    "faiss_store.py": in_faiss,
+    "milvus.py": in_milvus,
+}
 
 MAKERS: Mapping[str, Callable[[Path, pytest.FixtureRequest], str]] = {
     "store.py": with_any,
@@ -190,7 +271,7 @@ def run(folder: Path, *command: str, given: str = "") -> str:
 
 
 def test_every_recipe_is_short_and_run() -> None:
-    assert RECIPES.keys() == MAKERS.keys()
+    assert RECIPES.keys() == MAKERS.keys() == WHOLE.keys()
     assert all(len(recipe.strip().splitlines()) <= 15 for recipe in RECIPES.values())
 
 
@@ -206,7 +287,10 @@ def test_a_store_is_dumped_cleaned_changed_and_taken_back_by_its_recipe(
 ) -> None:
     (tmp_path / "my_app.py").write_text(MY_APP)
     (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
-    (tmp_path / "recipe.py").write_text(MAKERS[name](tmp_path, request))
+    recipe = MAKERS[name](tmp_path, request)
+    (tmp_path / "recipe.py").write_text(recipe)
+    before = WHOLE[name](tmp_path, recipe)
+    assert before.keys() == TEXTS.keys() | OTHER.keys()
 
     def held() -> dict[str, str]:
         dumped = map(json.loads, run(tmp_path, "recipe.py", "dump").splitlines())
@@ -227,15 +311,12 @@ def test_a_store_is_dumped_cleaned_changed_and_taken_back_by_its_recipe(
     assert "other-" not in changes + (tmp_path / "undo.jsonl").read_text()
     run(tmp_path, *ours, "write-back", "dump.jsonl", "--to-jsonl", "changes.jsonl")
     assert (tmp_path / "changes.jsonl").read_text() == changes
-    everything = run(tmp_path, *ours, "changes", "--format", "jsonl").splitlines()
-    assert [line for line in everything if "other-" not in line] == changes.splitlines()
     run(tmp_path, "recipe.py", "apply", given=changes)
     after = held()
     assert len(after) == 3
     assert after.items() >= {"c": TEXTS["c"], **OTHER}.items()
+    assert before.items() >= WHOLE[name](tmp_path, recipe).items()
     left = run(tmp_path, *ours, "changes", "dump.jsonl", "--format", "jsonl")
     assert left == changes, "of the dump as it was"
     run(tmp_path, "recipe.py", "apply", given=(tmp_path / "undo.jsonl").read_text())
-    assert held() == TEXTS | OTHER
-    again = [json.loads(line) for line in run(tmp_path, "recipe.py", "dump").splitlines()]
-    assert {row["user"] for row in again if row["id"] == "e"} == {"Jonas"}
+    assert WHOLE[name](tmp_path, recipe) == before
