@@ -20,9 +20,9 @@ from memory.models.memory import (
     Cleaned,
     Content,
     Frozen,
+    LocalTime,
     Memory,
     Name,
-    UtcTime,
     as_tuple,
 )
 from memory.text import clean
@@ -38,7 +38,8 @@ class Turn(Frozen):
 
     speaker: Name
     text: Annotated[str, AfterValidator(clean), Field(max_length=MAX_CONTENT)]
-    at: UtcTime
+    at: LocalTime
+    """When it was said, with the speaker's offset, which says which day "today" is."""
     is_bot: bool = False
     """Whether the bot said the message. A bot's message is context, and never becomes a memory."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None
