@@ -8,6 +8,7 @@ only the other words by `compare`.
 from __future__ import annotations
 
 from datetime import date
+from itertools import combinations
 
 from memory.boundary import guarded
 from memory.coverage.covers import CANNOT_TELL, Comparison, compare
@@ -50,6 +51,14 @@ def only_times_differ(a: Memory, b: Memory) -> bool:
         bool(a.periods)
         and not compatible(a.periods, b.periods)
         and (identity(a.content) == identity(b.content))
+    )
+
+
+def may_be_of_one_time(*memories: Memory) -> bool:
+    """Return whether no two memories with equally many time expressions mean different times."""
+    return all(
+        len(a.periods) != len(b.periods) or compatible(a.periods, b.periods)
+        for a, b in combinations(memories, 2)
     )
 
 

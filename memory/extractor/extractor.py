@@ -16,6 +16,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from datetime import UTC
 from typing import TypeVar
 
 from memory.deduplicator import MemoryDeduplicator
@@ -109,7 +110,8 @@ class MemoryExtractor:
 
         Raises: LedgerError.
         """
-        await in_thread(self._keep, [(turn, turn.id or f"@{turn.at.isoformat()}")])
+        name = turn.id or f"@{turn.at.astimezone(UTC).isoformat()}"
+        await in_thread(self._keep, [(turn, name)])
 
     async def extract_and_store(
         self, turns: Sequence[Turn] = (), *, on_progress: Progress | None = None

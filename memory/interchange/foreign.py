@@ -8,19 +8,23 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.models import Frozen, Memory, UtcTime, first_problem
+from memory.models import Frozen, LocalTime, Memory, first_problem
 from memory.text import clean, clean_json, shortened
 
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNER_KEYS = (("agent", "agent_id"), ("run", "run_id"))
 TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
+_TIMES_OF_CREATION = ("created_at", "createdAt", "timestamp", "time", "date")
+SAID = "said"
+UNKNOWN = "unknown"
 _LISTS = ("linked_ids", "tags")
 _OPTIONAL_FIELDS = ("category", "emotion", "intensity", "importance", *_LISTS)
 # Numbers from this value on are milliseconds since 1970, smaller numbers are seconds. Read as
@@ -59,11 +63,13 @@ class ForeignRow(Row):
     """A row of another program's store, in the form that an import reads.
 
     Each of the `links` is a dict with `link_type`, `note` and `target_id`, the id of another row.
-    `expires` is the time of expiry, if the store keeps it outside of the metadata; otherwise None.
+    `expires` is the time of expiry, and `created` the time of creation, if the store keeps them
+    outside of the metadata; otherwise None.
     """
 
     links: list[dict[str, Any]] = field(default_factory=list)
     expires: datetime | None = None
+    created: str | None = None
 
 
 class Reading(Frozen):
@@ -74,8 +80,9 @@ class Reading(Frozen):
     If `id_key` is None, the row's own id is used.
 
     A row without a user is left out; with `no_user`, it becomes a memory of nobody. A row without a
-    time gets the `default_time`; if that is None, the row is left out. A row whose time has no zone
-    is left out; with `assume_utc`, the time is taken as UTC.
+    time gets the `default_time`, and it is unknown when its text was said; if `default_time` is
+    None, the row is left out. With `assume_utc`, a time without a zone is taken as UTC, otherwise
+    as a time of the IANA zone `timezone`; if that is None, such a row is left out.
 
     `namespaces` are the full names of the LangGraph namespaces to read.
 
@@ -88,8 +95,9 @@ class Reading(Frozen):
     time_key: str | None = None
     id_key: str | None = None
     no_user: bool = False
-    default_time: UtcTime | None = None
+    default_time: LocalTime | None = None
     assume_utc: bool = False
+    timezone: str | None = None
     namespaces: tuple[str, ...] | None = None
     kind_keys: tuple[str, ...] = ()
     across: tuple[str, ...] = ()
@@ -110,6 +118,10 @@ class Reading(Frozen):
             or key.lower() in _KIND_KEYS
             or bool(words and words[-1].lower() in _KIND_WORDS)
         )
+
+    def moment(self, value: Any) -> str:
+        zone = None if self.timezone is None else ZoneInfo(self.timezone)
+        return moment(value, assume_utc=self.assume_utc, zone=zone)
 
 
 def as_memories(
@@ -167,6 +179,7 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
     given: dict[str, Any] = {
         "external_id": row.id if reading.id_key is None else str(row.metadata[reading.id_key]),
         "timestamp": _recorded(left, reading),
+        "said": _said(left, row, reading),
         "content": _text(row, left, reading),
         "user": _owner(left, reading),
     }
@@ -258,15 +271,36 @@ def _recorded(fields: dict[str, Any], reading: Reading) -> str:
         fields.pop("timestamp", None)
     for time in times:
         with contextlib.suppress(ValueError):
-            return moment(time, assume_utc=reading.assume_utc)
-    return moment(times[0], assume_utc=reading.assume_utc)  # raises the first problem
+            return reading.moment(time)
+    return reading.moment(times[0])  # raises the first problem
 
 
-def moment(value: Any, *, assume_utc: bool) -> str:
+def _said(left: dict[str, Any], row: ForeignRow, reading: Reading) -> str | None:
+    """Return when a row's text was said; None if only an edit or a default time is known.
+
+    A write-back keeps this time under the key SAID, which is removed from `left`.
+    """
+    if row.metadata.get(SAID) == UNKNOWN:
+        left.pop(SAID, None)
+        return None
+    own = [key for key in (SAID, reading.time_key) if key is not None and key not in UPDATED]
+    times = [row.metadata.get(key) for key in own]
+    times += [row.created, *(row.metadata.get(key) for key in _TIMES_OF_CREATION)]
+    for time in times:
+        with contextlib.suppress(ValueError):
+            said = reading.moment(time)
+            if time is row.metadata.get(SAID):
+                left.pop(SAID, None)
+            return said
+    return None
+
+
+def moment(value: Any, *, assume_utc: bool, zone: tzinfo | None = None) -> str:
     """Return a time as ISO 8601 text with an offset.
 
     `value` is ISO 8601 text, or a number of seconds or milliseconds since 1970. With `assume_utc`,
-    text without a time zone is taken as UTC; otherwise such text is an error.
+    text without a time zone is taken as UTC, otherwise as a time of `zone`; if that is None, such
+    text is an error. A number gets the offset of `zone`.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -275,15 +309,15 @@ def moment(value: Any, *, assume_utc: bool) -> str:
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             seconds = value / 1000 if abs(value) >= MILLISECONDS_FROM else value
-            read = datetime.fromtimestamp(seconds, UTC)
+            read = datetime.fromtimestamp(seconds, zone or UTC)
         else:
             read = datetime.fromisoformat(value)
     except (TypeError, ValueError, OverflowError, OSError) as exc:
         raise ValueError(f"timestamp {value!r} is not ISO 8601") from exc
     if read.tzinfo is None:
-        if not assume_utc:
+        if not assume_utc and zone is None:
             raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
-        read = read.replace(tzinfo=UTC)
+        read = read.replace(tzinfo=UTC if assume_utc else zone)
     return read.isoformat()
 
 

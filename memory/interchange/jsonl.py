@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,8 +31,12 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
     `stands_for` has the external ids of the memories that `memory` replaced, oldest first. If
     `memory` has no external id, because it was merged, the newest of these ids is written as its
     external id. The other ids are written under the key `replaces`.
+
+    `said` is left out if it equals the `timestamp`, and null if it is unknown.
     """
-    fields = memory.model_dump(mode="json", exclude_defaults=True)
+    fields = memory.model_dump(mode="json", exclude_defaults=True, exclude={"said"})
+    if memory.said is None or memory.said.isoformat() != memory.timestamp.isoformat():
+        fields["said"] = memory.said and memory.said.isoformat()
     name = memory.external_id or (stands_for[-1] if stands_for else None)
     if name is not None:
         fields["external_id"] = name
@@ -63,13 +68,17 @@ class DumpedRow:
         return "id" if self.fields.get("external_id") is None else "external_id"
 
 
-def read_memories(path: Path, *, assume_utc: bool = False) -> Iterator[Memory | InputError]:
+def read_memories(
+    path: Path, *, assume_utc: bool = False, zone: tzinfo | None = None
+) -> Iterator[Memory | InputError]:
     """Yield what `read_rows` yields, but only the memory of each row."""
-    for row in read_rows(path, assume_utc=assume_utc):
+    for row in read_rows(path, assume_utc=assume_utc, zone=zone):
         yield row if isinstance(row, InputError) else row.memory
 
 
-def read_rows(path: Path, *, assume_utc: bool = False) -> Iterator[DumpedRow | InputError]:
+def read_rows(
+    path: Path, *, assume_utc: bool = False, zone: tzinfo | None = None
+) -> Iterator[DumpedRow | InputError]:
     """Yield a row or an error for each line of a JSON Lines file, except blank lines.
 
     Each line is read as by `to_memory`. If two lines have the same id but different contents, the
@@ -82,7 +91,7 @@ def read_rows(path: Path, *, assume_utc: bool = False) -> Iterator[DumpedRow | I
         try:
             if isinstance(fields, ValueError):
                 raise fields
-            memory = to_memory(fields, keep_id=True, assume_utc=assume_utc)
+            memory = to_memory(fields, keep_id=True, assume_utc=assume_utc, zone=zone)
             if (name := fields.get("id")) is not None:
                 line, content = first_use.setdefault(str(name), (number, memory.content))
                 if content != memory.content:
@@ -175,18 +184,18 @@ def with_links_resolved(memories: Sequence[Memory]) -> list[Memory]:
     ]
 
 
-def to_turn(fields: Mapping[str, Any]) -> Turn:
+def to_turn(fields: Mapping[str, Any], zone: tzinfo | None = None) -> Turn:
     """Return a turn of a conversation from one line of a transcript.
 
     `fields` must have `speaker` or `user`, `text`, and `timestamp` or `at`. It may have `is_bot`,
-    `id` and `conversation`.
+    `id` and `conversation`. `zone`: the time zone of a time without one; None refuses such times.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
     given = {
         "speaker": fields.get("speaker", fields.get("user")),
         "text": fields.get("text"),
-        "at": moment(fields.get("timestamp", fields.get("at")), assume_utc=False),
+        "at": moment(fields.get("timestamp", fields.get("at")), assume_utc=False, zone=zone),
         "is_bot": fields.get("is_bot", False),
         "id": str(fields["id"]) if fields.get("id") is not None else None,
     }
@@ -195,16 +204,18 @@ def to_turn(fields: Mapping[str, Any]) -> Turn:
     return _validated(Turn, given)
 
 
-def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> Memory:
+def to_memory(
+    fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool, zone: tzinfo | None = None
+) -> Memory:
     """Return a memory from the fields of one line of a JSON Lines file.
 
     With `keep_id`, an `id` in the format of this program's memory ids becomes the memory's id.
     Otherwise, the `id` becomes the memory's `external_id`, unless the line has an `external_id` of
     its own.
 
-    With `assume_utc`, a time without a time zone is taken as UTC; otherwise such a time is an
-    error. Keys that are not fields of a memory become metadata. The key `replaces` is dropped from
-    a line whose `id` is kept.
+    With `assume_utc`, a time without a time zone is taken as UTC, otherwise as a time of `zone`; if
+    that is None, such a time is an error. Keys that are not fields of a memory become metadata. The
+    key `replaces` is dropped from a line whose `id` is kept.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -222,7 +233,8 @@ def to_memory(fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool) -> 
     if twice := sorted(set(metadata) & set(extra)):
         raise ValueError(f"{twice[0]} is given both inside the metadata and outside of it")
     given["metadata"] = {**metadata, **extra}
-    given["timestamp"] = moment(given.get("timestamp"), assume_utc=assume_utc)
+    for name in ("timestamp", *(["said"] if given.get("said") is not None else [])):
+        given[name] = moment(given.get(name), assume_utc=assume_utc, zone=zone)
     return _validated(Memory, given)
 
 

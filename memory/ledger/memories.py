@@ -17,7 +17,7 @@ from memory.ledger.links import Links, Successors, inherited, resolved_link, see
 from memory.ledger.records import Row
 from memory.ledger.statements import Prepared, among, in_scope, naming_damage
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
-from memory.text import text_key, to_json
+from memory.text import periods, text_key, to_json
 
 _PAGE = 2_000
 
@@ -252,6 +252,7 @@ class Memories(Successors):
     def restore(self, image: str) -> None:
         """Write the rows of an image, from the method `image`, to the table; ignore its links."""
         for name, columns in json.loads(image)["rows"].items():
+            columns = with_times(columns)
             kept = columns.keys() - {"seq", "revision"}
             self._update({name: {key: columns[key] for key in kept}})
 
@@ -363,6 +364,15 @@ def to_columns(memory: Memory) -> dict[str, Any]:
         "merged_from": json.dumps(memory.merged_from),
         "metadata": json.dumps(memory.metadata),
     }
+
+
+def with_times(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a memory; in those of schema 8, add when it was said."""
+    if "said" in columns:
+        return columns
+    found = periods(columns["content"], _moment(columns["timestamp"]))
+    when = to_json(found) if found else ""
+    return {**columns, "said": columns["timestamp"] if columns["content"] else None, "when": when}
 
 
 def _moment(text: str | None) -> datetime | None:

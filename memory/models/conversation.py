@@ -17,9 +17,9 @@ from memory.models.memory import (
     Cleaned,
     Content,
     Frozen,
+    LocalTime,
     Memory,
     Name,
-    UtcTime,
     as_tuple,
 )
 from memory.models.sizes import MAX_CONTENT, MAX_NAME
@@ -35,7 +35,8 @@ class Turn(Frozen):
 
     speaker: Name
     text: Annotated[Cleaned, Field(max_length=MAX_CONTENT)]
-    at: UtcTime
+    at: LocalTime
+    """When it was said, with the speaker's offset, which says which day "today" is."""
     is_bot: bool = False
     """Whether the bot said the message. A bot's message is context, and never becomes a memory."""
     id: Annotated[Name | None, BeforeValidator(_number_as_name)] = None

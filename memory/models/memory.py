@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -22,7 +23,6 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
-    model_validator,
 )
 
 from memory.models.sizes import (
@@ -33,7 +33,7 @@ from memory.models.sizes import (
     check_length,
     too_large,
 )
-from memory.text import Period, clean, clean_json, periods
+from memory.text import Period, clean, clean_json, dated, periods
 
 Vector = npt.NDArray[np.float32]
 """A unit vector of shape (dim,)."""
@@ -55,6 +55,14 @@ def _utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError as exc:
         raise ValueError(f"{moment.isoformat()} is outside of the years 1 to 9999 in UTC") from exc
+
+
+def _local(moment: datetime) -> datetime:
+    _utc(moment)
+    offset = moment.utcoffset()
+    assert offset is not None
+    # A zone's mean local time of 1900 has seconds, which JSON cannot hold.
+    return moment.astimezone(timezone(timedelta(minutes=offset // timedelta(minutes=1))))
 
 
 def _content(text: str) -> str:
@@ -83,6 +91,8 @@ Tabs and line breaks inside the text stay.
 Content = Annotated[_Readable, AfterValidator(_content)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_valid_json)]
 UtcTime = Annotated[AwareDatetime, AfterValidator(_utc)]
+LocalTime = Annotated[AwareDatetime, AfterValidator(_local)]
+"""A time that keeps the offset from UTC with which it was given, in whole minutes."""
 
 
 def as_tuple(value: object) -> object:
@@ -128,7 +138,11 @@ class MemoryLink(Frozen):
 
 
 @lru_cache(maxsize=16_384)
-def _periods(text: str, said: datetime | None) -> tuple[Period, ...]:
+def _periods(
+    text: str,
+    said: datetime | None,
+    offset: timedelta | None,  # noqa: ARG001 - equal times of two offsets are not the same day
+) -> tuple[Period, ...]:
     return periods(text, said)
 
 
@@ -152,7 +166,7 @@ class Memory(Frozen):
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
     """The last time that the fact was stated; each restatement moves it."""
-    said: AwareDatetime | None = None
+    said: LocalTime | None = Field(default=None, validation_alias=AliasChoices("said", "timestamp"))
     """The moment from which relative words of the text, such as "yesterday", count.
 
     It has the offset of the speaker, whose local day counts, and is never inherited. None means
@@ -161,17 +175,20 @@ class Memory(Frozen):
     merged_from: tuple[str, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _said_when_stated(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "said" not in values and "timestamp" in values:
-            return {**values, "said": values["timestamp"]}
-        return values
-
     @property
     def periods(self) -> tuple[Period, ...]:
         """The time expressions of the text, resolved against `said`, in order."""
-        return _periods(self.content, self.said)
+        return _periods(self.content, self.said, self.said and self.said.utcoffset())
+
+    @property
+    def dated(self) -> str:
+        """The text with its day and the dates of its relative words, ready for a bot's prompt.
+
+        >>> said = datetime(2026, 1, 20, tzinfo=UTC)
+        >>> Memory(content="Mia sees the dentist tomorrow.", timestamp=said).dated
+        '[Tue 2026-01-20] Mia sees the dentist tomorrow [= 2026-01-21].'
+        """
+        return dated(self.content, self.said)
 
 
 class Episode(Frozen):

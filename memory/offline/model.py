@@ -19,6 +19,7 @@ from memory.coverage import (
     compare,
     compare_memories,
     covers,
+    may_be_of_one_time,
     parse,
     said_on_one_day,
     verify_by_words,
@@ -127,6 +128,8 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
     text = members[left[-1]].content
     for older in reversed(left[:-1]):
         wider = tuple(sorted((older, *group)))
+        if not may_be_of_one_time(*(members[index] for index in wider)):
+            continue
         if not said_on_one_day(*(members[index] for index in wider)):
             if len(group) == 1 and (whole := _whole(members[group[0]], members[older])):
                 group, text = wider, whole

@@ -200,6 +200,10 @@ class _Expression:
             before = before[: max(0, self.first - self.sentence_start - 1)]
         return not self.table.reports.isdisjoint(before)
 
+    def is_speech(self) -> bool:
+        """Return whether the text says that somebody said something, as quotes may hold."""
+        return not self.table.reports.isdisjoint(self.row.lowers)
+
     def is_title(self) -> bool:
         """Return whether a word has a capital that neither the language nor the place explains."""
         if self.row.text.isupper():
@@ -207,7 +211,9 @@ class _Expression:
         for position in range(self.first, self.last):
             if self.row.line[position] not in self.table.capitals:
                 parts = self.row.surface(position).split()
-                opens = position == self.first == self.sentence_start
+                opens = position == self.first and (
+                    position == self.sentence_start or self.row.lowers[position - 1] in _OPENING
+                )
                 if any(part[0].isupper() for part in parts[opens:]):
                     return True
         return False
@@ -221,6 +227,9 @@ class _Expression:
             and len(following) == 2
             and all(self.row.surface(position)[0].isupper() for position in following)
         )
+
+
+_OPENING = frozenset("„“”\"«»‘'")
 
 
 class _Neighbour(NamedTuple):
@@ -239,7 +248,7 @@ def _period(expression: _Expression, name: str) -> Period | None:
     try:
         if name != "event" and (span := _READERS[name](expression)) is None:
             return None
-        if expression.is_quoted() or expression.is_title():
+        if expression.is_title() or (expression.is_quoted() and not expression.is_speech()):
             span = None
     except (_WordsAlone, ValueError, OverflowError):  # the latter: beyond the calendar
         span = None
@@ -247,7 +256,7 @@ def _period(expression: _Expression, name: str) -> Period | None:
     role = _role(expression, name)
     if span is None:
         return Period(words, start, end, role, Grain.DAY, None, None, certain=False)
-    doubtful = expression.is_reported() or expression.may_open_title()
+    doubtful = expression.is_reported() or expression.is_quoted() or expression.may_open_title()
     return Period(
         words, start, end, role, span.grain, span.first, span.after, span.part,
         span.certain and not doubtful, span.approximate, name not in _ABSOLUTE,

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,10 @@ def _content(text: str) -> bool:
 
 
 contents = st.text(min_size=1, max_size=40).filter(_content)
+offsets = st.timedeltas(timedelta(hours=-12), timedelta(hours=14)).map(
+    lambda offset: timezone(timedelta(minutes=offset // timedelta(minutes=1)))
+)
+moments = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=offsets)
 memories = st.builds(
     Memory,
     id=ids,
@@ -69,9 +73,8 @@ memories = st.builds(
     emotion=contents,
     tags=st.lists(contents, max_size=3).map(tuple),
     is_private=st.booleans(),
-    timestamp=st.datetimes(
-        datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)
-    ),
+    timestamp=moments,
+    said=st.none() | moments,
     merged_from=st.lists(ids, max_size=2).map(tuple),
     metadata=st.dictionaries(st.text(max_size=8), json_values, max_size=3),
 )  # fmt: skip
@@ -93,9 +96,17 @@ def test_every_field_comes_back_from_the_ledger_and_from_an_export(
             row = reader.memories.row(memory.id)
     assert row is not None
     assert row.memory == memory
+    assert _offset(row.memory) == _offset(memory)
     line = tmp_path / "round.jsonl"
     line.write_text(write_memory(row.memory) + "\n", encoding="utf-8")
-    assert list(read_memories(line)) == [memory]
+    [read] = read_memories(line)
+    assert read == memory
+    assert isinstance(read, Memory)
+    assert _offset(read) == _offset(memory)
+
+
+def _offset(memory: Memory) -> timedelta | None:
+    return None if memory.said is None else memory.said.utcoffset()
 
 
 def test_a_link_is_seen_from_both_ends(ledger: Ledger, make_memory: MakeMemory) -> None:

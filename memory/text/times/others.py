@@ -9,7 +9,9 @@ LATIN_OTHERS = {
         frozenset("il lo gli un una di non è per con ha sono nel della del che gli".split()),
         frozenset(
             "ieri oggi domani dopodomani stasera stamattina stanotte stamani scorso scorsa scorsi "
-            "prossimo prossima fa lunedì martedì mercoledì giovedì venerdì sabato domenica".split()
+            "prossimo prossima prossimi prossime quest quest'anno "
+            "questo questa fra tra fa lunedì martedì mercoledì giovedì venerdì sabato "
+            "domenica".split()
         ),
     ),
     "pt": (
@@ -17,7 +19,8 @@ LATIN_OTHERS = {
             "o os um uma de que não é para com em na no foi ela ele do da sua seu tem".split()
         ),
         frozenset(
-            "ontem hoje amanhã anteontem passada passado próxima próximo atrás terça segunda "
+            "ontem hoje amanhã anteontem daqui este esta neste nesta há passada "
+            "passado próxima próximo atrás terça segunda "
             "quarta quinta sexta sábado domingo".split()
         ),
     ),
@@ -28,7 +31,8 @@ LATIN_OTHERS = {
         ),
         frozenset(
             "gisteren vandaag morgen eergisteren overmorgen vanavond vanochtend vanmiddag vannacht "
-            "gisteravond vorige volgende afgelopen komende geleden maandag dinsdag woensdag "
+            "gisteravond deze dit over vorige volgende afgelopen komende geleden maandag dinsdag "
+            "woensdag "
             "donderdag vrijdag zaterdag zondag".split()
         ),
     ),
