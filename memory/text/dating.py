@@ -115,6 +115,19 @@ def with_dates(text: str, said: datetime | None) -> str:
     return text
 
 
+def in_words(text: str, period: Period) -> str:
+    """Return what to write in place of a relative word of a text; "" if it has no certain date.
+
+    >>> text = "Mia went to the dentist yesterday."
+    >>> in_words(text, periods(text, datetime(2026, 1, 20))[0])
+    'on 19 January 2026'
+    """
+    if not period.certain or period.first is None:
+        return ""
+    write = _WRITERS.get(code_of(text))
+    return (write(text, period) if write else "") or written(period)
+
+
 _WORD_BEFORE = re.compile(r"(\w+) $")
 _NO_PREPOSITION = frozenset("until till by from before after for of than to since".split())
 _ROUGHLY = frozenset("about around almost nearly roughly like".split())
