@@ -42,7 +42,15 @@ def answered(data: dict[str, Any], lost: Mapping[str, str]) -> str:
 
 def memories_shown(data: dict[str, Any]) -> list[tuple[int, str]]:
     """Return the number and the text of each memory in the data of a question."""
-    return [(one[0], one[-1]) for of_day in data["memories"].values() for one in of_day]
+    return [
+        (one[0], [*filter(_is_text, one)][-1])
+        for of_day in data["memories"].values()
+        for one in of_day
+    ]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _lost(text: str, lost: Mapping[str, str]) -> list[str]:

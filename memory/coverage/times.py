@@ -1,85 +1,161 @@
-"""Coverage between memories: their words, and the times that these words mean.
+"""Compare the times that a merged text states with those of the texts it was made from.
 
-"Mia has a dentist appointment tomorrow", said in January and in March, are two appointments. So the
-time expressions of two memories are compared by the dates that they mean, each in its place, and
-only the other words by `compare`.
+Each text has its own day, from which its relative words count: "yesterday" of an older text is
+another day in the merged one, and a date in the merged text may follow from it.
 """
 
 from __future__ import annotations
 
-from datetime import date
-from itertools import combinations
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
 
-from memory.boundary import guarded
-from memory.coverage.covers import CANNOT_TELL, Comparison, compare
-from memory.models import Memory
-from memory.text import Period, compatible, identity
+from memory.text import Period, day_of, identity, in_words, periods
 
 
-@guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
-def compare_memories(a: Memory, b: Memory) -> Comparison:
-    """Return what each of two memories states and the other does not, times included.
+@dataclass(frozen=True)
+class _Told:
+    """A period of the merged text, and the words of the text for it.
 
-    Time expressions that may mean the same time count as equal words: "yesterday" and "on 5
-    January". If one memory has more of them, the two are only compared if they were said on the
-    same day, since what happened "on 5 January" may have happened on another day too.
+    `is_week`: whether the words name the week or weekend of the day, as "the week of 12 May" does.
     """
-    if not a.periods and not b.periods:
-        return compare(a.content, b.content)
-    if len(a.periods) == len(b.periods):
-        if compatible(a.periods, b.periods):
-            return compare(a.content, _in_words_of(a, b))
-    elif _day_of(a) == _day_of(b):
-        return compare(a.content, b.content)
-    return Comparison(_named(a.periods), _named(b.periods))
+
+    period: Period
+    words: str
+    is_week: bool
+
+    def means(self, other: Period, *, widely: bool = False) -> bool:
+        """Return whether this follows from `other`, a period of a source.
+
+        `widely`: whether it may also be coarser, such as the month of a day.
+        """
+        own = self.period
+        if own.first is None or other.first is None or not other.certain:
+            return False
+        if self.is_week and other.role is own.role:
+            return other.first <= own.first < (other.after or other.first)
+        if not own.certain:  # a date without a year, which may be meant
+            same = own.first == other.first or own.after == other.after
+            return widely and same and own[3:5] == other[3:5]
+        if own.approximate and other.approximate and own.words != other.words:
+            return False  # "for four months" is no date of "for five months"
+        return own.compatible(other) or (widely and own.contains(other))
 
 
-def states(a: Memory, b: Memory) -> bool:
-    """Return whether `a` states everything that `b` states; False in case of doubt.
+@dataclass(frozen=True)
+class Times:
+    """The periods of a merged text and of its sources, each by the day on which it was said."""
 
-    >>> from datetime import UTC, datetime
-    >>> days = datetime(2026, 1, 6, tzinfo=UTC), datetime(2026, 3, 6, tzinfo=UTC)
-    >>> states(*(Memory(content="Mia sees a dentist tomorrow.", timestamp=day) for day in days))
-    False
+    own: Sequence[_Told]
+    sources: Sequence[str]
+    theirs: Sequence[Sequence[Period]]
+    said: Sequence[datetime | None]
+
+    def retold(self, position: int, *, widely: bool = False) -> str:
+        """Return a source in which the times are told in the merged text's words, if it has them.
+
+        `widely`: also in words that are coarser than the source's.
+        """
+        source = self.sources[position]
+        for period in reversed(self.theirs[position]):
+            told = [one.words for one in self.own if one.means(period, widely=widely)]
+            if told:
+                words = " ".join(told) if widely else told[0]
+                source = f"{source[: period.start]}{words}{source[period.end :]}"
+        return source
+
+    def lost(self, position: int) -> list[str]:
+        """Return the relative words of a source whose time the merged text does not state."""
+        return [
+            period.words
+            for period in self.theirs[position]
+            if period.relative
+            and period.first is not None
+            and not any(one.means(period) or one.period.compatible(period) for one in self.own)
+        ]
+
+    def moved(self) -> str:
+        """Return what is wrong with a relative word that means another time in the merged text."""
+        for words in dict.fromkeys(one.period.words for one in self.own if one.period.relative):
+            kept = [one.period for one in self.own if one.period.words == words]
+            known = [
+                (position, period)
+                for position, found in enumerate(self.theirs)
+                for period in found
+                if period.words == words
+            ]
+            others = [one for one in known if not any(_may_be(one[1], own) for own in kept)]
+            if others and len(kept) > len(known) - len(others):
+                return self._advice(*others[0])
+        return ""
+
+    def _advice(self, position: int, period: Period) -> str:
+        said, date = self.said[position], in_words(self.sources[position], period)
+        fault = f'the merged text keeps "{period.words}", which means another time there'
+        day = f" than on {day_of(said)}" if said else ""
+        return (
+            fault
+            + day
+            + (f': write "{date}"' if date else ": leave it out, or leave these memories apart")
+        )
+
+
+def _may_be(theirs: Period, own: Period) -> bool:
+    """Return whether a relative word may still mean the same time as in its source."""
+    if theirs.compatible(own):
+        return True
+    if (theirs.certain and own.certain) or None in (theirs.first, own.first):
+        return False
+    return theirs.first < own.after and own.first < theirs.after  # type: ignore[operator]
+
+
+def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:
+    """Resolve the times of a merged text and of its `sources`, oldest first.
+
+    `said`: for each source the moment from which its relative words count; empty if unknown. The
+    text stands under the day of the newest source, unless it equals a source, which then stays.
     """
-    return compare_memories(a, b).a_covers_b
+    moments = list(said) or [None] * len(sources)
+    same = [n for n, source in enumerate(sources) if identity(source) == identity(text)]
+    theirs = [periods(source, moment) for source, moment in zip(sources, moments, strict=True)]
+    plain = _ROUGHLY.sub(lambda match: match[1] or "in ", text)
+    own = [_told(plain, one) for one in periods(plain, moments[same[-1] if same else -1])]
+    for first, last in pairwise(own):
+        own = _as_range(own, first, last, plain)
+    return Times(own, sources, theirs, moments)
 
 
-def only_times_differ(a: Memory, b: Memory) -> bool:
-    """Return whether two memories have the same words, which mean different times."""
-    return (
-        bool(a.periods)
-        and not compatible(a.periods, b.periods)
-        and (identity(a.content) == identity(b.content))
-    )
+_ROUGHLY = re.compile(
+    r"\b(since |in |from |until )?(?:about|around|roughly|circa) (?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
+)
+_WEEK_BEFORE = re.compile(
+    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
+    r"(?: on)?(?: the)?(?: \w+day,?)? $"
+    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th)?(?: ?[-–] ?| (?:and|to|until) )$"
+)
+_WEEK_AFTER = re.compile("の週末?").match
 
 
-def may_be_of_one_time(*memories: Memory) -> bool:
-    """Return whether no two memories with equally many time expressions mean different times."""
-    return all(
-        len(a.periods) != len(b.periods) or compatible(a.periods, b.periods)
-        for a, b in combinations(memories, 2)
-    )
+def _told(text: str, period: Period) -> _Told:
+    before = _WEEK_BEFORE.search(text[: period.start])
+    after = _WEEK_AFTER(text, period.end)
+    start = before.start() if before else period.start
+    end = after.end() if after else period.end
+    return _Told(period, text[start:end], bool(before or after))
 
 
-def said_on_one_day(*memories: Memory) -> bool:
-    """Return whether relative words mean the same in all memories, or in none of them."""
-    days = {_day_of(memory) for memory in memories}
-    return len(days) == 1 or not any(memory.periods for memory in memories)
+def _as_range(own: list[_Told], first: _Told, last: _Told, text: str) -> list[_Told]:
+    """Mark two days as the ends of a range if the text says "from ... to ..."."""
+    a, b = first.period, last.period
+    between = text[a.end : b.start].strip().lower()
+    if a.first is None or b.first is None or between not in _TO:
+        return own
+    if not timedelta(0) < b.first - a.first < timedelta(7):
+        return own
+    ends = [_Told(one.period, one.words, is_week=True) for one in (first, last)]
+    return [ends[0] if one is first else ends[1] if one is last else one for one in own]
 
 
-def _day_of(memory: Memory) -> date | None:
-    return memory.said and memory.said.date()
-
-
-def _in_words_of(a: Memory, b: Memory) -> str:
-    """Return the text of `b` with the time expressions of `a`, which mean the same."""
-    text = b.content
-    for mine, other in reversed(list(zip(a.periods, b.periods, strict=True))):
-        words = a.content[mine.start : mine.end]
-        text = f"{text[: other.start]}{words}{text[other.end :]}"
-    return text
-
-
-def _named(periods: tuple[Period, ...]) -> tuple[str, ...]:
-    return tuple(period.words for period in periods) or ("another time",)
+_TO = frozenset(("to", "and", "until", "/", "-", "–", "", "から", "〜"))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from functools import partial
 
 from memory.boundary import guarded
 from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse, parse_by_dictionary
+from memory.coverage.times import times_of
 from memory.text import (
     CURRENCIES,
     GRAMMARS,
@@ -49,13 +51,23 @@ class Verification:
     """Why the text is refused, or which values in its sources are outdated; "" if neither."""
 
 
-@guarded(lambda _text, _sources: Verification(Belief.DOUBTFUL))
-def verify(text: str, sources: Sequence[str]) -> Verification:
+@guarded(lambda _text, _sources, _said=(): Verification(Belief.DOUBTFUL))
+def verify(text: str, sources: Sequence[str], said: Sequence[datetime | None] = ()) -> Verification:
     """Check a merged text against its `sources`, oldest first.
 
     BELIEVED if it equals a source that covers all others. REFUSED if it is empty, is much longer
-    than all sources together, has no word in common with one of them, adds a hard fact, or lacks a
-    hard fact of the newest source. Otherwise DOUBTFUL.
+    than all sources together, has no word in common with one of them, adds a hard fact, lacks a
+    hard fact of the newest source, or has a relative word that means another day than in its
+    source. Otherwise DOUBTFUL.
+
+    `said`: for each source the moment from which its relative words count; empty if unknown. A date
+    that follows from a source's words counts as stated by it.
+
+    >>> from datetime import datetime
+    >>> days = datetime(2026, 1, 20), datetime(2026, 2, 3)
+    >>> sources = "Mia saw the dentist yesterday.", "Mia likes the dentist."
+    >>> verify("Mia saw the dentist yesterday, whom she likes.", sources, days).reason[-26:]
+    'write "on 19 January 2026"'
     """
     if not text.strip():
         return Verification(Belief.REFUSED, "the merged text is empty")
@@ -63,16 +75,22 @@ def verify(text: str, sources: Sequence[str]) -> Verification:
         return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
     if len(text) > _LONGER * sum(map(len, sources)):
         return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
-    merged, *stated = hard_facts([text, *sources])
+    times = times_of(text, sources, said)
+    if moved := times.moved():
+        return Verification(Belief.REFUSED, moved)
+    retold = [times.retold(position, widely=True) for position in range(len(sources))]
+    follows = [one for one in retold if one not in sources]
+    merged, newest, *stated = hard_facts([text, times.retold(-1), *sources, *follows])
     if invented := merged.beyond(stated):
         return Verification(Belief.REFUSED, f"the merged text {_INVENTS} {_listing(invented)}")
-    if dropped := stated[-1].beyond([merged]):
+    if dropped := newest.beyond([merged]):
         return Verification(
             Belief.REFUSED,
             f"the merged text drops what the newest memory states: {_listing(dropped)}",
         )
     same = [source for source in sources if identity(source) == identity(text)]
-    if same and all(covers(same[-1], source) for source in sources):
+    covered = same and all(covers(same[-1], source) for source in sources)
+    if covered and not any(map(times.lost, range(len(sources)))):
         return Verification(Belief.BELIEVED)
     return Verification(Belief.DOUBTFUL)
 
@@ -101,30 +119,38 @@ def _listing(words: Sequence[str]) -> str:
 # --- where no model reads it ----------------------------------------------------------------------
 
 
-def _not_checked(_text: str, _sources: Sequence[str]) -> Verification:
+def _not_checked(
+    _text: str, _sources: Sequence[str], _said: Sequence[datetime | None] = ()
+) -> Verification:
     return Verification(Belief.REFUSED, "the merged text cannot be checked by its words")
 
 
 @guarded(_not_checked)
-def verify_by_words(text: str, sources: Sequence[str]) -> Verification:
+def verify_by_words(
+    text: str, sources: Sequence[str], said: Sequence[datetime | None] = ()
+) -> Verification:
     """Check a merged text by its words alone, because no model will read it.
 
-    `sources`: oldest first. The result is BELIEVED if the text covers every source and adds no
-    word, otherwise REFUSED. Exception: the text need not cover a source if a newer source states
-    the same with other numbers or dates; `reason` then names the outdated values.
+    `sources`: oldest first. `said`: as for `verify`. BELIEVED if the text covers every
+    source and adds no word, otherwise REFUSED. Exception: the text need not cover a source if a
+    newer source states the same with other numbers; `reason` then names the outdated values.
     """
-    found = verify(text, sources)
+    found = verify(text, sources, said)
     if found.belief is not Belief.DOUBTFUL:
         return found
+    times = times_of(text, sources, said)
+    retold = [times.retold(position) for position in range(len(sources))]
     gone: list[str] = []
     lost: list[str] = []
-    for position, source in enumerate(sources):
-        if not _states(text, source):
-            later = (_given_otherwise(source, newer) for newer in sources[position + 1 :])
+    for position, source in enumerate(retold):
+        if unsaid := times.lost(position):
+            lost += unsaid
+        elif not _states(text, source):
+            later = (_given_otherwise(source, newer) for newer in retold[position + 1 :])
             values = next((outdated for outdated in later if outdated is not None), None)
             lost += compare(text, source).only_b if values is None else ()
             gone += values or ()
-    listed = ("does not state:", lost), (_INVENTS, _new_words(text, sources))
+    listed = ("does not state:", lost), (_INVENTS, _new_words(text, [*sources, *retold]))
     if faults := [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]:
         return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
     outdated = ", ".join(dict.fromkeys(gone))
@@ -184,6 +210,7 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
 _NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
 _MOMENT = re.compile(r"^(?:at |day )|(?::00|\.)$")
 _NOUN_LETTERS = "".join(grammar.LETTERS for grammar in GRAMMARS.values() if grammar.CAPITAL_NOUNS)
+_POINTING = frozenset(("the", "these", "those"))
 _DIGITS = re.compile(r"\d+")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 
@@ -223,6 +250,8 @@ class HardFacts:
         """
         if key in self.stated or is_code(key):
             return key in self.stated
+        if key == "2" and ("both" in self.squeezed or "two" in self.squeezed):
+            return True
         if numerals := _DIGITS.findall(words):
             return self.digits.issuperset(numerals)
         return _squeezed(words).removesuffix("s") in self.squeezed
@@ -284,7 +313,12 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+    before = ""
     for token in parse(text).tokens:
+        points_back = token.surface == "two" and before in _POINTING  # "the two" counts nothing
+        before = token.key
+        if points_back:
+            continue
         if token.kind == Kind.NUMBER:
             key = _MOMENT.sub("", token.key)
             if key != "1" or token.surface[:1].isdigit():

@@ -25,7 +25,7 @@ from memory.models import (
     Verdict,
     Verified,
 )
-from memory.text import identity
+from memory.text import undated
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def part_alone(
 
     `fault`: a reason for refusal that the caller has found; "" if there is none.
     """
+    merge = replace(merge, text=_without_marks(merge))
     longest = max((len(member.content) for member in merge.members), default=0)
     most = max(LONGEST, longest + longest // 5)
     final = ""
@@ -114,6 +115,12 @@ def part_alone(
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
 
 
+def _without_marks(merge: ProposedMerge) -> str:
+    """Return the text without bracketed days and dates, which are shown but not stored."""
+    plain = undated(merge.text)
+    return merge.text if any(undated(m.content) != m.content for m in merge.members) else plain
+
+
 def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     """Check a merge without a model, and return it as accepted, refused or DOUBTFUL.
 
@@ -128,7 +135,8 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     if any(all(states(one, other) for other in merge.members) for one in same):
         return Part(merge, Belief.BELIEVED, verified="by words")
     check = verify_by_words if by_words else verify
-    found = check(merge.text, [member.content for member in merge.members])
+    members = merge.members
+    found = check(merge.text, [one.content for one in members], [one.said for one in members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
     return Part(merge, found.belief, found.reason, verified)
 
@@ -190,11 +198,11 @@ def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> S
     """Return the memory that stays after the memories of `group` are merged into the text `text`.
 
     `group` is ordered oldest first. If members have this text already, the newest of these members
-    stays. Otherwise, a new memory is made.
+    stays, and keeps the day from which its words count. Otherwise, a new memory is made, which
+    stands under the newest member's day.
     """
-    same = [member for member in group if identity(member.content) == identity(text)]
-    if same:
-        return survive(same[-1], group)
+    if (unchanged := ProposedMerge(group, text).unchanged) is not None:
+        return survive(unchanged, group)
     seed = group[-1].model_copy(
         update={
             "id": new_id(),

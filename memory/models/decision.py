@@ -13,6 +13,7 @@ from pydantic import Field
 
 from memory.errors import ModelError
 from memory.models.memory import Cleaned, Embedded, Frozen, Memory
+from memory.text import identity
 
 OnMergeFailure = Literal["replace", "keep_both"]
 Judge = Literal["offline", "model", "person"]
@@ -253,6 +254,23 @@ class ProposedMerge:
 
     members: tuple[Memory, ...]
     text: str
+
+    @property
+    def unchanged(self) -> Memory | None:
+        """The newest member that has the text already; None if no member has it."""
+        texts = [identity(member.content) for member in self.members]
+        same = [
+            one for one, own in zip(self.members, texts, strict=True) if own == identity(self.text)
+        ]
+        return same[-1] if same else None
+
+    @property
+    def said(self) -> datetime | None:
+        """The moment from which relative words of the merged text will count.
+
+        It is that of the newest member, unless a member stays because it has the text already.
+        """
+        return (self.unchanged or self.members[-1]).said
 
 
 class MergeReading(Frozen):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ from memory.models import (
 from memory.offline.english import english_statements, retold_english
 from memory.protocols import LanguageModel
 from memory.runtime import in_thread_if_long
-from memory.text import is_japanese, sentences, telling_words
+from memory.text import is_japanese, sentences, telling_words, with_dates
 
 CANNOT_TELL = "the offline judge cannot tell"
 """The reason that the offline model gives when it merges no memories.
@@ -349,7 +349,7 @@ def _declares(sentence: str) -> bool:
 
 
 def _retold_japanese(text: str, name: str, at: datetime) -> str:
-    dated = _RELATIVE.sub(lambda match: _dated(match, at), text.strip().rstrip("。!！"))
+    dated = with_dates(text.strip().rstrip("。!！"), at)
     named = _I.sub(name, dated)
     if named == dated:
         named = _of_the_speaker(dated, name)
@@ -361,32 +361,3 @@ def _of_the_speaker(text: str, name: str) -> str:
         return _KIN.sub(f"{name}の", text, count=1)
     has_topic = _TOPIC.match(text) and not _TIME_TOPIC.match(text)
     return text if has_topic and not _FELT.search(text) else f"{name}は{text}"
-
-
-_DAYS = {
-    "一昨日": -2, "おととい": -2, "昨日": -1, "きのう": -1, "今日": 0, "きょう": 0, "明日": 1,
-    "あした": 1, "明後日": 2, "あさって": 2,
-}  # fmt: skip
-_YEARS = {"一昨年": -2, "おととし": -2, "昨年": -1, "去年": -1, "今年": 0, "ことし": 0, "来年": 1}
-_MONTHS = {"先月": -1, "今月": 0, "来月": 1}
-_WEEKS = {"先週": "の前の週", "今週": "の週", "来週": "の次の週"}
-_RELATIVE = re.compile(
-    f"(?P<word>{'|'.join(sorted((*_DAYS, *_YEARS, *_MONTHS, *_WEEKS), key=len, reverse=True))})"
-    "(?P<bare>(?=[^、,にのはもかまでが]))?"
-)
-
-
-def _dated(match: re.Match[str], at: datetime) -> str:
-    word, particle = match["word"], "" if match["bare"] is None else "に"
-    if word in _YEARS:
-        return f"{at.year + _YEARS[word]}年{particle}"
-    if word in _MONTHS:
-        year, month = divmod(at.year * 12 + at.month - 1 + _MONTHS[word], 12)
-        return f"{year}年{month + 1}月{particle}"
-    if word in _WEEKS:
-        return f"{_day(at)}{_WEEKS[word]}{particle}"
-    return _day(at + timedelta(days=_DAYS[word])) + particle
-
-
-def _day(day: datetime) -> str:
-    return f"{day.year}年{day.month}月{day.day}日"

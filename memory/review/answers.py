@@ -263,7 +263,9 @@ class Answers:
         return _as_planned(answered, group)
 
     def _written(self, text: str, insist: bool, group: _Group) -> Decision | Refused:
-        found = verify_by_words(text, [member.content for member in group.plan.members])
+        members = group.plan.members
+        said = [member.said for member in members]
+        found = verify_by_words(text, [member.content for member in members], said)
         believed = found.belief is Belief.BELIEVED
         if not believed and not insist:
             return Refused(found.reason, may_insist=True)

@@ -1,6 +1,6 @@
 # Written by `python -m scripts.faces`.
 from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, text_key as text_key, visible as visible
-from .dating import dated as dated
+from .dating import dated as dated, day_of as day_of, in_words as in_words, undated as undated, when_field as when_field, with_dates as with_dates
 from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, Grammar as Grammar, JAPANESE as JAPANESE, OTHER as OTHER, grammar_of as grammar_of, language_of as language_of, with_all_languages as with_all_languages
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
 from .period import Period as Period, compatible as compatible, to_json as to_json

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
+from memory.boundary import guarded
 from memory.text.period import Grain, Period, Role
 from memory.text.time_finder import periods
 from memory.text.times import code_of
@@ -12,6 +13,16 @@ from memory.text.times import code_of
 _SEASONS = ("winter", "spring", "summer", "autumn")
 
 
+def day_of(moment: datetime) -> str:
+    """Return the local day of a moment, with its weekday.
+
+    >>> day_of(datetime.fromisoformat("2026-01-20T23:30:00-05:00"))
+    'Tue 2026-01-20'
+    """
+    return f"{_DAYS[moment.weekday()]} {moment.date()}"
+
+
+@guarded(lambda _text, _said: dict[str, str]())
 def when_field(text: str, said: datetime | None) -> dict[str, str]:
     """Return the dates of the relative words of a text, as a language model gets them beside it.
 
@@ -37,7 +48,7 @@ def dated(text: str, said: datetime | None) -> str:
     for period in reversed(_datable(text, said)):
         end = period.end + 2 * (text[period.end : period.end + 2] in ("'s", "’s"))
         marked = f"{marked[:end]} [= {written(period)}]{marked[end:]}"
-    return f"[{_DAYS[said.weekday()]} {said:%Y-%m-%d}] {marked}"
+    return f"[{day_of(said)}] {marked}"
 
 
 def undated(text: str) -> str:
@@ -102,6 +113,19 @@ def with_dates(text: str, said: datetime | None) -> str:
         if write and (replaced := write(text, period)):
             text = f"{text[: period.start]}{replaced}{text[period.end :]}"
     return text
+
+
+def in_words(text: str, period: Period) -> str:
+    """Return what to write in place of a relative word of a text; "" if it has no certain date.
+
+    >>> text = "Mia went to the dentist yesterday."
+    >>> in_words(text, periods(text, datetime(2026, 1, 20))[0])
+    'on 19 January 2026'
+    """
+    if not period.certain or period.first is None:
+        return ""
+    write = _WRITERS.get(code_of(text))
+    return (write(text, period) if write else "") or written(period)
 
 
 _WORD_BEFORE = re.compile(r"(\w+) $")

@@ -206,7 +206,7 @@ class _Expression:
 
     def is_title(self) -> bool:
         """Return whether a word has a capital that neither the language nor the place explains."""
-        if self.row.text.isupper():
+        if self.row.is_upper:
             return False
         for position in range(self.first, self.last):
             if self.row.line[position] not in self.table.capitals:

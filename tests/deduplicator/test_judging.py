@@ -16,6 +16,7 @@ from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.models import DeduplicationReport, Memory, MergeGroup, Outcome, Question, Usage, Verdict
 from memory.providers import JUDGE, GeminiModel
 from memory.store import MemoryStore
+from memory.text import day_of
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
 from tests.gemini_server import Answer, GeminiServer, careful, said
@@ -151,7 +152,7 @@ def test_the_judge_sees_both_texts_as_data_under_their_days(
     server.default = json.dumps({"groups": []})
     write(server, store, *pair)
     [asked] = server.asked
-    days = [f"{one.timestamp:%Y-%m-%d}" for one in pair]
+    days = [day_of(one.timestamp) for one in pair]
     assert [*asked.data["memories"]] == [*dict.fromkeys(days)]
     assert [text for _, text in memories_shown(asked.data)] == [OLDER, NEWER]
     assert asked.system == JUDGE

@@ -71,7 +71,7 @@ def test_questions_greetings_and_small_talk_are_no_statements(said: str) -> None
         ("I love my dogs and my garden.", "Mia loves their dogs and their garden."),
         ("Me and my cousin are building a kayak.", "Mia and their cousin are building a kayak."),
         ("My aunt gave me a loom.", "Mia's aunt gave Mia a loom."),
-        ("Went to a falconry show on Sunday!", "Mia went to a falconry show on Sunday."),
+        ("Went to a falconry show on Sunday!", "Mia went to a falconry show on 3 May 2026."),
         ("Been learning to weld lately.", "Mia has been learning to weld lately."),
         ("Pottery helps me unwind.", "Pottery helps Mia unwind."),
         ("I bought this green kettle!", "Mia bought a green kettle."),
@@ -194,3 +194,24 @@ def test_japanese_small_talk_and_what_points_elsewhere_is_no_statement(said: str
 @pytest.mark.parametrize("said", ["I love it, and ", "I have a dog, my ", "no, ", "犬がいる", "a"])
 def test_what_is_too_long_for_a_sentence_states_nothing(said: str) -> None:
     assert told(said * 20_000) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "statement"),
+    [
+        ("I bought a red canoe the day before yesterday.", "Mia bought a red canoe on 6 May 2026."),
+        ("I moved to Porto last month.", "Mia moved to Porto in April 2026."),
+        ("I moved to Porto two weeks ago.", "Mia moved to Porto around 24 April 2026."),
+        ("My sister arrives next Sunday.", "Mia's sister arrives next Sunday."),
+        ("先月、京都に引っ越しました。", "Miaは2026年4月、京都に引っ越しました。"),
+        ("先週の金曜日に映画を見たよ。", "Miaは2026年5月1日に映画を見た。"),
+    ],
+)
+def test_clear_relative_words_become_dates_and_others_stay(said: str, statement: str) -> None:
+    assert told(said) == [statement]
+
+
+def test_the_day_of_the_speaker_counts() -> None:
+    late = datetime.fromisoformat("2026-05-08T00:30:00+09:00")
+    [one] = statements("I bought a red canoe today.", "Mia", late)
+    assert one.text == "Mia bought a red canoe on 8 May 2026."

@@ -102,7 +102,7 @@ def test_the_judge_is_asked_with_the_seeds_rules_and_the_memories_as_data(
     assert "two similar memories" not in asked.system  # there may be many, and most are not
     assert asked.data == {
         "user": "Mia",
-        "memories": {"2026-01-01": [[1, "Mia has a cat."], [2, "Mia has a tabby cat."]]},
+        "memories": {"Thu 2026-01-01": [[1, "Mia has a cat."], [2, "Mia has a tabby cat."]]},
     }
     schema = asked.body["generationConfig"]["responseJsonSchema"]
     assert schema["additionalProperties"] is False

@@ -15,6 +15,7 @@ from memory.models import MergeReading, ProposedMerge, Rereading
 from memory.offline import OfflineModel
 from memory.providers.gemini import GeminiModel
 from memory.providers.guarding import GuardedModel
+from memory.text import day_of
 from tests.conftest import MakeMemory
 from tests.gemini_server import GeminiServer
 
@@ -62,7 +63,7 @@ def test_the_model_is_shown_each_merge_with_its_number_its_members_and_its_text(
     [asked] = server.asked
     first, second = asked.data["merges"]
     assert [first["n"], second["n"]] == [1, 2]
-    days = {f"{one.timestamp:%Y-%m-%d}" for one in merge.members}
+    days = {day_of(one.timestamp) for one in merge.members}
     assert set(first["of"]) == days
     assert [one for told in first["of"].values() for one in told] == [
         ["Mia", OLDER],

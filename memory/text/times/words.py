@@ -204,6 +204,10 @@ class Row:
         """Where each word begins and ends in the text, once `place` was called."""
         self._find_spans = spans
 
+    @cached_property
+    def is_upper(self) -> bool:
+        return self.text.isupper()
+
     def value(self, position: int) -> Any:
         return self._entries[position][1]
 
