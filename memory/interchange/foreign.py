@@ -87,9 +87,12 @@ class Reading(Frozen):
     timezone: str | None = None
     namespaces: tuple[str, ...] | None = None
 
+    @property
+    def zone(self) -> ZoneInfo | None:
+        return None if self.timezone is None else ZoneInfo(self.timezone)
+
     def moment(self, value: Any) -> str:
-        zone = None if self.timezone is None else ZoneInfo(self.timezone)
-        return moment(value, assume_utc=self.assume_utc, zone=zone)
+        return moment(value, assume_utc=self.assume_utc, zone=self.zone)
 
 
 def as_memories(
@@ -266,8 +269,8 @@ def moment(value: Any, *, assume_utc: bool, zone: tzinfo | None = None) -> str:
     """Return a time as ISO 8601 text with an offset.
 
     `value` is ISO 8601 text, or a number of seconds or milliseconds since 1970. With `assume_utc`,
-    text without a time zone is taken as UTC, otherwise as a time of `zone`; if that is None, such text
-    is an error. A number gets the offset of `zone`.
+    text without a time zone is taken as UTC, otherwise as a time of `zone`; if that is None, such
+    text is an error. A number gets the offset of `zone`.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """

@@ -182,8 +182,8 @@ def to_memory(
     its own.
 
     With `assume_utc`, a time without a time zone is taken as UTC, otherwise as a time of `zone`; if
-    that is None, such a time is an error. Keys that are not fields of a memory become metadata. The key `replaces` is dropped from
-    a line whose `id` is kept.
+    that is None, such a time is an error. Keys that are not fields of a memory become metadata. The
+    key `replaces` is dropped from a line whose `id` is kept.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """

@@ -159,9 +159,7 @@ class Memory(Frozen):
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
     """The last time that the fact was stated; each restatement moves it."""
-    said: LocalTime | None = Field(
-        default=None, validation_alias=AliasChoices("said", "timestamp")
-    )
+    said: LocalTime | None = Field(default=None, validation_alias=AliasChoices("said", "timestamp"))
     """The moment from which relative words of the text, such as "yesterday", count.
 
     It has the offset of the speaker, whose local day counts, and is never inherited. None means

@@ -1,6 +1,6 @@
 # Written by `python -m scripts.faces`.
 from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, text_key as text_key, visible as visible
-from .dating import dated as dated
+from .dating import dated as dated, undated as undated
 from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, Grammar as Grammar, JAPANESE as JAPANESE, OTHER as OTHER, grammar_of as grammar_of, language_of as language_of, with_all_languages as with_all_languages
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
 from .period import Period as Period, to_json as to_json
