@@ -71,8 +71,8 @@ class Reading(Frozen):
 
     A row without a user is left out; with `no_user`, it becomes a memory of nobody. A row without a
     time gets the `default_time`, and it is unknown when its text was said; if `default_time` is
-    None, the row is left out. With `assume_utc`, a time without a zone is taken as UTC, otherwise as
-    a time of the IANA zone `timezone`; if that is None, such a row is left out.
+    None, the row is left out. With `assume_utc`, a time without a zone is taken as UTC, otherwise
+    as a time of the IANA zone `timezone`; if that is None, such a row is left out.
 
     `namespaces` are the full names of the LangGraph namespaces to read.
     """
