@@ -118,7 +118,7 @@ def chat(
         return
     if report is not None and not deduplicate_memories:
         raise WrongArgument("--report", "has nothing to tell", "give --deduplicate-memories too")
-    turns = _read_transcript(transcript) if transcript is not None else None
+    turns = _read_transcript(transcript, settings) if transcript is not None else None
     with assembly.open_store(settings) as store:
         asyncio.run(_run(store, settings, deduplicate_memories, report, turns, user))
 
@@ -173,7 +173,7 @@ async def _deduplicate(
 # --- a recorded conversation ----------------------------------------------------------------------
 
 
-def _read_transcript(path: Path) -> list[Turn]:
+def _read_transcript(path: Path, settings: Config) -> list[Turn]:
     """Return the turns of a JSON Lines file.
 
     A turn without a conversation is put into one that is named after the file and the first person
@@ -181,7 +181,7 @@ def _read_transcript(path: Path) -> list[Turn]:
 
     Raises: InputError, which names the wrong line.
     """
-    turns = list(_turns(path))
+    turns = list(_turns(path, settings))
     first = next((turn.speaker for turn in turns if not turn.is_bot), "")
     name = {"conversation": f"{path.stem}/{first}"[: models.MAX_NAME]}
     return [
@@ -190,12 +190,12 @@ def _read_transcript(path: Path) -> list[Turn]:
     ]
 
 
-def _turns(path: Path) -> Iterator[Turn]:
+def _turns(path: Path, settings: Config) -> Iterator[Turn]:
     for number, fields in interchange.read_objects(path):
         try:
             if isinstance(fields, ValueError):
                 raise fields
-            yield interchange.to_turn(fields)
+            yield interchange.to_turn(fields, settings.memory.zone)
         except ValueError as exc:
             raise InputError(path, str(exc), "nothing was imported from this file", number) from exc
 
@@ -329,7 +329,7 @@ class Chat:
         turn = models.Turn(
             speaker=speaker,
             text=text,
-            at=self._store.clock(),
+            at=self._store.now(),
             is_bot=is_bot,
             id=str(len(self._turns)),
             conversation=self._conversation,

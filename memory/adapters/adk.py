@@ -104,11 +104,12 @@ class DedupMemoryService(BaseMemoryService):
         ignored.
         """
         conversation = conversation_of(user_id, session_id or "-")
+        zone = self._config.memory.zone or UTC
         turns = [
             Turn(
                 speaker=user_id if event.author == _USER else event.author or "agent",
                 text=_text(event.content),
-                at=datetime.fromtimestamp(event.timestamp, UTC),
+                at=datetime.fromtimestamp(event.timestamp, zone),
                 is_bot=event.author != _USER,
                 id=event.id or f"@{event.timestamp}",
                 conversation=conversation,
@@ -155,7 +156,7 @@ class DedupMemoryService(BaseMemoryService):
             memories=[
                 MemoryEntry(
                     id=memory.id,
-                    content=types.Content(role=_USER, parts=[types.Part(text=memory.content)]),
+                    content=types.Content(role=_USER, parts=[types.Part(text=memory.dated)]),
                     author=memory.user,
                     timestamp=memory.timestamp.isoformat(),
                     custom_metadata=dict(memory.metadata),

@@ -14,7 +14,6 @@ from memory.adapters.opening import LazyMemory, as_context, conversation_of
 from memory.config import Config
 from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
-from memory.store import utc_now
 from memory.text import clean
 
 
@@ -66,7 +65,7 @@ class DedupContextProvider(ContextProvider):
             return
         memories = await (await self._memory.get()).recall(query, user=self._user, k=self._k)
         if memories:
-            text = as_context(memory.content for memory in memories)
+            text = as_context(memory.dated for memory in memories)
             context.extend_messages(self, [Message("user", [text])])
 
     async def after_run(
@@ -87,11 +86,12 @@ class DedupContextProvider(ContextProvider):
         answers = context.response.messages if context.response is not None else []
         spoken = [*context.input_messages, *answers]
         heard = int(state.get("heard", 0))  # the number of earlier messages of this session
+        chat = await self._memory.get()
         turns = [
             Turn(
                 speaker=self._user if message.role == "user" else agent.name or "assistant",
                 text=message.text,
-                at=utc_now(),
+                at=chat.store.now(),
                 is_bot=message.role != "user",
                 id=str(number),
                 conversation=conversation_of(self.source_id, self._user, session.session_id),
@@ -100,7 +100,7 @@ class DedupContextProvider(ContextProvider):
             if message.role in ("user", "assistant") and clean(message.text)
         ]
         if turns:
-            await (await self._memory.get()).hear_all(turns)
+            await chat.hear_all(turns)
         state["heard"] = heard + len(spoken)
 
     async def settle(self) -> None:

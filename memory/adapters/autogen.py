@@ -67,7 +67,7 @@ class DedupMemory(Memory):
         cancellation_token: CancellationToken | None = None,  # noqa: ARG002 - AutoGen's signature
         **kwargs: Any,  # noqa: ARG002
     ) -> MemoryQueryResult:
-        """Return the memories that fit the query, best first.
+        """Return the memories that fit the query, dated for a prompt, best first.
 
         The metadata of each result also has the memory's `id`, and a `score` that says how well the
         memory fits. The parameters after `query` are ignored.
@@ -77,7 +77,7 @@ class DedupMemory(Memory):
         return MemoryQueryResult(
             results=[
                 MemoryContent(
-                    content=memory.content,
+                    content=memory.dated,
                     mime_type=MemoryMimeType.TEXT,
                     metadata={**memory.metadata, "id": memory.id, "score": memory.score},
                 )

@@ -346,7 +346,7 @@ class DedupStore(BaseStore):
             id=self._store.new_id(),
             content=text,
             user=_user_of_namespace(namespace),
-            timestamp=self._store.clock(),
+            timestamp=self._store.now(),
             metadata={"namespace": ".".join(namespace), "key": key},
         )
 

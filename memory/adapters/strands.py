@@ -19,7 +19,6 @@ from memory.adapters.opening import LazyMemory, conversation_of
 from memory.config import Config
 from memory.models import Turn
 from memory.protocols import Embedder, LanguageModel
-from memory.store import utc_now
 from memory.text import clean
 
 
@@ -74,7 +73,7 @@ class DedupMemoryStore(MemoryStore):
         await self._memory.get()
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return the user's memories that fit the query, best first.
+        """Return the user's memories that fit the query, dated for a prompt, best first.
 
         The limit is `max_search_results` of `options`, else that of this store, else 10.
         """
@@ -82,7 +81,7 @@ class DedupMemoryStore(MemoryStore):
         memories = await (await self._memory.get()).recall(query, user=self._user, k=k)
         return [
             MemoryEntry(
-                content=memory.content,
+                content=memory.dated,
                 store_name=self.name,
                 metadata={
                     "id": memory.id,
@@ -116,11 +115,12 @@ class DedupMemoryStore(MemoryStore):
         """
         numbers = context.sequence_numbers if context is not None else None
         names = [str(number) for number in numbers] if numbers else [uuid4().hex for _ in messages]
+        chat = await self._memory.get()
         turns = [
             Turn(
                 speaker=self._user if message["role"] == "user" else self.name,
                 text=_text(message),
-                at=utc_now(),
+                at=chat.store.now(),
                 is_bot=message["role"] != "user",
                 id=name,
                 conversation=conversation_of(self.name, self._user, self._run),
@@ -129,7 +129,6 @@ class DedupMemoryStore(MemoryStore):
             if clean(_text(message))
         ]
         if turns:
-            chat = await self._memory.get()
             await chat.hear_all(turns)
             await chat.settle()
 

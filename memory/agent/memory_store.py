@@ -28,7 +28,7 @@ from memory.models import (
 )
 from memory.runtime import in_thread
 from memory.store import NOBODY, Conflict, Forgotten, MemoryStore
-from memory.text import clean
+from memory.text import clean, undated
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class AgentMemory:
         self._scope = Scope(()) if self.user is None else Scope.of_user(self.user)
 
     def now(self) -> datetime:
-        return self._store.clock()
+        return self._store.now()
 
     # --- saving ---
 
@@ -116,7 +116,7 @@ class AgentMemory:
             "timestamp": self.now(),
             "category": "daily",
             **fields,
-            "content": content,
+            "content": undated(content),  # the agent may repeat what it recalled
             "user": self._own_user(fields.get("user")),
             "tags": as_tuple(fields.get("tags", ())),
         }
@@ -273,12 +273,13 @@ class AgentMemory:
     def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
         """Retire the memory `remove_id`, so that the memory `keep_id` stands for both.
 
-        If `content` is given, it becomes the text of the kept memory. Return the kept memory and
-        the number of the recorded decision.
+        If `content` is given, it becomes the text of the kept memory, without the dates that
+        `Memory.dated` adds. Return the kept memory and the number of the recorded decision.
 
         Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
         are the same, the scopes differ, or `content` is not valid.
         """
+        content = content and undated(content)
         while True:
             with self._store.ledger.reading() as reader:
                 keep, remove = self._own_pair(reader, keep_id, remove_id)

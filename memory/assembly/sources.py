@@ -131,7 +131,8 @@ def read_source(source: Source, config: Config) -> Brought:
 
     Raises: InputError if the source cannot be read.
     """
-    brought = _read(source)
+    zoned = source.reading.model_copy(update={"timezone": config.memory.timezone})
+    brought = _read(replace(source, reading=zoned))
     fields = differing_fields(brought.memories, source.reading)
     brought = replace(
         brought,
@@ -183,7 +184,9 @@ def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
 def _read(source: Source) -> Brought:
     reading = source.reading
     if source.file is not None:
-        return _sorted_out(read_memories(Path(source.file), assume_utc=reading.assume_utc))
+        return _sorted_out(
+            read_memories(Path(source.file), assume_utc=reading.assume_utc, zone=reading.zone)
+        )
     if source.mcp_memory is not None:
         rows, problems = read_graph(Path(source.mcp_memory))
         return _sorted_out(chain(problems, as_memories(rows, str(source.mcp_memory), reading)))

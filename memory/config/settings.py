@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_core.core_schema import ValidationInfo
@@ -58,6 +59,20 @@ def server_url(given: str) -> str:
 
 
 ServerUrl = Annotated[str, AfterValidator(server_url)]
+
+
+def _timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as exc:  # OSError: "Europe" is a folder
+        raise ValueError(
+            f"{name!r} is no known time zone: write it like Europe/Berlin, and install tzdata if "
+            "the machine knows none"
+        ) from exc
+    return name
+
+
+Timezone = Annotated[str, AfterValidator(_timezone)]
 
 
 class ChromaConfig(Frozen):
@@ -141,6 +156,10 @@ class MemoryConfig(Frozen):
     extracted; when ten turns are waiting, memories are extracted at once. `extraction_gap`: a
     silence of more than this many seconds divides a conversation into separate parts.
 
+    `timezone`: the IANA name of the time zone in which people speak, such as Europe/Berlin. Times
+    without an offset of their own get that of this zone, so that "today" is the right day. None
+    means UTC, and such times in imports are refused.
+
     `data_dir`: the folder for the files of the ledger and of Chroma. `ledger_url`: the database of
     the ledger; None means the SQLite file `ledger.db` in `data_dir`.
     """
@@ -157,6 +176,7 @@ class MemoryConfig(Frozen):
     on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
     extraction_gap: float = Field(default=21_600.0, gt=0.0)
+    timezone: Timezone | None = None
     data_dir: str = "data"
     ledger_url: str | None = None
     search: SearchConfig = SearchConfig()
@@ -185,6 +205,10 @@ class MemoryConfig(Frozen):
                 "lets memories of different users meet",
                 f"put user into it, or {remedy}",
             )
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        return None if self.timezone is None else ZoneInfo(self.timezone)
 
     @property
     def rules(self) -> Rules:

@@ -15,6 +15,7 @@ from memory.extractor.extractor import BackgroundExtraction, MemoryExtractor, On
 from memory.models import ExtractionResult, Memory, Recalled, Scope, Turn, first_problem
 from memory.runtime import LoopThread, Progress, in_thread
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
+from memory.text import undated
 
 
 class ChatMemory:
@@ -94,9 +95,10 @@ class ChatMemory:
         """Deduplicate and store one memory; return the live memory that now states it.
 
         The returned memory is the new one, an older one that already states it, or a merge of both.
+        `text`: the dates that `Memory.dated` adds are left out, since a bot may repeat them.
         `is_private`: whether to leave the memory out when the memories of all users are searched.
-        `metadata`: values of your own to store with the memory. `at`: when it was recorded
-        (default: now). `external_id`: your own identifier for the memory.
+        `metadata`: values of your own to store with the memory. `at`: when it was said, with the
+        speaker's offset (default: now). `external_id`: your own identifier for the memory.
 
         Raises: InputError if a value is not valid; LedgerError.
         """
@@ -105,10 +107,10 @@ class ChatMemory:
             new = Memory(
                 id=self._store.new_id(),
                 external_id=external_id,
-                content=text,
+                content=undated(text),
                 user=user,
                 is_private=is_private,
-                timestamp=at or self._store.clock(),
+                timestamp=at or self._store.now(),
                 metadata=dict(metadata or {}),
             )
         except ValidationError as exc:

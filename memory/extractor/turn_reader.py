@@ -43,7 +43,7 @@ from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
 from memory.store import MemoryStore
-from memory.text import telling_words, text_key
+from memory.text import telling_words, text_key, undated
 
 logger = logging.getLogger(__name__)
 
@@ -233,11 +233,11 @@ class TurnReader:
                 len(asked_for) - len(named),
             )
         return KeptCandidate(
-            content=candidate.content,
+            content=undated(candidate.content),  # the bot's turns may repeat what was dated for it
             user=candidate.user,
             category=candidate.category,
             intensity=candidate.intensity,
-            merged=candidate.merged if named else "",
+            merged=undated(candidate.merged) if named else "",
             said_in=said.names,
             named=tuple(NamedMemory(id=one.id, text_key=text_key(one.content)) for one in named),
         )

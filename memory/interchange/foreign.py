@@ -119,9 +119,12 @@ class Reading(Frozen):
             or bool(words and words[-1].lower() in _KIND_WORDS)
         )
 
+    @property
+    def zone(self) -> ZoneInfo | None:
+        return None if self.timezone is None else ZoneInfo(self.timezone)
+
     def moment(self, value: Any) -> str:
-        zone = None if self.timezone is None else ZoneInfo(self.timezone)
-        return moment(value, assume_utc=self.assume_utc, zone=zone)
+        return moment(value, assume_utc=self.assume_utc, zone=self.zone)
 
 
 def as_memories(

@@ -245,15 +245,23 @@ def _as_row(item: Mapping[str, Any]) -> ForeignRow:
     if isinstance(inner, dict):
         named = ((f"content.{name}", value) for name, value in inner.items())
         labels |= {name: value for name, value in named if Reading().keeps_apart(name)}
-    at = str(item["updated_at"] or item["created_at"])
-    if "+" not in at and not at.endswith("Z"):  # SQLite's times have no zone and are in UTC
-        at += "+00:00"
+    created, edited = (_in_utc(item[name]) for name in ("created_at", "updated_at"))
+    at = edited or created
     return ForeignRow(
         f"{namespace}/{item['key']}",
         _inner_text(fields),
         {**fields, "namespace": namespace, **labels, "created_at": at, "key": item["key"]},
         expires=expiry_of(item.get("expires_at")),
+        created=created,
     )
+
+
+def _in_utc(time: object) -> str | None:
+    """Return a time as text; SQLite's times have no zone and are in UTC."""
+    if time is None:
+        return None
+    text = str(time)
+    return text if "+" in text or text.endswith("Z") else text + "+00:00"
 
 
 def _inner_text(fields: dict[str, Any]) -> str | None:

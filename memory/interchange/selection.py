@@ -85,16 +85,21 @@ def with_history(rows: Sequence[ForeignRow], path: Path) -> list[ForeignRow]:
     Raises: InputError if the history cannot be read, or `path` is not mem0's folder.
     """
     times: dict[str, str] = {}
+    created: dict[str, str] = {}
     files = (path / "history.db", vector_folder(path).parent / "history.db")
     if file := next((file for file in files if file.is_file()), None):
         with copied(file, [file]) as copy, sqlite_file(file, copy) as history:
-            changes = history.run("SELECT * FROM history ORDER BY rowid")
+            changes = list(history.run("SELECT * FROM history ORDER BY rowid"))
+        for row in changes:
+            created.setdefault(row["memory_id"], row["created_at"])
         dated = {row["memory_id"]: row["updated_at"] or row["created_at"] for row in changes}
         times = {name: at for name, at in dated.items() if at}
     return [
         row
         if row.metadata.get("updated_at") or row.metadata.get("created_at") or row.id not in times
-        else replace(row, metadata=row.metadata | {"created_at": times[row.id]})
+        else replace(
+            row, metadata=row.metadata | {"created_at": times[row.id]}, created=created[row.id]
+        )
         for row in rows
     ]
 

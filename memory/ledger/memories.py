@@ -252,7 +252,7 @@ class Memories(Successors):
     def restore(self, image: str) -> None:
         """Write the rows of an image, from the method `image`, to the table; ignore its links."""
         for name, columns in json.loads(image)["rows"].items():
-            columns = with_times(columns)
+            columns = _with_times(columns)
             kept = columns.keys() - {"seq", "revision"}
             self._update({name: {key: columns[key] for key in kept}})
 
@@ -366,7 +366,7 @@ def to_columns(memory: Memory) -> dict[str, Any]:
     }
 
 
-def with_times(columns: dict[str, Any]) -> dict[str, Any]:
+def _with_times(columns: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of a memory; in those of schema 8, add when it was said."""
     if "said" in columns:
         return columns

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import TypeVar
 
@@ -88,6 +88,7 @@ class MemoryStore:
         scale: Scale = PLAIN,
         hybrid: bool = True,
         clock: Clock = utc_now,
+        zone: tzinfo | None = None,
         new_id: Callable[[], str] = new_memory_id,
     ) -> None:
         """Create a store on an open ledger, which `close` will close too.
@@ -100,9 +101,11 @@ class MemoryStore:
         - `scope_fields`: only memories with equal values in all of these fields are compared.
         - `scale` turns the embedder's cosines into similarities.
         - `hybrid`: whether `search` ranks by words and cosine, or by cosine alone.
+        - `zone`: the time zone in which people speak; None means that of `clock`.
         """
         self.ledger = ledger
         self.clock = clock
+        self._zone = zone
         self.new_id = new_id
         self.embeddings = EmbeddingCache(ledger, embedder)
         self.index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
@@ -273,9 +276,13 @@ class MemoryStore:
 
     # --- writing ---
 
+    def now(self) -> datetime:
+        """Return the current time as people say it: with the offset of their time zone."""
+        return self.clock() if self._zone is None else self.clock().astimezone(self._zone)
+
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
         """Return a memory with a new id and the current time, without storing it."""
-        return Memory(id=self.new_id(), content=content, user=user, timestamp=self.clock())
+        return Memory(id=self.new_id(), content=content, user=user, timestamp=self.now())
 
     def add(self, memory: Memory) -> Memory:
         """Store a memory without comparing it with similar ones, and return it as stored.

@@ -345,7 +345,7 @@ def test_recall_filters_by_emotion_category_and_time(placed: Agent, folder: Path
     assert recalled(date_to=(now - timedelta(days=100)).isoformat()) == ["A walk long ago."]
     shown = placed.says("recall", context="A glad walk.", emotion_filter="happy", n_results=1)
     assert shown == (
-        "- [just now] A glad walk.\n"
+        f"- [just now] [{now:%a %Y-%m-%d}] A glad walk.\n"
         f"  emotion: happy | importance: 3 | similarity: 1.00 | id: {glad}"
     )
     assert placed.says("recall", context="x", date_to="1970-01-02") == "No memories found."

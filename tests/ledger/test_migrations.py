@@ -68,6 +68,23 @@ def test_an_upgrade_keeps_every_row(old_url: str, folder: Path) -> None:
     assert after == version_8.as_newest(before, copy)
 
 
+def test_an_upgrade_dates_the_relative_words_of_a_memory(old_url: str, folder: Path) -> None:
+    where = "WHERE content = 'Ida knits silk.'"
+    statements(
+        old_url,
+        f"UPDATE memories SET timestamp = '2026-01-20T09:00:00+00:00' {where}",
+        f"UPDATE memories SET content = 'Ida flies tomorrow.' {where}",
+    )
+    upgraded(old_url, folder)
+    [row] = [one for one in version_8.dump_of(old_url)["memories"] if "flies" in one["content"]]
+    assert row["said"] == "2026-01-20T09:00:00+00:00"
+    assert "2026-01-21" in row["when"]
+    with Ledger.create(old_url) as ledger, ledger.reading() as reader:
+        found = reader.memories.row(row["id"])
+    assert found is not None
+    assert found.memory.dated == "[Tue 2026-01-20] Ida flies tomorrow [= 2026-01-21]."
+
+
 def test_an_upgrade_deletes_a_note_that_nothing_reads(old_url: str, folder: Path) -> None:
     statements(old_url, "INSERT INTO meta VALUES ('last_turn_with_defaults', '7')")
     upgraded(old_url, folder)
