@@ -10,6 +10,7 @@ from .shell import ReportFile as ReportFile
 from .shell import compared as compared
 from .shell import err as err
 from .shell import progress as progress
+from .shell import read_config as read_config
 from .shell import run_shell as run_shell
 from .shell import save_report as save_report
 from .shell import set_up_logging as set_up_logging

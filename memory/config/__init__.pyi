@@ -1,6 +1,7 @@
 from .loading import TOKENS_VARIABLE as TOKENS_VARIABLE
 from .loading import configured as configured
 from .loading import load_config as load_config
+from .naming import approve as approve
 from .settings import PLAIN_THRESHOLDS as PLAIN_THRESHOLDS
 from .settings import AgentConfig as AgentConfig
 from .settings import ChromaConfig as ChromaConfig
