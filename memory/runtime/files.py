@@ -149,7 +149,7 @@ def own_lock(path: Path, timeout_s: float = -1.0) -> filelock.FileLock:
 
 
 class _OwnLock(filelock.FileLock):
-    def acquire(self, *args: Any, **kwargs: Any) -> filelock.AcquireReturnProxy:
+    def acquire(self, *args: Any, **kwargs: Any) -> filelock.AcquireReturnProxy[Any]:
         with contextlib.suppress(FileNotFoundError):
             found = Path(self.lock_file).lstat()
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:

@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cloned"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(naming.platformdirs, "user_config_path", lambda name: tmp_path / name)
+    monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / name)
     return folder
 
 
