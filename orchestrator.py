@@ -28,6 +28,7 @@ from memory.cli import (
     end_if_nothing_was_answered,
     err,
     progress,
+    read_config,
     run_shell,
     save_report,
     say_cost,
@@ -103,12 +104,10 @@ def chat(
 
     Lines from a pipe are answered too.
     """
-    from memory.config import load_config
-
     set_up_logging(debug)
     if not user.strip():
         raise WrongArgument("--user", "is empty", "name who is talking")
-    settings = load_config(config).with_calls_per_run(max_calls)
+    settings = read_config(config).with_calls_per_run(max_calls)
     if dedup_dry_run:
         if transcript is not None:
             raise WrongArgument(

@@ -8,6 +8,8 @@ from __future__ import annotations
 import atexit
 import importlib
 import signal
+import sys
+from pathlib import Path
 
 
 def dedup() -> None:
@@ -33,5 +35,16 @@ def _run(module: str) -> None:
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
 
+def leave_out_current_folder(path: list[str]) -> None:
+    """Remove the current folder, which `python -m` puts first on the module search path.
+
+    A `config.yaml` of that folder may name a factory: it must not find its code there too. The
+    folder that holds this package stays.
+    """
+    if Path(path[0]).absolute() == Path.cwd() != Path(__file__).parents[1]:
+        del path[0]
+
+
 if __name__ == "__main__":
+    leave_out_current_folder(sys.path)
     dedup()

@@ -2,6 +2,7 @@
 
 MemoryPipelineError
 ├── ConfigError             the configuration is wrong: correct the setting that it names
+│   └── UnnamedFile         a file that nobody named sends data or runs code: ask, or name it
 ├── InputError              a file or an argument is wrong: correct what it names
 │   └── WrongArgument       an argument of a command is wrong: correct it
 ├── LedgerError             the ledger cannot be read or written: nothing was changed
@@ -59,6 +60,23 @@ class ConfigError(MemoryPipelineError):
     def __str__(self) -> str:
         where = f"{self.source}: {self.key}" if self.key else self.source
         return f"{where}: {super().__str__()}"
+
+
+class UnnamedFile(ConfigError):
+    """A file that nobody named sets a server that would get data, or a factory that would run.
+
+    `file`: the path of the file. `target`: the host of the server, or the name of the factory.
+    """
+
+    def __init__(self, source: str, key: str, file: Path, target: str) -> None:
+        sends = key.endswith("base_url")
+        risk = f"sends memories and keys to {target}" if sends else f"runs the code {target}"
+        variable = key.replace(".", "_").upper()
+        name = variable if variable.startswith("MEMORY_") else f"MEMORY_{variable}"
+        remedy = f"name the file with --config, pass its path, or set {name}"
+        super().__init__(source, key, f"{risk}, but nobody named this file", remedy)
+        self.file = file
+        self.target = target
 
 
 class InputError(MemoryPipelineError):

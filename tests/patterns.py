@@ -79,6 +79,7 @@ def _inline(module: ModuleType) -> Iterator[Use]:
             and node.func.value.id == "re"
             and node.func.attr in _METHODS
             and isinstance(node.args[0], ast.Constant)
+            and isinstance(node.args[0].value, str)
         ):
             where = f"{module.__name__}:{node.lineno}"
             flags = re.NOFLAG

@@ -94,7 +94,9 @@ def test_the_pages_model_and_embedder_serve_the_chat_and_every_command(
     env |= {"MEMORY_DATA_DIR": str(tmp_path / "data")}
 
     def run(module: str, *args: str, said: str = "") -> str:
-        done = commands.run(module, *args, cwd=tmp_path, env=env, said=said)
+        done = commands.run(
+            module, "--config", "config.yaml", *args, cwd=tmp_path, env=env, said=said
+        )
         assert done.returncode == 0, done.stderr
         assert "failed" not in done.stderr
         return done.stdout + done.stderr

@@ -12,7 +12,14 @@ from memory.cli.importing import import_
 from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, upgrade
 from memory.cli.memories import export, forget, history, runs, search, show_memory, stats, undo
 from memory.cli.serving import serve
-from memory.cli.shell import ConfigFile, Debug, run_shell, set_up_logging, version_option
+from memory.cli.shell import (
+    ConfigFile,
+    Debug,
+    read_config,
+    run_shell,
+    set_up_logging,
+    version_option,
+)
 from memory.cli.write_back import changes, write_back
 
 app = typer.Typer(
@@ -36,10 +43,8 @@ def _common(
     debug: Debug = False,
     version: Annotated[bool, version_option("memory-dedup")] = False,  # noqa: ARG001 - typer calls back
 ) -> None:
-    from memory.config import load_config
-
     set_up_logging(debug)
-    context.obj = load_config(config)
+    context.obj = read_config(config)
 
 
 _COMMANDS: dict[str, Callable[..., None]] = {

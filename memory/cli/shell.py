@@ -23,12 +23,14 @@ from rich.table import Table
 from rich.text import Text
 
 from memory import __version__, models, review, store
-from memory.errors import MemoryPipelineError, WrongArgument
+from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
 from memory.text import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from memory.config import Config
 
 EXIT_PROBLEM = 1
 EXIT_USAGE = 2
@@ -172,6 +174,23 @@ def confirm(yes: bool, question: str, refused: str) -> None:
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         err().print(refused)
         raise typer.Exit(EXIT_PROBLEM)
+
+
+def read_config(path: Path | None) -> Config:
+    """Read the configuration; at a terminal, ask once about a file that nobody named.
+
+    Raises: UnnamedFile if there is no terminal; ConfigError.
+    """
+    from memory.config import approve, load_config  # loads pydantic
+
+    while True:
+        try:
+            return load_config(path)
+        except UnnamedFile as exc:
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise
+            confirm(False, f"{exc.source}: {exc.key} {exc.problem}. Use it, now and later?", "no")
+            approve(exc.file, exc.target)
 
 
 def save_report(path: Path, report: review.Report) -> None:

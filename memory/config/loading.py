@@ -15,6 +15,7 @@ import platformdirs
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from memory.config.naming import KeyPath, check_approved
 from memory.config.settings import ACCESS, SECTIONS, Config, MemoryConfig
 from memory.errors import ConfigError
 from memory.models import MAX_QUOTED, first_problem
@@ -25,7 +26,6 @@ DEFAULT_FILE = Path("config.yaml")
 TOKENS_VARIABLE = "MEMORY_AGENT_TOKENS"
 """The environment variable with the access tokens of `serve --http`, one `TOKEN USER` a line."""
 EVERY_KEY = "docs/configuration.md lists every key"
-KeyPath = tuple[str, ...]
 Sources = dict[KeyPath, str]
 """Maps each key to where it was set: a file and line (`config.yaml:7`), or a variable's name."""
 Override = tuple[KeyPath, str, Any]
@@ -46,8 +46,10 @@ def load_config(
     variable, in lower case and without `MEMORY_`: `llm_model` for MEMORY_LLM_MODEL. Relative paths
     are resolved against the folder of the file or, without a file, the current folder.
 
-    Raises: ConfigError, which says what is wrong, where it was set, and what to do.
+    Raises: UnnamedFile if `path` is None, and ./config.yaml sets a server or a factory that nobody
+    has approved; ConfigError, which says what is wrong, where it was set, and what to do.
     """
+    named = path is not None
     own = _read(path) if path is not None else _read_if_ours(DEFAULT_FILE)
     if path is None and own is not None:
         path = DEFAULT_FILE
@@ -61,6 +63,8 @@ def load_config(
         )
     overrides = [*_from_environment(environ), *_from_settings(settings)]
     config = _with_overrides(values, sources, overrides, path)
+    if path is not None and not named:
+        check_approved(path, config, sources)
     gemini = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
     openai = environ.get("OPENAI_API_KEY")
     access = {

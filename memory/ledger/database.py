@@ -9,6 +9,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -125,6 +126,7 @@ It does this after its commit, so other writers do not wait.
 """
 _MOST_LOG_PAGES = 4_000
 """If the log has this many pages, SQLite copies it during a commit, and other writers wait."""
+_CHECKPOINTS, _CHECKPOINT_PAUSE_S = 10, 0.05
 _PAGES_ERASED_AT_ONCE = 200
 _MOST_ATTEMPTS = 20
 _PAGES_OF_A_TRANSACTION = 12
@@ -221,8 +223,13 @@ class SqliteDatabase(Database):
 
     def checkpoint(self) -> bool:
         with self._mapped(), self._driver() as driver:
-            driver.execute("PRAGMA busy_timeout=1000")  # do not wait long for readers
-            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            driver.execute("PRAGMA busy_timeout=50")  # while it waits for readers, writers wait
+            for attempt in range(_CHECKPOINTS):
+                if attempt:
+                    time.sleep(_CHECKPOINT_PAUSE_S)
+                busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not busy:
+                    break
             driver.execute(f"PRAGMA busy_timeout={1_000 * PATIENCE_S}")
         return not busy
 

@@ -761,9 +761,11 @@ def test_an_import_without_vectors_keeps_everything_and_says_what_is_missing(
         "base_url: 'http://127.0.0.1:9/v1'}\nllm: {max_attempts: 1, provider: offline}\n"
     )
     for _ in range(2):
-        done = run("memory-dedup", "import", lines(tmp_path, *COPIES), ok=False)
+        told = lines(tmp_path, *COPIES)
+        done = run("memory-dedup", "--config", "config.yaml", "import", told, ok=False)
         assert done.returncode == 1
         assert "3 texts have no vector: their memories are kept" in done.stderr
+    (tmp_path / "config.yaml").write_text("memory:\n  data_dir: data\n")
     assert len(exported(run)) == 4
 
 

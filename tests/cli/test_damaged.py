@@ -67,7 +67,7 @@ def ended(folder: Path, data: bytes, command: str, memory_id: str) -> BaseExcept
     if not command.startswith("restore"):  # which does not replace a ledger
         (folder / "data" / "ledger.db").write_bytes(data)
     arguments = [memory_id if one == "ID" else one for one in command.split()]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(app, ["--config", "config.yaml", *arguments])
     if isinstance(done.exception, MemoryPipelineError | SystemExit | None):
         return done.exception
     raise AssertionError(f"{command}: {done.exception!r}") from done.exception

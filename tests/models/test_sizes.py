@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from memory.errors import InputError
 from memory.models import Memory, Turn, first_problem
@@ -14,7 +14,7 @@ from memory.models.sizes import MAX_CHARACTERS, MAX_VALUES, too_large
 from memory.store import MemoryStore, forget_user
 from tests.doubles import START
 
-MANY: dict[str, Any] = {f"key {n}": n for n in range(MAX_VALUES + 1)}
+MANY: dict[str, JsonValue] = {f"key {n}": n for n in range(MAX_VALUES + 1)}
 LONG = "x" * (MAX_CHARACTERS + 1)
 
 
