@@ -277,7 +277,7 @@ def test_messages_about_70_facts_become_70_rows_whatever_their_ids_and_channels(
     ids=["as it is", "--kind-key channel", "--across role"],
 )
 def test_rows_of_chroma_differ_in_kind_as_options_say(
-    tmp_path: Path, options: dict[str, tuple[str, ...]], left: int
+    tmp_path: Path, options: dict[str, Any], left: int
 ) -> None:
     rows = [
         (text, role, channel)
