@@ -104,8 +104,26 @@ def read_rows(
             yield DumpedRow(memory, fields)
 
 
-def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+def json_line(value: Any) -> str:
+    """Return a value as a line of JSON that can be written as UTF-8.
+
+    >>> json_line({"née": 1.50}), json_line("half of a pair: \\ud83d")
+    ('{"née": 1.5}', '"half of a pair: \\\\ud83d"')
+    """
+    line = json.dumps(value, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # only an escape can write half of a surrogate pair
+        return json.dumps(value)
+    return line
+
+
+def read_objects(
+    path: Path, *, not_finite: bool = False
+) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
     """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
+
+    `not_finite`: whether a number may be NaN or infinite.
 
     Raises: InputError if the file cannot be read at all.
     """
@@ -122,7 +140,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | ValueError]
                     )
                 elif line.strip():
                     try:
-                        yield number, _object(line.rstrip(b"\r\n"))
+                        yield number, _object(line.rstrip(b"\r\n"), not_finite=not_finite)
                     except ValueError as exc:
                         yield number, exc
     except OSError as exc:
@@ -247,9 +265,10 @@ def _validated(model: type[M], fields: dict[str, Any]) -> M:
         raise ValueError("is nested too deeply") from exc
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def _object(raw: bytes, *, not_finite: bool) -> dict[str, Any]:
+    constant = float if not_finite else _no_constant
     try:
-        fields = json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_int=_integer)
+        fields = json.loads(raw.decode("utf-8"), parse_constant=constant, parse_int=_integer)
     except UnicodeDecodeError as exc:
         raise ValueError("is not UTF-8 text") from exc
     except json.JSONDecodeError as exc:

@@ -6,7 +6,6 @@ that it replaces are deleted. The row that remains is called `kept`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from memory.interchange.foreign import (
     as_memory,
     expiry_of,
 )
-from memory.interchange.jsonl import DumpedRow
+from memory.interchange.jsonl import DumpedRow, json_line
 from memory.interchange.kinds import differences, noted_kinds
 from memory.interchange.selection import in_namespaces
 from memory.ledger import Ledger
@@ -366,7 +365,7 @@ def change_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow], now: dateti
         }
         for deletion in plan.deletions
     )
-    return [*updates, *map(_as_line, deletions)]
+    return [*updates, *map(json_line, deletions)]
 
 
 def undo_lines(plan: WriteBackPlan, dump: Mapping[str, DumpedRow]) -> list[str]:
@@ -392,17 +391,4 @@ def _touched(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:
-    return _as_line({"update": row.name, "text": text, "metadata": others})
-
-
-def _as_line(change: Mapping[str, Any]) -> str:
-    line = json.dumps(change, ensure_ascii=False)
-    return line if _is_utf8(line) else json.dumps(change)
-
-
-def _is_utf8(line: str) -> bool:
-    try:
-        line.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can write
-        return False
-    return True
+    return json_line({"update": row.name, "text": text, "metadata": others})

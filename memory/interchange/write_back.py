@@ -26,7 +26,7 @@ from memory.interchange.collection import (
     changes_for,
 )
 from memory.interchange.foreign import ForeignRow, Reading
-from memory.interchange.jsonl import read_objects
+from memory.interchange.jsonl import json_line, read_objects
 from memory.interchange.plan_back import (
     Deletion,
     LeftAlone,
@@ -190,7 +190,12 @@ class ChangedRow:
     def line(self) -> str:
         """The change as a line of JSON for the undo file, without the vectors of `after`."""
         after = None if self.after is None else replace(self.after, vectors={})
-        return _ROW.dump_json(ChangedRow(self.before, after), exclude_defaults=True).decode()
+        changed = ChangedRow(self.before, after)
+        return json_line(_ROW.dump_python(changed, exclude_defaults=True))
+
+    @property
+    def sorted_line(self) -> str:
+        return json.dumps(json.loads(self.line), sort_keys=True)
 
 
 _ROW = TypeAdapter(ChangedRow)
@@ -232,8 +237,8 @@ class UndoFile:
     rows: list[ChangedRow]
 
     def holds(self, rows: Iterable[ChangedRow]) -> bool:
-        known = {row.before.id: json.loads(row.line) for row in self.rows}
-        return all(known.get(row.before.id) == json.loads(row.line) for row in rows)
+        known = {row.before.id: row.sorted_line for row in self.rows}
+        return all(known.get(row.before.id) == row.sorted_line for row in rows)
 
 
 def write_lines(file: Path, lines: Iterable[str]) -> None:
@@ -260,7 +265,7 @@ def read_undo_file(file: Path) -> UndoFile:
     Raises: InputError if it cannot be read, is incomplete, or is not an undo file.
     """
     whole: list[dict[str, Any]] = []
-    for number, line in read_objects(file):
+    for number, line in read_objects(file, not_finite=True):
         if isinstance(line, ValueError):
             raise InputError(file, str(line), "it is no undo file of a write-back", number)
         whole.append(line)

@@ -20,15 +20,19 @@ from chromadb.utils.embedding_functions import register_embedding_function
 
 from memory.errors import InputError
 from memory.interchange.chroma import ChromaStore
+from memory.interchange.collection import Stored
 from memory.interchange.foreign import Reading
 from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.write_back import (
+    ChangedRow,
+    UndoHeader,
     note_reading,
     noted_reading,
     read_undo_file,
     undo_write_back,
     vectors_as_theirs,
     write_back,
+    write_lines,
 )
 from memory.search import ChromaProcess, ChromaServer, close_client, http_client
 from memory.store import MemoryStore
@@ -469,6 +473,24 @@ def test_a_file_that_is_not_whole_takes_nothing_back(
     harm(tmp_path / "undo.jsonl")
     with pytest.raises(InputError, match=said):
         read_undo_file(tmp_path / "undo.jsonl")
+
+
+def test_an_undo_file_holds_every_value_as_it_is(tmp_path: Path) -> None:
+    metadata = {
+        "at": "2026-05-01T10:00:00+02:00", "n": 1_777_622_400, "same": 1_777_622_400.0,
+        "big": 2**70, "most": float("inf"), "least": float("-inf"), "half": "\ud83d", "née": None,
+    }  # fmt: skip
+    row = ChangedRow(Stored("a", " Mia sails. ", metadata, {"": np.array([0.1], np.float32)}))
+    header = UndoHeader(
+        kind="chroma", place="theirs", collection="mem0", collection_id="x", sync_threshold=None,
+        rows=1, at=NOW,
+    )  # fmt: skip
+    write_lines(tmp_path / "undo.jsonl", [header.model_dump_json(), row.line])
+    file = read_undo_file(tmp_path / "undo.jsonl")
+    [again] = file.rows
+    assert (again.before.document, repr(again.before.metadata)) == (" Mia sails. ", repr(metadata))
+    assert again.before.vectors[""].tobytes() == row.before.vectors[""].tobytes()
+    assert file.holds([row])
 
 
 def test_without_a_place_for_the_undo_file_nothing_is_written(
