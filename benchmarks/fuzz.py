@@ -10,8 +10,8 @@ exception is seen.
 
 The clock covers all functions together on one pair in one direction, in CPU time, without pauses of
 the garbage collector. The slowest pairs are timed again with empty caches; of three times the best
-counts. A cover is suspicious if the two texts differ in a digit, a sign, an inner capital, a negation or a
-time word: the covering text lacks it, or only the covering text has it.
+counts. A cover is suspicious if the two texts differ in a digit, a sign, an inner capital, a
+negation or a time word: the covering text lacks it, or only the covering text has it.
 
 The exit code is 1 if there was an exception.
 """
