@@ -15,19 +15,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
 
 from benchmarks.made_up import memories
 from memory.assembly import open_store, read_store
 from memory.config import Config
-from memory.decide import PairSearch, PlanExecutor
+from memory.decide import PairSearch
 from memory.deduplicator import MemoryDeduplicator
-from memory.ledger import VectorTable
 from memory.models import Memory
 from memory.offline import OfflineModel
-from memory.runtime import Progress
 from memory.search import CandidatePairs
 
 GROUPS = 50
@@ -58,25 +59,26 @@ class Started:
     seconds: float
 
 
-class TimedSearch(PlanExecutor):
-    """Searches for pairs in this process, and adds up the time that this takes."""
+@dataclass
+class TimedSearch:
+    """Adds up the time that searches for pairs take in this process."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.cpu = 0.0
+    seconds: float = 0.0
+    cpu: float = 0.0
 
-    def find(
-        self,
-        searches: Sequence[PairSearch],
-        vectors: VectorTable,
-        on_compared: Progress | None = None,  # noqa: ARG002 - nobody waits for it
-    ) -> Iterator[CandidatePairs]:
-        for one in searches:
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        find = PairSearch.find
+
+        def timed(*args: Any, **kwargs: Any) -> CandidatePairs:
             wall, cpu = time.perf_counter(), time.process_time()
-            found = one.find(vectors)
+            found = find(*args, **kwargs)
             self.seconds += time.perf_counter() - wall
             self.cpu += time.process_time() - cpu
-            yield found
+            return found
+
+        with mock.patch.object(PairSearch, "find", timed):
+            yield
 
 
 def measure(count: int, texts: Sequence[str]) -> list[Batched]:
@@ -106,8 +108,8 @@ def fill(config: Config, told: Sequence[Memory]) -> None:
 def dry_run(config: Config) -> Batched:
     """Measure a dry run over an existing store."""
     work = TimedSearch()
-    with read_store(config) as store:
-        deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory, executor=work)
+    with read_store(config) as store, work.counting():
+        deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory)
         wall, cpu = time.perf_counter(), time.process_time()
         report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=GROUPS))
         seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -12,9 +12,9 @@ longest gap between two of its ticks. Gaps are in CPU time of the process, so ot
 count. A thread that holds the interpreter during one long call blocks the loops too, and counts.
 
 Each shape has a process of its own. The first turn and question of a process load the model's
-client and are reported separately. After them the loaded libraries are frozen (`gc.freeze`), as
-`memory-dedup serve` does, since Python's garbage collector would block every loop for some 90 ms
-to look through them. `--where` prints the stack of the thread that was late.
+client and are reported separately. After them the loaded libraries are frozen (`gc.freeze`), as a
+bot may do at its start, since Python's garbage collector would block every loop for some 90 ms to
+look through them. `--where` prints the stack of the thread that was late.
 """
 
 from __future__ import annotations

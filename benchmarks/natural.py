@@ -340,7 +340,7 @@ def one_scope(memories: Sequence[Row], groups: Sequence[Row]) -> dict[str, OnPag
         model = ByReading(set())
         deduplicator = build_deduplicator(store, _config(folder), model)
         return {
-            name: _on_pages(asyncio.run(deduplicator.plan(asker)), pairs, len(memories))
+            name: _on_pages(asyncio.run(deduplicator.audit(asker=asker)).plan, pairs, len(memories))
             for name, asker in {
                 "one_pass": Asker(model.name),
                 "thorough": Asker(model.name, thorough=True),

@@ -102,8 +102,8 @@ def grow(count: int) -> Grown:
         config = Config().at(folder)
         fill(config, list(memories(count, users=1)))
         work = TimedSearch()
-        with read_store(config) as store:
-            deduplicator = MemoryDeduplicator(store, Reader(), config.memory, executor=work)
+        with read_store(config) as store, work.counting():
+            deduplicator = MemoryDeduplicator(store, Reader(), config.memory)
             wall, cpu = time.perf_counter(), time.process_time()
             report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=0))
             seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu

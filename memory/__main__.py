@@ -1,15 +1,13 @@
 """Entry points of the commands `memory-dedup` (also `python -m memory`) and `memory-chat`.
 
-Ctrl-C ends a command without a traceback, also while Python still imports the command's code.
+Ctrl-C ends a command without a traceback, also while Python imports the command's code or exits.
 """
 
 from __future__ import annotations
 
-import ctypes
+import atexit
 import importlib
 import signal
-
-_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # numbers of two parameters of glibc's `mallopt`
 
 
 def dedup() -> None:
@@ -22,26 +20,17 @@ def chat() -> None:
 
 def _run(module: str) -> None:
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:
+    if is_pythons := handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    keep_heap_small()
-    main = importlib.import_module(module).main
-    signal.signal(signal.SIGINT, handler)
-    main()
-
-
-def keep_heap_small() -> None:
-    """Make glibc return the memory of freed arrays to the operating system.
-
-    By default, glibc keeps freed memory that lies between arrays in use. Planning 50,000 memories
-    took 1.2 GB by default, and 0.7 GB after this call. Without glibc, this does nothing.
-    """
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):
-        return
-    mallopt(_MMAP_THRESHOLD, 128 * 1024)
-    mallopt(_ARENA_MAX, 2)
+        main = importlib.import_module(module).main
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        main()
+    finally:
+        if is_pythons:
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.agent import MemoryStore as AgentStore
+from memory.agent import AgentMemory
 from memory.coverage import (
     Belief,
     compare,
@@ -302,7 +302,7 @@ def cleaned(memories: Memories) -> None:
 
 
 def remembered(memories: Memories) -> None:
-    agent = AgentStore(memories.store, user="remembered")
+    agent = AgentMemory(memories.store, user="remembered")
 
     async def tell() -> None:
         for memory in memories.of("remembered"):

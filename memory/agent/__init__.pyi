@@ -1,14 +1,6 @@
+# Written by `python -m scripts.faces`.
 from .consolidation import ConsolidationEngine as ConsolidationEngine
-from .memory_store import MemoryStore as MemoryStore
-from .memory_store import OnSaved as OnSaved
-from .server import AgentServer as AgentServer
-from .server import Opened as Opened
-from .server import Tokens as Tokens
-from .server import read_tokens as read_tokens
-from .server import run_and_exit as run_and_exit
-from .server import serve_over_http as serve_over_http
-from .server import token_gate as token_gate
+from .memory_store import AgentMemory as AgentMemory, OnSaved as OnSaved
+from .server import AgentServer as AgentServer, Opened as Opened, Tokens as Tokens, read_tokens as read_tokens, run_and_exit as run_and_exit, serve_over_http as serve_over_http, token_gate as token_gate
 from .tools import AgentTools as AgentTools
-from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync
-from .workspace_sync import follow_undo as follow_undo
-from .workspace_sync import forget_everywhere as forget_everywhere
+from .workspace_sync import WorkspaceMemorySync as WorkspaceMemorySync, follow_undo as follow_undo, forget_everywhere as forget_everywhere

@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from memory.agent.memory_store import MemoryStore
+from memory.agent.memory_store import AgentMemory
 from memory.agent.schemas import MergeCandidate
 from memory.models import Memory, Scope
 
@@ -53,7 +53,7 @@ class ConsolidationEngine:
 
     async def run(
         self,
-        store: MemoryStore,
+        store: AgentMemory,
         window: int | None = None,
         window_hours: int = 24,
         max_replay_events: int = 100,

@@ -27,8 +27,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Conflict, Forgotten
-from memory.store import MemoryStore as CoreStore
+from memory.store import NOBODY, Conflict, Forgotten, MemoryStore
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
@@ -40,16 +39,16 @@ T = TypeVar("T")
 
 
 def _threaded(
-    method: Callable[Concatenate[MemoryStore, P], T],
-) -> Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]]:
+    method: Callable[Concatenate[AgentMemory, P], T],
+) -> Callable[Concatenate[AgentMemory, P], Coroutine[Any, Any, T]]:
     @wraps(method)
-    async def call(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(self: AgentMemory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(method, self, *args, **kwargs)
 
     return call
 
 
-class MemoryStore:
+class AgentMemory:
     """The memories that an agent may use: those of one user, or of everyone if `user` is None.
 
     `observers`: functions that are called with each newly saved memory. `rules`: the policy of all
@@ -58,7 +57,7 @@ class MemoryStore:
 
     def __init__(
         self,
-        store: CoreStore,
+        store: MemoryStore,
         *,
         user: str | None = None,
         observers: Sequence[OnSaved] = (),

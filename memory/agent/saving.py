@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory.coverage import covers
+from memory.coverage import states
 from memory.decide import decide_new, inherit, oldest_first
 from memory.errors import IndexFault, InputError
 from memory.models import (
@@ -98,7 +98,7 @@ class _Save:
         for hit in new.matches[: self._by.candidates]:
             decision, _ = decide_new(new.memory, [hit], self._by.rules, asks=False)
             if isinstance(decision, Decision) and decision.survivors:
-                if covers(hit.memory.content, new.memory.content):
+                if states(hit.memory, new.memory):
                     return hit
                 if self.replaced is None:
                     told, self.replaced = decision, hit

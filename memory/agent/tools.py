@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from memory.agent import scaffolds, schemas
 from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import MemoryStore
+from memory.agent.memory_store import AgentMemory
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import InputError, MemoryNotFound
 from memory.models import Episode, Memory, Problem, SearchResult, first_problem
@@ -43,7 +43,7 @@ class AgentTools:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: AgentMemory,
         engine: ConsolidationEngine,
         workspace: WorkspaceMemorySync | None = None,
         *,

@@ -1,39 +1,5 @@
-from .jobs import AuditReport as AuditReport
-from .jobs import ImportReport as ImportReport
-from .jobs import WriteBackReport as WriteBackReport
-from .jobs import audit as audit
-from .jobs import audit_store as audit_store
-from .jobs import checked_across as checked_across
-from .jobs import compare as compare
-from .jobs import free_undo_file as free_undo_file
-from .jobs import import_memories as import_memories
-from .jobs import open_to_audit as open_to_audit
-from .jobs import undo_write_back as undo_write_back
-from .jobs import write_back as write_back
-from .sources import Brought as Brought
-from .sources import Source as Source
-from .sources import mem0_store as mem0_store
-from .sources import read_source as read_source
-from .sources import sorted_out as sorted_out
-from .sources import their_collection as their_collection
-from .stores import build_embedder as build_embedder
-from .stores import build_model as build_model
-from .stores import installed as installed
-from .stores import open_existing_ledger as open_existing_ledger
-from .stores import open_existing_store as open_existing_store
-from .stores import open_ledger as open_ledger
-from .stores import open_store as open_store
-from .stores import open_to_examine as open_to_examine
-from .stores import read_ledger as read_ledger
-from .stores import read_store as read_store
-from .stores import upgrade_ledger as upgrade_ledger
-from .wiring import build_answers as build_answers
-from .wiring import build_chat_memory as build_chat_memory
-from .wiring import build_deduplicator as build_deduplicator
-from .wiring import build_extractor as build_extractor
-from .wiring import build_review as build_review
-from .wiring import build_tools as build_tools
-from .wiring import build_workspace as build_workspace
-from .wiring import keep_workspace as keep_workspace
-from .wiring import open_chat_memory as open_chat_memory
-from .wiring import open_executor as open_executor
+# Written by `python -m scripts.faces`.
+from .jobs import AuditReport as AuditReport, ImportReport as ImportReport, WriteBackReport as WriteBackReport, audit as audit, audit_store as audit_store, checked_across as checked_across, compare as compare, free_undo_file as free_undo_file, import_memories as import_memories, open_to_audit as open_to_audit, undo_write_back as undo_write_back, write_back as write_back
+from .sources import Brought as Brought, Source as Source, mem0_store as mem0_store, read_source as read_source, sorted_out as sorted_out, their_collection as their_collection
+from .stores import build_embedder as build_embedder, build_model as build_model, installed as installed, open_existing_ledger as open_existing_ledger, open_existing_store as open_existing_store, open_ledger as open_ledger, open_store as open_store, open_to_examine as open_to_examine, read_ledger as read_ledger, read_store as read_store, upgrade_ledger as upgrade_ledger
+from .wiring import build_answers as build_answers, build_chat_memory as build_chat_memory, build_deduplicator as build_deduplicator, build_extractor as build_extractor, build_review as build_review, build_tools as build_tools, build_workspace as build_workspace, keep_workspace as keep_workspace, open_chat_memory as open_chat_memory, open_executor as open_executor

@@ -33,7 +33,7 @@ from memory.assembly.stores import (
 )
 from memory.assembly.wiring import build_deduplicator
 from memory.config import Config, configured
-from memory.decide import GroupFilter
+from memory.decide import Order
 from memory.deduplicator import Audit, new_run
 from memory.errors import ConfigError, InputError, WrongArgument
 from memory.ledger import Counts
@@ -109,7 +109,7 @@ async def audit(
         store, brought = await in_thread(opened.enter_context, open_to_audit(source, config))
         try:
             planned = await audit_store(
-                store, config, GroupFilter(groups, "certain", user), on_progress, model
+                store, config, groups, user=user, on_progress=on_progress, model=model
             )
         finally:
             await in_thread(opened.close)
@@ -142,13 +142,20 @@ def open_to_audit(source: Source | None, config: Config) -> Iterator[tuple[Memor
 async def audit_store(
     store: MemoryStore,
     config: Config,
-    chosen: GroupFilter,
+    groups: int | None = None,
+    order: Order = "certain",
+    user: str | None = None,
+    *,
     on_progress: Progress | None = None,
     model: LanguageModel | None = None,
 ) -> Audit:
-    """Plan a clean-up of an open store, as `audit` does; `chosen` selects the groups to report."""
+    """Plan a clean-up of an open store, as `audit` does.
+
+    `order`: the order of the groups in the report, as in `first_groups`.
+    """
     async with aclosing(build_model(config, model)) as language:
-        return await build_deduplicator(store, config, language).audit(chosen, on_progress)
+        planner = build_deduplicator(store, config, language)
+        return await planner.audit(groups, order, user, on_compared=on_progress)
 
 
 async def import_memories(

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def build_review(
     return review.Review(
         store,
         rules,
-        lambda: planner.plan(Asker(PERSON)),
+        partial(planner.audit, 0, asker=Asker(PERSON)),
         {judge.name: deduplicator.Judging(store, judge, rules) for judge in judges},
         config.llm.budget_s,
         build_answers(store, config),
@@ -180,7 +181,7 @@ def build_tools(
     if settings.user is not None:
         config.memory.check_users_apart("leave agent.user out")
     return agent.AgentTools(
-        agent.MemoryStore(
+        agent.AgentMemory(
             store,
             user=settings.user,
             observers=observers,

@@ -1,18 +1,4 @@
-from .cleaning import end_if_nothing_was_answered as end_if_nothing_was_answered
-from .cleaning import say_cost as say_cost
-from .cleaning import show_audit as show_audit
-from .cleaning import view as view
-from .commands import app as app
-from .commands import main as main
-from .shell import ConfigFile as ConfigFile
-from .shell import Debug as Debug
-from .shell import ReportFile as ReportFile
-from .shell import compared as compared
-from .shell import err as err
-from .shell import progress as progress
-from .shell import run_shell as run_shell
-from .shell import save_report as save_report
-from .shell import set_up_logging as set_up_logging
-from .shell import show as show
-from .shell import table as table
-from .shell import version_option as version_option
+# Written by `python -m scripts.faces`.
+from .cleaning import end_if_nothing_was_answered as end_if_nothing_was_answered, say_cost as say_cost, show_audit as show_audit, view as view
+from .commands import app as app, main as main
+from .shell import ConfigFile as ConfigFile, Debug as Debug, ReportFile as ReportFile, compared as compared, err as err, progress as progress, run_shell as run_shell, save_report as save_report, set_up_logging as set_up_logging, show as show, table as table, version_option as version_option

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import sys
 import threading
@@ -74,19 +73,24 @@ def audit(
     """
     if source.stores > 1:
         raise WrongArgument("audit", "needs one store at a time", "give one --from option")
-    chosen = decide.GroupFilter(
-        _GROUPS_SHOWN if groups is None and not as_json else groups, sort, user
-    )
     show_audit(
-        context.obj, chosen, source if source.stores else None, as_json=as_json, report=report
+        context.obj,
+        source if source.stores else None,
+        groups=_GROUPS_SHOWN if groups is None and not as_json else groups,
+        order=sort,
+        user=user,
+        as_json=as_json,
+        report=report,
     )
 
 
 def show_audit(
     config: config.Config,
-    chosen: decide.GroupFilter | None = None,
     source: Source | None = None,
     *,
+    groups: int | None = _GROUPS_SHOWN,
+    order: decide.Order = "certain",
+    user: str | None = None,
     as_json: bool = False,
     report: Path | None = None,
 ) -> None:
@@ -94,8 +98,8 @@ def show_audit(
 
     If there is no ledger, print only a message on stderr.
 
-    `chosen`: selects the groups of near-copies to show (default: the 50 least certain). `source`:
-    another program's store (default: the configured store). `as_json`: print JSON instead of a
+    `source`: another program's store (default: the configured store). `groups`, `order`, `user`:
+    which groups of near-copies to show, as in `first_groups`. `as_json`: print JSON instead of a
     table. `report`: write a report to this file, and print no table.
 
     Raises: typer.Exit if some memories of the source could not be read.
@@ -110,10 +114,11 @@ def show_audit(
         say_left_out(brought)
         warn_of_missing_vectors(store)
         with progress("looking") as tell:
-            chosen = chosen or decide.GroupFilter(_GROUPS_SHOWN)
-            found = asyncio.run(assembly.audit_store(store, config, chosen, compared(tell)))
+            planning = assembly.audit_store(
+                store, config, groups, order, user, on_progress=compared(tell)
+            )
+            found = asyncio.run(planning)
         if report is not None:
-            gc.freeze()  # else each garbage collection visits all memories while cards are made
             alike = decide.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
             cards, rules = review.cards_of(found.plan), config.memory.rules
             save_report(

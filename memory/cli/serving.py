@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -69,16 +68,12 @@ def _with_agent(config: config.Config, values: Mapping[str, object]) -> config.C
 
 
 def _over_stdio(config: config.Config) -> None:
-    gc.disable()  # else garbage collection takes a tenth of the time to the first answer
     with assembly.installed("agent", "memory-dedup serve"):
         make_server = agent.AgentServer
 
     def opened() -> agent.Opened:
         store = assembly.open_store(config)
-        served = _opened(store, config, None)
-        gc.freeze()
-        gc.enable()
-        return served
+        return _opened(store, config, None)
 
     agent.run_and_exit(make_server(ThreadPoolExecutor(1, "opening").submit(opened)))
 

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from memory import __version__, models, review, store
 from memory.errors import MemoryPipelineError, WrongArgument
-from memory.runtime import end_quietly, terminate_as_interrupt
+from memory.runtime import terminate_as_interrupt
 from memory.text import visible
 
 if TYPE_CHECKING:
@@ -211,35 +211,32 @@ def run_shell(main: Callable[[], None]) -> None:
     An error of this package is printed as one line on stderr, without a traceback. SIGTERM ends the
     program as Ctrl-C does, so that open files and connections are closed.
     """
-    terminated = terminate_as_interrupt()
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")  # what `export` writes, `import` reads anywhere
-    try:
+    with terminate_as_interrupt() as terminated:
         try:
-            main()
-        finally:
-            sys.stdout.flush()  # here a full disk can still be reported
-    except MemoryPipelineError as exc:
-        err().print(f"error: {exc}")
-        sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
-    except (KeyboardInterrupt, SystemExit) as exc:
-        message = "interrupted"
-        if isinstance(exc, SystemExit):
-            if exc.code != EXIT_INTERRUPTED:
-                raise
-            # typer has turned Ctrl-C into its exit code, so a command had begun
-            message = "interrupted: what was decided is kept, the rest is untouched"
-        end_quietly()
-        err().print(message)
-        sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
-    except OSError as exc:
-        if not isinstance(exc, BrokenPipeError):  # after that, nobody reads the output
-            err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
-        # Else Python tries to flush stdout once more, which would fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_PROBLEM)
-    finally:
-        end_quietly()
+            try:
+                main()
+            finally:
+                sys.stdout.flush()  # here a full disk can still be reported
+        except MemoryPipelineError as exc:
+            err().print(f"error: {exc}")
+            sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
+        except (KeyboardInterrupt, SystemExit) as exc:
+            message = "interrupted"
+            if isinstance(exc, SystemExit):
+                if exc.code != EXIT_INTERRUPTED:
+                    raise
+                # typer has turned Ctrl-C into its exit code, so a command had begun
+                message = "interrupted: what was decided is kept, the rest is untouched"
+            err().print(message)
+            sys.exit(EXIT_TERMINATED if terminated() else EXIT_INTERRUPTED)
+        except OSError as exc:
+            if not isinstance(exc, BrokenPipeError):  # after that, nobody reads the output
+                err().print(f"error: {exc.filename or 'standard output'}: {exc.strerror or exc}")
+            # Else Python tries to flush stdout once more, which would fail.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(EXIT_PROBLEM)
 
 
 class ProgressCallback(Protocol):

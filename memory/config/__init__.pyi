@@ -1,12 +1,3 @@
-from .loading import TOKENS_VARIABLE as TOKENS_VARIABLE
-from .loading import configured as configured
-from .loading import load_config as load_config
-from .settings import PLAIN_THRESHOLDS as PLAIN_THRESHOLDS
-from .settings import AgentConfig as AgentConfig
-from .settings import ChromaConfig as ChromaConfig
-from .settings import Config as Config
-from .settings import EmbeddingConfig as EmbeddingConfig
-from .settings import LLMConfig as LLMConfig
-from .settings import MemoryConfig as MemoryConfig
-from .settings import SearchConfig as SearchConfig
-from .settings import server_url as server_url
+# Written by `python -m scripts.faces`.
+from .loading import TOKENS_VARIABLE as TOKENS_VARIABLE, configured as configured, load_config as load_config
+from .settings import AgentConfig as AgentConfig, ChromaConfig as ChromaConfig, Config as Config, EmbeddingConfig as EmbeddingConfig, LLMConfig as LLMConfig, MemoryConfig as MemoryConfig, PLAIN_THRESHOLDS as PLAIN_THRESHOLDS, SearchConfig as SearchConfig, server_url as server_url

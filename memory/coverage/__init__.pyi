@@ -1,14 +1,5 @@
-from .covers import LONGEST as LONGEST
-from .covers import compare as compare
-from .covers import covers as covers
-from .covers import difference as difference
-from .covers import differing as differing
-from .covers import differs as differs
-from .covers import marked as marked
-from .parse import parse as parse
-from .parse import parse_by_dictionary as parse_by_dictionary
-from .verification import Belief as Belief
-from .verification import conflicting_values as conflicting_values
-from .verification import hard_facts as hard_facts
-from .verification import verify as verify
-from .verification import verify_by_words as verify_by_words
+# Written by `python -m scripts.faces`.
+from .covers import LONGEST as LONGEST, compare as compare, covers as covers, difference as difference, differing as differing, differs as differs, marked as marked
+from .parse import parse as parse, parse_by_dictionary as parse_by_dictionary
+from .times import compare_memories as compare_memories, only_times_differ as only_times_differ, said_on_one_day as said_on_one_day, states as states
+from .verification import Belief as Belief, conflicting_values as conflicting_values, hard_facts as hard_facts, verify as verify, verify_by_words as verify_by_words

@@ -56,10 +56,10 @@ LONGEST = 4_000
 """Limit in characters for comparing two texts; a longer text covers only an equal text."""
 
 
-_CANNOT_TELL = ("what cannot be compared",)
+CANNOT_TELL = ("what cannot be compared",)
 
 
-@guarded(lambda _a, _b: Comparison(_CANNOT_TELL, _CANNOT_TELL))
+@guarded(lambda _a, _b: Comparison(CANNOT_TELL, CANNOT_TELL))
 def compare(a: str, b: str) -> Comparison:
     """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
     if len(a) > LONGEST or len(b) > LONGEST:

@@ -1,41 +1,7 @@
-from .account import Account as Account
-from .account import GroupFilter as GroupFilter
-from .account import certainty as certainty
-from .account import planned_steps as planned_steps
-from .account import similarities as similarities
-from .likeness import Alike as Alike
-from .likeness import AlikeGroup as AlikeGroup
-from .likeness import Compared as Compared
-from .likeness import NearCopies as NearCopies
-from .likeness import PairSearch as PairSearch
-from .likeness import PlanExecutor as PlanExecutor
-from .likeness import cohesive as cohesive
-from .likeness import connected as connected
-from .likeness import near_copies as near_copies
-from .likeness import plan_groups as plan_groups
-from .likeness import similarity_histogram as similarity_histogram
-from .pages import MOST_ON_PAGE as MOST_ON_PAGE
-from .pages import PagePlan as PagePlan
-from .pages import PageRules as PageRules
-from .planning import AskedAgain as AskedAgain
-from .planning import Planner as Planner
-from .planning import PlanSettings as PlanSettings
-from .planning import RoundPlan as RoundPlan
-from .planning import plan_again as plan_again
-from .policy import MOST_ASKED as MOST_ASKED
-from .policy import GroupPlan as GroupPlan
-from .policy import after_failure as after_failure
-from .policy import decide_new as decide_new
-from .policy import inherit as inherit
-from .policy import oldest_first as oldest_first
-from .policy import survive as survive
-from .policy import without_fallback as without_fallback
-from .verdicts import MOST_IN_GROUP as MOST_IN_GROUP
-from .verdicts import Apart as Apart
-from .verdicts import Part as Part
-from .verdicts import as_read as as_read
-from .verdicts import checked as checked
-from .verdicts import decided as decided
-from .verdicts import merged as merged
-from .verdicts import part_alone as part_alone
-from .verdicts import resolve as resolve
+# Written by `python -m scripts.faces`.
+from .account import Account as Account, Order as Order, certainty as certainty, first_groups as first_groups, planned_steps as planned_steps, similarities as similarities
+from .likeness import Alike as Alike, AlikeGroup as AlikeGroup, Compared as Compared, NearCopies as NearCopies, PairSearch as PairSearch, cohesive as cohesive, connected as connected, near_copies as near_copies, plan_groups as plan_groups, similarity_histogram as similarity_histogram
+from .pages import MOST_ON_PAGE as MOST_ON_PAGE, PagePlan as PagePlan, PageRules as PageRules
+from .planning import AskedAgain as AskedAgain, PlanSettings as PlanSettings, Planner as Planner, RoundPlan as RoundPlan, plan_again as plan_again
+from .policy import GroupPlan as GroupPlan, MOST_ASKED as MOST_ASKED, after_failure as after_failure, decide_new as decide_new, inherit as inherit, oldest_first as oldest_first, survive as survive, without_fallback as without_fallback
+from .verdicts import Apart as Apart, MOST_IN_GROUP as MOST_IN_GROUP, Part as Part, as_read as as_read, checked as checked, decided as decided, merged as merged, part_alone as part_alone, resolve as resolve

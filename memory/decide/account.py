@@ -29,30 +29,6 @@ MOST_READINGS = 2
 Order = Literal["certain", "size", "time"]
 
 
-@dataclass(frozen=True)
-class GroupFilter:
-    """Which groups of a plan to show, and in which order.
-
-    `most`: the maximum number of groups; None for all. `user`: show only the groups of this user;
-    None for all users.
-
-    `order`: "size" puts the largest groups first. "time" puts the newest groups first. "certain"
-    sorts by certainty and puts the least certain groups first. If `most` is None, "certain" does
-    not sort: the groups stay in the order of the plan.
-    """
-
-    most: int | None = None
-    order: Order = "certain"
-    user: str | None = None
-
-    def of(self, groups: Sequence[GroupPlan]) -> Sequence[GroupPlan]:
-        if self.user is not None:
-            groups = [group for group in groups if group.members[0].user == clean(self.user)]
-        if self.most is None and self.order == "certain":
-            return groups
-        return sorted(groups, key=_SORT_KEYS[self.order])[: self.most]
-
-
 @dataclass
 class Account:
     """The decisions, questions and leftovers of a batch run. Use it from one thread only.
@@ -179,10 +155,9 @@ class Account:
             self.failed.add(_ids(group))
         self.decided.append(report)
 
-    def planned(self, model: str, wanted: GroupFilter) -> DeduplicationReport:
-        """Return the report of a dry run: the first plan, with the groups that `wanted` selects."""
+    def planned(self, model: str, shown: Sequence[GroupPlan]) -> DeduplicationReport:
+        """Return the report of a dry run: the first plan, and the groups `shown` of it."""
         plan = self.first
-        shown = wanted.of(plan.groups)
         alike = plan.likeness.groups([group.members for group in shown])
         return self.report(len(plan.snapshot.rows), model).model_copy(
             update={
@@ -253,6 +228,24 @@ _SORT_KEYS: dict[Order, Callable[[GroupPlan], float]] = {
     "size": lambda group: -len(group.members),
     "time": lambda group: -group.members[-1].timestamp.timestamp(),
 }
+
+
+def first_groups(
+    groups: Sequence[GroupPlan],
+    most: int | None = None,
+    order: Order = "certain",
+    user: str | None = None,
+) -> Sequence[GroupPlan]:
+    """Return the first `most` groups (None: all), only those of `user` if it is given.
+
+    `order`: "size" puts the largest groups first, "time" the newest, "certain" the least certain.
+    If `most` is None, "certain" does not sort: the groups stay in the order of the plan.
+    """
+    if user is not None:
+        groups = [group for group in groups if group.members[0].user == clean(user)]
+    if most is None and order == "certain":
+        return groups
+    return sorted(groups, key=_SORT_KEYS[order])[:most]
 
 
 class Steps(NamedTuple):

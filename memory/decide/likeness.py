@@ -291,23 +291,19 @@ class Compared:
             self._on_compared(int(self._texts * done / self._all), self._texts)
 
 
-class PlanExecutor:
-    """Searches for pairs and plans groups in this process; a subclass may use other processes."""
+FindPairs = Callable[[Sequence[PairSearch], VectorTable, Progress | None], Iterable[CandidatePairs]]
+PlanGroups = Callable[[Sequence[Alike], Rules], list[GroupPlan]]
 
-    def find(
-        self,
-        searches: Sequence[PairSearch],
-        vectors: VectorTable,
-        on_compared: Progress | None = None,
-    ) -> Iterator[CandidatePairs]:
-        compared = Compared(searches, on_compared)
-        for search in searches:
-            found = search.find(vectors, on_share=partial(compared.report, search.comparisons()))
-            compared.add(search.comparisons())
-            yield found
 
-    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
-        return plan_groups(groups, rules)
+def find_pairs(
+    searches: Sequence[PairSearch], vectors: VectorTable, on_compared: Progress | None = None
+) -> Iterator[CandidatePairs]:
+    """Yield the result of each search; `on_compared` is called as `PlanSettings` says."""
+    compared = Compared(searches, on_compared)
+    for search in searches:
+        found = search.find(vectors, on_share=partial(compared.report, search.comparisons()))
+        compared.add(search.comparisons())
+        yield found
 
 
 def plan_groups(groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:

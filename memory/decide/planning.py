@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from memory.decide.likeness import (
+    FindPairs,
     Likeness,
     PairSearch,
-    PlanExecutor,
+    PlanGroups,
     all_alike,
     cohesive,
+    find_pairs,
     plan_groups,
 )
 from memory.decide.pages import NEIGHBOURS, PagePlan, PageRules, pages
@@ -55,17 +57,18 @@ class PlanSettings:
 
     `neighbours`: how many nearest neighbours are found for each text, besides all texts at or above
     the upper threshold; at least 10 in a scope that needs pages. `pages`: limits of the pages; None
-    if no pages are made. `executor`: searches for pairs and plans groups. `on_compared`: called
-    with the number of texts compared and the number of all texts. `just_below`: the width of a
-    range of similarity that ends at the lower threshold. The pairs in this range are counted; 0
-    means that they are not.
+    if no pages are made. `find_pairs`, `plan_groups`: do this work, by default in this process.
+    `on_compared`: called with the number of texts compared and the number of all texts.
+    `just_below`: the width of a range of similarity that ends at the lower threshold. The pairs in
+    this range are counted; 0 means that they are not.
     """
 
     rules: Rules
     scale: Scale = PLAIN
     neighbours: int = 5
     pages: PageRules | None = None
-    executor: PlanExecutor = field(default_factory=PlanExecutor)
+    find_pairs: FindPairs = find_pairs
+    plan_groups: PlanGroups = plan_groups
     on_compared: Progress | None = None
     just_below: float = 0.0
 
@@ -172,7 +175,7 @@ class Planner:
                 one = _Scope(nodes, snapshot, pairs, self._settings, unread)
                 changed[scope] = state, one
         searches = [one.search for _, one in changed.values()]
-        found = self._settings.executor.find(searches, snapshot.vectors, self._settings.on_compared)
+        found = self._settings.find_pairs(searches, snapshot.vectors, self._settings.on_compared)
         for (scope, (state, one)), candidates in zip(changed.items(), found, strict=True):
             one.take(candidates)
             groups = one.groups(likeness)
@@ -293,7 +296,7 @@ class _Scope:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
                 groups.append(tuple(row.memory for row in rows))
         alike = likeness.groups(groups)
-        plans = self._settings.executor.plan(
+        plans = self._settings.plan_groups(
             list(zip(groups, alike, strict=True)), self._settings.rules
         )
         if self._unread is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.coverage import compare, differs
+from memory.coverage import compare_memories, differs, only_times_differ
 from memory.models import (
     Action,
     Decision,
@@ -69,7 +69,12 @@ def decide_new(
     model can be asked. If not, a memory replaces one from `rules.lower` on if each states all that
     the other states; otherwise the new memory is added.
     """
-    close = [match for match in matches if match.similarity >= rules.lower]
+    close = [
+        match
+        for match in matches
+        if match.similarity >= rules.lower
+        and not (rules.guard and only_times_differ(match.memory, new))
+    ]
     for match in close:
         members = oldest_first(match.memory, new)
         replacement = replace_covered(members, _always(match.similarity), rules)
@@ -90,7 +95,7 @@ def decide_new(
 
 
 def _state_the_same(members: Sequence[Memory], rules: Rules) -> bool:
-    found = compare(members[0].content, members[1].content) if rules.guard else None
+    found = compare_memories(*members) if rules.guard else None
     return found is not None and found.a_covers_b and found.b_covers_a
 
 
@@ -155,7 +160,8 @@ def replace_covered(
 ) -> Decision | None:
     """Return the decision to retire each covered member; None if no member covers another.
 
-    `members` must be ordered oldest first. A member covers a member with an equal text. It can also
+    `members` must be ordered oldest first. A member covers a member with an equal text, unless the
+    text means another time there ("tomorrow"). It can also
     cover a member with a different text, if the similarity of the two is at least `rules.upper`.
     If `rules.guard` is on, it must also state everything that the different text states.
 
@@ -164,9 +170,7 @@ def replace_covered(
     replaces; see `inherit`.
     """
     position = {member.id: n for n, member in enumerate(members)}
-    copies: dict[str, list[Memory]] = {}
-    for member in reversed(members):
-        copies.setdefault(identity(member.content), []).append(member)
+    copies = {same[0].id: same for same in _copies(members[::-1], rules)}
     newest_first = [same[0] for same in copies.values()]
     takes = _covered(newest_first, similarity, rules)
     survivors, reasons, lowest = [], [], 1.0
@@ -176,7 +180,7 @@ def replace_covered(
             continue
         covered = [other for other in newest_first if other.id in takes[member.id] - gone]
         gone |= {member.id, *takes[member.id]}
-        group = [same for one in (member, *covered) for same in copies[identity(one.content)]]
+        group = [same for one in (member, *covered) for same in copies[one.id]]
         if len(group) > 1:
             survivors.append(survive(member, sorted(group, key=lambda one: position[one.id])))
             newer = all(position[member.id] > position[other.id] for other in covered)
@@ -188,13 +192,27 @@ def replace_covered(
     return Decision(Action.REPLACE, reason, tuple(members), tuple(survivors), similarity=lowest)
 
 
+def _copies(members: Sequence[Memory], rules: Rules) -> list[list[Memory]]:
+    """Group the members with the same text, which with `rules.guard` must mean the same times."""
+    groups: dict[str, list[list[Memory]]] = {}
+    for member in members:
+        alike = groups.setdefault(identity(member.content), [])
+        for group in alike:
+            if not (rules.guard and any(only_times_differ(one, member) for one in group)):
+                group.append(member)
+                break
+        else:
+            alike.append([member])
+    return [group for alike in groups.values() for group in alike]
+
+
 def _covered(
     members: Sequence[Memory], similarity: Similarity, rules: Rules
 ) -> dict[str, set[str]]:
     takes: dict[str, set[str]] = {member.id: set() for member in members}
     for a, b in combinations(members, 2):
         if similarity(a, b) >= rules.upper:
-            found = compare(a.content, b.content) if rules.guard else None
+            found = compare_memories(a, b) if rules.guard else None
             if found is None or found.a_covers_b:
                 takes[a.id].add(b.id)
             if found is None or found.b_covers_a:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.coverage import Belief, verify, verify_by_words
+from memory.coverage import Belief, states, verify, verify_by_words
 from memory.decide.policy import inherit, survive
 from memory.models import (
     Action,
@@ -121,8 +121,12 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
 
     `by_words`: true if no model will read the text. Then the result is never DOUBTFUL. The text is
     accepted only if it adds no word and states everything that the members state. It may leave out
-    an older member's number or date if a newer member gives another number or date instead.
+    an older member's number or date if a newer member gives another number or date instead. The
+    text of a member that states all other members, times included, is accepted in any case.
     """
+    same = (one for one in merge.members if one.content == merge.text)
+    if any(all(states(one, other) for other in merge.members) for one in same):
+        return Part(merge, Belief.BELIEVED, verified="by words")
     check = verify_by_words if by_words else verify
     found = check(merge.text, [member.content for member in merge.members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from memory.decide import (
     Account,
     AskedAgain,
-    GroupFilter,
     GroupPlan,
+    Order,
     PagePlan,
     Planner,
     PlanSettings,
     RoundPlan,
+    first_groups,
     without_fallback,
 )
 from memory.deduplicator.judging import TRIAL, Judging
@@ -99,15 +100,16 @@ class Batch:
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
 
-    async def audit(self, wanted: GroupFilter) -> Audit:
+    async def audit(self, groups: int | None, order: Order, user: str | None) -> Audit:
         started = time.monotonic()
         settings = replace(self._settings.plan, just_below=_JUST_BELOW)
         self._planner = Planner(self._store.scope_of, settings)
         account = Account(run="", first=await self._plan(), started=started)
-        return Audit(account.first, await in_thread(self._planned, account, wanted))
+        shown = first_groups(account.first.groups, groups, order, user)
+        return Audit(account.first, await in_thread(self._planned, account, shown))
 
-    def _planned(self, account: Account, wanted: GroupFilter) -> DeduplicationReport:
-        report = account.planned(self._asker.model, wanted)
+    def _planned(self, account: Account, shown: Sequence[GroupPlan]) -> DeduplicationReport:
+        report = account.planned(self._asker.model, shown)
         if self._asker.model == OFFLINE:
             return report.model_copy(update={"money": self._money(Usage())})
         plan, at_once = account.first, self._settings.concurrency
@@ -158,7 +160,7 @@ class Batch:
                 new_run(), plan, only_ids=members if pending_only else None, started=started
             )
             if on_plan is not None:
-                on_plan(await in_thread(self._planned, account, GroupFilter(0)))
+                on_plan(await in_thread(self._planned, account, ()))
             while True:
                 if todo := account.undecided(plan):
                     await self._settle_all(todo, account, on_progress)

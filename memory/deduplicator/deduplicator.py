@@ -13,15 +13,14 @@ from memory.config import PLAIN_THRESHOLDS, LLMConfig, MemoryConfig
 from memory.decide import (
     MOST_ASKED,
     MOST_ON_PAGE,
-    GroupFilter,
+    Order,
     PageRules,
-    PlanExecutor,
     PlanSettings,
-    RoundPlan,
     decide_new,
     without_fallback,
 )
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
+from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
 from memory.ledger import Lease
 from memory.models import (
@@ -119,17 +118,15 @@ class MemoryDeduplicator:
         concurrency: int = 4,
         budget_s: float = 60.0,
         price: Price | None = None,
-        executor: PlanExecutor | None = None,
+        executor: DistributedExecutor | None = None,
     ) -> None:
         self._store = store
         self._model = completed(model)
         self._config = config or MemoryConfig()
         self._rules = self._config.rules
-        plan = PlanSettings(
-            self._rules,
-            neighbours=self._config.dedup_candidates,
-            executor=executor or PlanExecutor(),
-        )
+        plan = PlanSettings(self._rules, neighbours=self._config.dedup_candidates)
+        if executor is not None:
+            plan = replace(plan, find_pairs=executor.find_pairs, plan_groups=executor.plan_groups)
         self._settings = BatchSettings(plan, concurrency, budget_s, price)
         self._judging = Judging(store, self._model, self._rules)
         self._asker = Asker(self._model.name)
@@ -366,29 +363,27 @@ class MemoryDeduplicator:
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
-            return (await batch.audit(GroupFilter(groups))).report
+            return (await batch.audit(groups, "certain", None)).report
         return await batch.run(on_progress, on_plan, on_page)
 
     async def audit(
-        self, chosen: GroupFilter | None = None, on_compared: Progress | None = None
+        self,
+        groups: int | None = None,
+        order: Order = "certain",
+        user: str | None = None,
+        *,
+        asker: Asker | None = None,
+        on_compared: Progress | None = None,
     ) -> Audit:
         """Plan the first round of `deduplicate_all`; return the plan and a report. Nothing changes.
 
-        `chosen` selects and sorts the groups that the report lists (default: all groups).
-        `on_compared` is called, in another thread, with the number of texts compared and the number
-        of all texts.
+        `groups`, `order`, `user`: which groups the report lists, as in `first_groups` (default: all
+        groups). `asker`: who will be asked about the groups, such as a person (default: the model).
+        Pages are planned only for the model. `on_compared` is called, in another thread, with the
+        number of texts compared and the number of all texts.
         """
-        batch = self._batch(Asker(self._model.name), None, on_compared)
-        return await batch.audit(chosen or GroupFilter())
-
-    async def plan(self, asker: Asker | None = None) -> RoundPlan:
-        """Return the plan of the first round of `deduplicate_all`; change nothing.
-
-        `asker`: who will be asked about the groups, such as a person (default: the model). Pages
-        are planned only for the model.
-        """
-        batch = self._batch(asker or Asker(self._model.name), None)
-        return (await batch.audit(GroupFilter(0))).plan
+        batch = self._batch(asker or Asker(self._model.name), None, on_compared)
+        return await batch.audit(groups, order, user)
 
     async def retry_pending(
         self,

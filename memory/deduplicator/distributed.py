@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from memory.decide import Alike, Compared, GroupPlan, PairSearch, PlanExecutor, plan_groups
+from memory.decide import Alike, Compared, GroupPlan, PairSearch, plan_groups
 from memory.ledger import Ledger, VectorTable
 from memory.models import Rules
 from memory.runtime import Progress
@@ -52,7 +52,7 @@ class _Block:
     right: int
 
 
-class DistributedExecutor(PlanExecutor):
+class DistributedExecutor:
     """Searches for pairs and plans groups in tasks on worker processes or a cluster.
 
     `ledger_url`: the address at which workers open the ledger. `rows`: the maximum
@@ -65,7 +65,7 @@ class DistributedExecutor(PlanExecutor):
         self._url = ledger_url
         self._rows = rows
 
-    def find(
+    def find_pairs(
         self,
         searches: Sequence[PairSearch],
         vectors: VectorTable,
@@ -83,7 +83,7 @@ class DistributedExecutor(PlanExecutor):
             compared.add(sum(block.part.comparisons(block.across) for block in run))
         return (_combined(one, parts) for one, parts in zip(searches, found, strict=True))
 
-    def plan(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
+    def plan_groups(self, groups: Sequence[Alike], rules: Rules) -> list[GroupPlan]:
         parts = [
             groups[start : start + _GROUPS_OF_A_TASK]
             for start in range(0, len(groups), _GROUPS_OF_A_TASK)

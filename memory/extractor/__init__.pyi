@@ -1,3 +1,3 @@
+# Written by `python -m scripts.faces`.
 from .chat_memory import ChatMemory as ChatMemory
-from .extractor import MemoryExtractor as MemoryExtractor
-from .extractor import OnExtracted as OnExtracted
+from .extractor import MemoryExtractor as MemoryExtractor, OnExtracted as OnExtracted

@@ -15,7 +15,7 @@ from itertools import chain, pairwise, zip_longest
 
 from pydantic import JsonValue
 
-from memory.coverage import covers
+from memory.coverage import states
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import (
     MemoryPipelineError,
@@ -353,8 +353,7 @@ def _unstated(
         for candidate, new in every
         if candidate.asked
         or not any(
-            old.user in (None, new.memory.user) and covers(old.content, new.memory.content)
-            for old in recalled
+            old.user in (None, new.memory.user) and states(old, new.memory) for old in recalled
         )
     ]
 

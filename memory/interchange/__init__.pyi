@@ -1,49 +1,12 @@
+# Written by `python -m scripts.faces`.
 from .chroma import ChromaStore as ChromaStore
-from .collection import CollectionRows as CollectionRows
-from .collection import ExternalStore as ExternalStore
-from .collection import Kind as Kind
+from .collection import CollectionRows as CollectionRows, ExternalStore as ExternalStore, Kind as Kind
 from .databases import is_postgres as is_postgres
-from .foreign import ForeignRow as ForeignRow
-from .foreign import Reading as Reading
-from .foreign import as_memories as as_memories
-from .foreign import users_of_several_agents as users_of_several_agents
-from .jsonl import read_graph as read_graph
-from .jsonl import read_memories as read_memories
-from .jsonl import read_objects as read_objects
-from .jsonl import to_memory as to_memory
-from .jsonl import to_turn as to_turn
-from .jsonl import with_links_resolved as with_links_resolved
-from .jsonl import write_memory as write_memory
+from .foreign import ForeignRow as ForeignRow, Reading as Reading, as_memories as as_memories, users_of_several_agents as users_of_several_agents
+from .jsonl import read_graph as read_graph, read_memories as read_memories, read_objects as read_objects, to_memory as to_memory, to_turn as to_turn, with_links_resolved as with_links_resolved, write_memory as write_memory
 from .langgraph import langgraph_at as langgraph_at
 from .pgvector import PgvectorStore as PgvectorStore
-from .plan_back import ACROSS as ACROSS
-from .plan_back import LeftAlone as LeftAlone
-from .plan_back import Staying as Staying
-from .plan_back import WriteBackPlan as WriteBackPlan
-from .plan_back import change_lines as change_lines
-from .plan_back import plan_changes as plan_changes
-from .plan_back import plan_write_back as plan_write_back
-from .plan_back import undo_lines as undo_lines
-from .qdrant import QdrantStore as QdrantStore
-from .qdrant import is_address as is_address
-from .qdrant import is_qdrant as is_qdrant
-from .selection import MEM0_COLLECTION as MEM0_COLLECTION
-from .selection import choose_namespaces as choose_namespaces
-from .selection import in_namespaces as in_namespaces
-from .selection import starts_with as starts_with
-from .selection import unexpired as unexpired
-from .selection import unexpired_items as unexpired_items
-from .selection import vector_folder as vector_folder
-from .selection import with_history as with_history
-from .write_back import TakenBack as TakenBack
-from .write_back import UndoFile as UndoFile
-from .write_back import note_reading as note_reading
-from .write_back import note_run as note_run
-from .write_back import noted_reading as noted_reading
-from .write_back import noted_runs as noted_runs
-from .write_back import own_work_in as own_work_in
-from .write_back import read_undo_file as read_undo_file
-from .write_back import undo_write_back as undo_write_back
-from .write_back import with_vectors as with_vectors
-from .write_back import write_back as write_back
-from .write_back import write_lines as write_lines
+from .plan_back import ACROSS as ACROSS, LeftAlone as LeftAlone, Staying as Staying, WriteBackPlan as WriteBackPlan, change_lines as change_lines, plan_changes as plan_changes, plan_write_back as plan_write_back, undo_lines as undo_lines
+from .qdrant import QdrantStore as QdrantStore, is_address as is_address, is_qdrant as is_qdrant
+from .selection import MEM0_COLLECTION as MEM0_COLLECTION, choose_namespaces as choose_namespaces, in_namespaces as in_namespaces, starts_with as starts_with, unexpired as unexpired, unexpired_items as unexpired_items, vector_folder as vector_folder, with_history as with_history
+from .write_back import TakenBack as TakenBack, UndoFile as UndoFile, note_reading as note_reading, note_run as note_run, noted_reading as noted_reading, noted_runs as noted_runs, own_work_in as own_work_in, read_undo_file as read_undo_file, undo_write_back as undo_write_back, with_vectors as with_vectors, write_back as write_back, write_lines as write_lines

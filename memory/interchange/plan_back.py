@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from memory.coverage import covers
+from memory.coverage import states
 from memory.interchange.collection import changes_for
 from memory.interchange.foreign import EXPIRY, ForeignRow, Reading, as_memory, expiry_of
 from memory.interchange.selection import in_namespaces
@@ -233,8 +233,7 @@ def _stand_ins(part: Sequence[_Known]) -> Iterator[tuple[_Known, _Known | None]]
         stand_ins = (
             other
             for other in staying
-            if other.memory.content == other.alive.content
-            or covers(other.memory.content, row.memory.content)
+            if other.memory.content == other.alive.content or states(other.memory, row.memory)
         )
         stand_in = next(stand_ins, None)
         if stand_in is None:

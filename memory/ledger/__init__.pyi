@@ -1,32 +1,12 @@
+# Written by `python -m scripts.faces`.
 from .attachments import ItemPlace as ItemPlace
 from .database import set_aside as set_aside
-from .judgements import BATCH_PAUSE as BATCH_PAUSE
-from .judgements import ScopedText as ScopedText
-from .judgements import TextPair as TextPair
-from .ledger import Ledger as Ledger
-from .ledger import Reader as Reader
-from .ledger import Writer as Writer
+from .judgements import BATCH_PAUSE as BATCH_PAUSE, ScopedText as ScopedText, TextPair as TextPair
+from .ledger import Ledger as Ledger, Reader as Reader, Writer as Writer
 from .links import seen_from as seen_from
 from .memories import split_repeats as split_repeats
 from .migrations import UPGRADE_COPIES as UPGRADE_COPIES
-from .records import FORGOTTEN_REASON as FORGOTTEN_REASON
-from .records import NOTHING_BEFORE as NOTHING_BEFORE
-from .records import REVERSIBLE as REVERSIBLE
-from .records import Attempt as Attempt
-from .records import Change as Change
-from .records import Counts as Counts
-from .records import DecisionRecord as DecisionRecord
-from .records import Lease as Lease
-from .records import LiveRow as LiveRow
-from .records import PendingTurn as PendingTurn
-from .records import Row as Row
-from .records import Step as Step
-from .records import StoredItem as StoredItem
-from .records import Waiting as Waiting
-from .records import with_verdicts as with_verdicts
-from .snapshot import Snapshot as Snapshot
-from .snapshot import snapshot_of as snapshot_of
-from .snapshot import take_snapshot as take_snapshot
+from .records import Attempt as Attempt, Change as Change, Counts as Counts, DecisionRecord as DecisionRecord, FORGOTTEN_REASON as FORGOTTEN_REASON, Lease as Lease, LiveRow as LiveRow, NOTHING_BEFORE as NOTHING_BEFORE, PendingTurn as PendingTurn, REVERSIBLE as REVERSIBLE, Row as Row, Step as Step, StoredItem as StoredItem, Waiting as Waiting, with_verdicts as with_verdicts
+from .snapshot import Snapshot as Snapshot, snapshot_of as snapshot_of, take_snapshot as take_snapshot
 from .terms import Postings as Postings
-from .turns import SHARED as SHARED
 from .vectors import VectorTable as VectorTable

@@ -85,7 +85,7 @@ class Ledger:
         except LedgerOutdated:
             with closing(open_database(url, create=True)) as database:
                 return migrations.upgrade(
-                    database, lambda version: migrations.copy_before(version, database, folder)
+                    database, lambda: migrations.copy_before_upgrade(database, folder)
                 )
         return None
 
@@ -101,7 +101,7 @@ class Ledger:
         with closing(open_database(url, create=False, untouched=untouched)) as database:
             migrations.copy_as_it_is(database, file)
         with closing(open_database(f"sqlite:///{file}", create=True)) as copy:
-            migrations.upgrade(copy, lambda _: Path(database.name))
+            migrations.upgrade(copy, lambda: Path(database.name))
         return cls.open(f"sqlite:///{file}")
 
     @contextmanager
@@ -115,13 +115,18 @@ class Ledger:
     def _check_version(self, stored: str | None) -> None:
         """Check that `stored`, the version of the ledger's schema, is the current one.
 
-        Raises: LedgerMissing if `stored` is None (no tables), LedgerOutdated if it is older,
-        LedgerError if it is newer.
+        Raises: LedgerMissing if `stored` is None (no tables), LedgerOutdated if it can be
+        upgraded, LedgerError if it is newer, or too old to be upgraded.
         """
         if stored is None:
             raise LedgerMissing(f"there are no memories in {self.name} yet", "import some first")
-        if stored in migrations.STEPS:
+        if stored == migrations.PREVIOUS:
             raise LedgerOutdated(self.name, stored, t.SCHEMA_VERSION)
+        if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
+            raise LedgerError(
+                f"{self.name} has schema {stored}, which is too old for this version",
+                "run `memory-dedup upgrade` of commit e64dc8b, then use this version again",
+            )
         if stored != t.SCHEMA_VERSION:
             raise LedgerError(
                 f"{self.name} has schema {stored}, this version knows {t.SCHEMA_VERSION} at most",

@@ -17,7 +17,7 @@ from memory.ledger.links import Links, Successors, inherited, resolved_link, see
 from memory.ledger.records import Row
 from memory.ledger.statements import Prepared, among, in_scope, naming_damage
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
-from memory.text import text_key
+from memory.text import text_key, to_json
 
 _PAGE = 2_000
 
@@ -328,6 +328,7 @@ TOMBSTONE: dict[str, Any] = {
     "live": False, "successor_id": None, "text_key": t.FORGOTTEN_KEY, "identity_hash": "",
     "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
     "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
+    "said": None, "when": "",
 }  # fmt: skip
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
@@ -356,10 +357,16 @@ def to_columns(memory: Memory) -> dict[str, Any]:
         **{name: getattr(memory, name) for name in _PLAIN},
         "text_key": text_key(memory.content),
         "timestamp": memory.timestamp.isoformat(),
+        "said": memory.said and memory.said.isoformat(),
+        "when": to_json(memory.periods) if memory.periods else "",
         "tags": json.dumps(memory.tags),
         "merged_from": json.dumps(memory.merged_from),
         "metadata": json.dumps(memory.metadata),
     }
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, ...]) -> Row:
@@ -368,6 +375,7 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
         memory = Memory.model_construct(
             **{name: values[name] for name in _PLAIN},
             timestamp=datetime.fromisoformat(values["timestamp"]),
+            said=_moment(values.get("said", values["timestamp"])),
             tags=tuple(json.loads(values["tags"])),
             merged_from=tuple(json.loads(values["merged_from"])),
             metadata=json.loads(values["metadata"]),

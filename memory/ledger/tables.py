@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = "8"
-"""The version of the tables below. Raise it and add a migration step when a table changes."""
+SCHEMA_VERSION = "9"
+"""The version of the tables below. `_to_9` in `migrations` makes these tables of schema 8."""
 
 FORGOTTEN_KEY = ""
 
@@ -38,6 +38,8 @@ memories = sa.Table(
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("is_private", sa.Boolean, nullable=False),
     sa.Column("timestamp", sa.Text, nullable=False),
+    sa.Column("said", sa.Text),  # with the speaker's offset; None if it is unknown
+    sa.Column("when", sa.Text, nullable=False, server_default=""),  # periods as JSON, "" if none
     sa.Column("merged_from", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
     sqlite_autoincrement=True,

@@ -19,8 +19,6 @@ from memory.models import KeptCandidate, Turn
 
 _CANDIDATES = TypeAdapter(tuple[KeptCandidate | None, ...])
 _DONE = sa.and_(sa.not_(t.turns.c.pending), t.turns.c.turn.is_not(None))
-SHARED = "default"
-"""Before schema version 7, all turns without a conversation were stored in this conversation."""
 
 
 class Turns(TableGroup):

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -21,9 +22,10 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    model_validator,
 )
 
-from memory.text import clean, clean_json
+from memory.text import Period, clean, clean_json, periods
 
 Vector = npt.NDArray[np.float32]
 """A unit vector of shape (dim,)."""
@@ -118,6 +120,11 @@ class MemoryLink(Frozen):
     confidence: float = Field(default=0.5, ge=0.0, le=1.0)
 
 
+@lru_cache(maxsize=16_384)
+def _periods(text: str, said: datetime | None) -> tuple[Period, ...]:
+    return periods(text, said)
+
+
 class Memory(Frozen):
     """A short text that states something worth remembering, with its user and its time."""
 
@@ -137,8 +144,27 @@ class Memory(Frozen):
     is_private: bool = False
     linked_ids: tuple[MemoryLink, ...] = ()
     timestamp: UtcTime
+    """The last time that the fact was stated; each restatement moves it."""
+    said: AwareDatetime | None = None
+    """The moment from which relative words of the text, such as "yesterday", count.
+
+    It has the offset of the speaker, whose local day counts, and is never inherited. None means
+    that the moment is unknown. If it is not given, it is `timestamp` as it was given.
+    """
     merged_from: tuple[str, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said_when_stated(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "said" not in values and "timestamp" in values:
+            return {**values, "said": values["timestamp"]}
+        return values
+
+    @property
+    def periods(self) -> tuple[Period, ...]:
+        """The time expressions of the text, resolved against `said`, in order."""
+        return _periods(self.content, self.said)
 
 
 class Episode(Frozen):

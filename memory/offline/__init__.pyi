@@ -1,5 +1,2 @@
-from .model import OfflineModel as OfflineModel
-from .model import asked_to_remember as asked_to_remember
-from .model import only_asks_to_remember as only_asks_to_remember
-from .model import retold as retold
-from .model import statements as statements
+# Written by `python -m scripts.faces`.
+from .model import OfflineModel as OfflineModel, asked_to_remember as asked_to_remember, only_asks_to_remember as only_asks_to_remember, retold as retold, statements as statements

@@ -13,7 +13,16 @@ from itertools import groupby
 from typing import NamedTuple
 
 from memory.boundary import guarded
-from memory.coverage import LONGEST, Belief, compare, covers, parse, verify_by_words
+from memory.coverage import (
+    LONGEST,
+    Belief,
+    compare,
+    compare_memories,
+    covers,
+    parse,
+    said_on_one_day,
+    verify_by_words,
+)
 from memory.models import (
     Candidate,
     Extraction,
@@ -118,6 +127,10 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
     text = members[left[-1]].content
     for older in reversed(left[:-1]):
         wider = tuple(sorted((older, *group)))
+        if not said_on_one_day(*(members[index] for index in wider)):
+            if len(group) == 1 and (whole := _whole(members[group[0]], members[older])):
+                group, text = wider, whole
+            continue
         join = combine if question.are_copies_among(wider) else covering
         joined = join(text, members[older].content)
         if joined is None:
@@ -126,6 +139,14 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
         if verify_by_words(joined, sources).belief is Belief.BELIEVED:
             group, text = wider, joined
     return group, text
+
+
+def _whole(newer: Memory, older: Memory) -> str | None:
+    """Return the text of the memory that states the other, times included; None if none does."""
+    found = compare_memories(newer, older)
+    if found.a_covers_b:
+        return newer.content
+    return older.content if found.b_covers_a else None
 
 
 def covering(newer: str, older: str) -> str | None:

@@ -1,21 +1,8 @@
-from .budget import Asking as Asking
-from .budget import Budget as Budget
-from .budget import CallBudget as CallBudget
-from .budget import estimated as estimated
-from .embeddings import MiniLMEmbedder as MiniLMEmbedder
-from .embeddings import WordLlamaEmbedder as WordLlamaEmbedder
-from .gemini import GeminiEmbedder as GeminiEmbedder
-from .gemini import GeminiModel as GeminiModel
-from .guarding import GuardedModel as GuardedModel
-from .guarding import OwnEmbedder as OwnEmbedder
-from .guarding import completed as completed
-from .openai import OpenAIEmbedder as OpenAIEmbedder
-from .openai import OpenAIModel as OpenAIModel
-from .openai import OpenAIServer as OpenAIServer
-from .prompts import JUDGE as JUDGE
-from .prompts import PAGE as PAGE
-from .prompts import REREAD as REREAD
-from .prompts import judge_question as judge_question
-from .prompts import read_rereading as read_rereading
-from .prompts import rereading_question as rereading_question
+# Written by `python -m scripts.faces`.
+from .budget import Asking as Asking, Budget as Budget, CallBudget as CallBudget, estimated as estimated
+from .embeddings import MiniLMEmbedder as MiniLMEmbedder, WordLlamaEmbedder as WordLlamaEmbedder
+from .gemini import GeminiEmbedder as GeminiEmbedder, GeminiModel as GeminiModel
+from .guarding import GuardedModel as GuardedModel, OwnEmbedder as OwnEmbedder, completed as completed
+from .openai import OpenAIEmbedder as OpenAIEmbedder, OpenAIModel as OpenAIModel, OpenAIServer as OpenAIServer
+from .prompts import JUDGE as JUDGE, PAGE as PAGE, REREAD as REREAD, judge_question as judge_question, read_rereading as read_rereading, rereading_question as rereading_question
 from .remote import RemoteModel as RemoteModel

@@ -18,7 +18,7 @@ from memory.decide import (
     certainty,
     plan_again,
 )
-from memory.deduplicator import Judging
+from memory.deduplicator import Audit, Judging
 from memory.ledger import DecisionRecord, Reader, Row, Snapshot, TextPair, snapshot_of
 from memory.models import PERSON, Decision, Question, Rules
 from memory.providers import Asking, Budget, CallBudget
@@ -122,7 +122,7 @@ class Review:
         self,
         store: MemoryStore,
         rules: Rules,
-        plan: Callable[[], Awaitable[RoundPlan]],
+        audit: Callable[[], Awaitable[Audit]],
         judges: Mapping[str, Judging],
         budget_s: float,
         answers: Answers,
@@ -132,7 +132,7 @@ class Review:
     ) -> None:
         """Start without groups; call `look` to plan them.
 
-        `plan`: plans the groups of the store. `judges`: the judges by name; the first must need no
+        `audit`: plans the groups of the store. `judges`: the judges by name; the first must need no
         model. `budget_s`: the most seconds for one proposal. `follow_undo`: receives undone
         decisions, and updates the agent's files; returns an error message to log, or "". `blind`:
         whether people answer without seeing similarities, plans and proposals.
@@ -143,7 +143,7 @@ class Review:
         self._budget_s = budget_s
         self._proposals: dict[Selection, Proposal] = {}
         self._rules = rules
-        self._plan = plan
+        self._audit = audit
         self._answers = answers
         self._follow_undo = follow_undo
         self._left: dict[str, PlannedGroup] = {}
@@ -161,7 +161,7 @@ class Review:
 
     async def look(self) -> None:
         """Plan the groups of the store as it is now. Call this before the first group is shown."""
-        plan = await self._plan()
+        plan = (await self._audit()).plan
         records = await in_thread(self.read, lambda reader: reader.decisions.by_person())
         self._later = {frozenset(record.members) for record in records if record.pending}
         self._answered = sum(not record.left_for_later for record in records)

@@ -1,24 +1,5 @@
-from . import files as files
-from . import telemetry as telemetry
-from .files import clear_abandoned as clear_abandoned
-from .files import clear_parts as clear_parts
-from .files import clear_temporary_folders as clear_temporary_folders
-from .files import open_regular as open_regular
-from .files import read_bounded as read_bounded
-from .files import replacing as replacing
-from .files import replacing_alone as replacing_alone
-from .files import temporary_folder as temporary_folder
-from .files import write_whole as write_whole
-from .listening import THIS_MACHINE as THIS_MACHINE
-from .listening import Address as Address
-from .listening import Gate as Gate
-from .listening import serve_until as serve_until
-from .threads import LoopThread as LoopThread
-from .threads import OfEachLoop as OfEachLoop
-from .threads import Progress as Progress
-from .threads import end_quietly as end_quietly
-from .threads import in_thread as in_thread
-from .threads import in_thread_if_long as in_thread_if_long
-from .threads import side_by_side as side_by_side
-from .threads import stop_event as stop_event
-from .threads import terminate_as_interrupt as terminate_as_interrupt
+# Written by `python -m scripts.faces`.
+from . import files as files, telemetry as telemetry
+from .files import clear_abandoned as clear_abandoned, clear_parts as clear_parts, clear_temporary_folders as clear_temporary_folders, open_regular as open_regular, read_bounded as read_bounded, replacing as replacing, replacing_alone as replacing_alone, temporary_folder as temporary_folder, write_whole as write_whole
+from .listening import Address as Address, Gate as Gate, THIS_MACHINE as THIS_MACHINE, serve_until as serve_until
+from .threads import LoopThread as LoopThread, OfEachLoop as OfEachLoop, Progress as Progress, in_thread as in_thread, in_thread_if_long as in_thread_if_long, side_by_side as side_by_side, stop_event as stop_event, terminate_as_interrupt as terminate_as_interrupt

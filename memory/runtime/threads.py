@@ -16,7 +16,6 @@ T = TypeVar("T")
 Of = TypeVar("Of")
 Progress = Callable[[int, int], None]
 """A callback that is called with two numbers: how many items are done, and how many there are."""
-_STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,25 +51,17 @@ _SHORT = 2_000  # characters of all texts; for fewer, a thread costs more time t
 
 
 async def side_by_side(
-    call: Callable[[T], Awaitable[object]],
-    items: Sequence[T],
-    at_once: int,
-    on_progress: Progress | None = None,
+    call: Callable[[T], Awaitable[object]], items: Sequence[T], at_once: int
 ) -> None:
     """Await `call(item)` for every item, at most `at_once` at a time.
 
     If a call fails, its exception is raised, and the other calls are cancelled.
     """
     left = iter(items)
-    done = 0
 
     async def work() -> None:
-        nonlocal done
         for item in left:
             await call(item)
-            done += 1
-            if on_progress is not None:
-                on_progress(done, len(items))
 
     workers = [asyncio.create_task(work()) for _ in range(min(at_once, len(items)))]
     try:
@@ -153,10 +144,21 @@ class LoopThread:
 # --- signals: Ctrl-C and SIGTERM ------------------------------------------------------------------
 
 
-def terminate_as_interrupt() -> Callable[[], bool]:
-    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does.
+@contextlib.contextmanager
+def _handler(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal with `handler`; restore the earlier handler after the block."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
-    Return a function that says whether a SIGTERM was received.
+
+@contextlib.contextmanager
+def terminate_as_interrupt() -> Iterator[Callable[[], bool]]:
+    """Make SIGTERM raise KeyboardInterrupt inside the block, as Ctrl-C does.
+
+    Yield a function that says whether a SIGTERM was received.
     """
     terminated = False
 
@@ -167,14 +169,8 @@ def terminate_as_interrupt() -> Callable[[], bool]:
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
-    signal.signal(signal.SIGTERM, terminate)
-    return lambda: terminated
-
-
-def end_quietly() -> None:
-    """Let the next Ctrl-C end the process without a traceback; call this when all is closed."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with _handler(signal.SIGTERM, terminate):
+        yield lambda: terminated
 
 
 @contextlib.contextmanager
@@ -182,16 +178,10 @@ def stop_event() -> Iterator[asyncio.Event]:
     """Yield an event that Ctrl-C and SIGTERM set; restore the earlier handlers after the block."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    before = {one: signal.getsignal(one) for one in _STOP}
-    for one in _STOP:
-        try:
-            loop.add_signal_handler(one, stop.set)
-        except NotImplementedError:  # Windows
-            signal.signal(one, lambda *_: loop.call_soon_threadsafe(stop.set))
-    try:
+
+    def set_stop(*_: object) -> None:
+        # `loop.add_signal_handler` would drop a handler that the host gave the same loop.
+        loop.call_soon_threadsafe(stop.set)
+
+    with _handler(signal.SIGINT, set_stop), _handler(signal.SIGTERM, set_stop):
         yield stop
-    finally:
-        for one, handler in before.items():
-            with contextlib.suppress(NotImplementedError):
-                loop.remove_signal_handler(one)
-            signal.signal(one, handler)

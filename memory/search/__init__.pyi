@@ -1,34 +1,7 @@
+# Written by `python -m scripts.faces`.
 from .by_user import VectorsByUser as VectorsByUser
-from .candidates import CandidatePairs as CandidatePairs
-from .candidates import OnShare as OnShare
-from .candidates import Pairs as Pairs
-from .candidates import candidate_pairs as candidate_pairs
-from .candidates import chosen as chosen
-from .candidates import in_order as in_order
-from .candidates import joined as joined
-from .candidates import nearest_of as nearest_of
-from .chroma_client import ChromaClient as ChromaClient
-from .chroma_client import ChromaCollection as ChromaCollection
-from .chroma_client import ChromaProcess as ChromaProcess
-from .chroma_client import ChromaServer as ChromaServer
-from .chroma_client import chroma_faults as chroma_faults
-from .chroma_client import close_client as close_client
-from .chroma_client import http_client as http_client
-from .chroma_client import load_minilm as load_minilm
-from .chroma_client import own_embedding as own_embedding
-from .chroma_client import persistent_client as persistent_client
-from .chroma_index import EmbeddedChroma as EmbeddedChroma
-from .chroma_index import ServedChroma as ServedChroma
+from .candidates import CandidatePairs as CandidatePairs, OnShare as OnShare, Pairs as Pairs, candidate_pairs as candidate_pairs, chosen as chosen, in_order as in_order, joined as joined, nearest_of as nearest_of
+from .chroma_client import ChromaClient as ChromaClient, ChromaCollection as ChromaCollection, ChromaProcess as ChromaProcess, ChromaServer as ChromaServer, chroma_faults as chroma_faults, close_client as close_client, http_client as http_client, load_minilm as load_minilm, own_embedding as own_embedding, persistent_client as persistent_client
+from .chroma_index import EmbeddedChroma as EmbeddedChroma, ServedChroma as ServedChroma
 from .router import SearchRouter as SearchRouter
-from .scores import SHORTLIST as SHORTLIST
-from .scores import SPARE as SPARE
-from .scores import Probe as Probe
-from .scores import best_of_shortlist as best_of_shortlist
-from .scores import bm25 as bm25
-from .scores import ranked as ranked
-from .scores import results as results
-from .scores import scores_of as scores_of
-from .scores import similarities as similarities
-from .scores import similarity as similarity
-from .scores import slack as slack
-from .scores import word_scores as word_scores
+from .scores import Probe as Probe, SHORTLIST as SHORTLIST, SPARE as SPARE, best_of_shortlist as best_of_shortlist, bm25 as bm25, ranked as ranked, results as results, scores_of as scores_of, similarities as similarities, similarity as similarity, slack as slack, word_scores as word_scores

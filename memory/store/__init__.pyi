@@ -1,21 +1,9 @@
+# Written by `python -m scripts.faces`.
 from .applying import Conflict as Conflict
-from .asking import NOBODY as NOBODY
-from .asking import Asker as Asker
-from .asking import RetryPolicy as RetryPolicy
+from .asking import Asker as Asker, NOBODY as NOBODY, RetryPolicy as RetryPolicy
 from .batch_size import AdaptiveBatchSize as AdaptiveBatchSize
-from .comparing import Named as Named
-from .comparing import cosines_to as cosines_to
-from .comparing import find_named as find_named
-from .forgetting import Forgotten as Forgotten
-from .forgetting import ForgottenUser as ForgottenUser
-from .forgetting import erase as erase
-from .forgetting import forget_user as forget_user
-from .nearby import Arrivals as Arrivals
-from .nearby import Nearby as Nearby
-from .nearby import NewMemory as NewMemory
-from .store import MemoryStore as MemoryStore
-from .store import reworded as reworded
-from .store import utc_now as utc_now
-from .undoing import close_pending as close_pending
-from .undoing import plan_undo as plan_undo
-from .undoing import reopen_pending as reopen_pending
+from .comparing import Named as Named, cosines_to as cosines_to, find_named as find_named
+from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, erase as erase, forget_user as forget_user, scrub as scrub
+from .nearby import Arrivals as Arrivals, Nearby as Nearby, NewMemory as NewMemory
+from .store import MemoryStore as MemoryStore, reworded as reworded, utc_now as utc_now
+from .undoing import close_pending as close_pending, plan_undo as plan_undo, reopen_pending as reopen_pending

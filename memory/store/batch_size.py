@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -36,15 +35,8 @@ class AdaptiveBatchSize:
 
     @contextlib.contextmanager
     def writing(self, ledger: Ledger, count: int) -> Iterator[Writer]:
-        """Open a transaction for `count` rows; afterwards, adapt `size` to the time it took.
-
-        Garbage collection is off meanwhile: it can take a tenth of a second, while other writers
-        wait.
-        """
-        with contextlib.ExitStack() as afterwards, ledger.writing() as writer:
-            if gc.isenabled():  # else another thread is in here and allows it again
-                gc.disable()
-                afterwards.callback(gc.enable)
+        """Open a transaction for `count` rows; afterwards, adapt `size` to the time it took."""
+        with ledger.writing() as writer:
             began = self._clock()
             yield writer
         seconds = self._clock() - began

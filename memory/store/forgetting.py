@@ -16,7 +16,6 @@ from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
     NOTHING_BEFORE,
-    SHARED,
     DecisionRecord,
     Ledger,
     PendingTurn,
@@ -286,7 +285,6 @@ class TurnsToForget:
 
     def __init__(self, reader: Reader, gone: Sequence[Memory]) -> None:
         self._waiting = reader.turns.waiting()
-        self._last_shared = int(reader.meta("last_turn_with_defaults") or 0)
         self._ids = {memory.id for memory in gone}
         kept = [one for turn in self._waiting for one in turn.candidates or () if one is not None]
         named = {memory.id for one in kept for memory in one.named}
@@ -305,8 +303,6 @@ class TurnsToForget:
             if one.speaker in self._contents or not self._ids.isdisjoint(one.recalled_ids)
         }
         self._sources = {conversation for conversation, _ in self._turns}
-        if SHARED in self._sources:
-            self._sources.update(self._contents)  # the upgrade gave its turns to their speakers
         self._conversations = heard | self._sources
         self._changes: list[_Change] = []
 
@@ -333,16 +329,16 @@ class TurnsToForget:
 
     def _of_person(self, waiting: PendingTurn, comparisons: ComparisonCache) -> _Change | None:
         turn, contents = waiting.turn, self._contents.get(waiting.turn.speaker, ())
-        is_source = contents and not self._turns.isdisjoint(self._names(waiting))
+        name = (turn.conversation, waiting.name)
+        is_source = contents and name in self._turns
         text = "" if is_source else comparisons.left_of(turn.text, turn.speaker, turn.at, contents)
         reworded = turn.model_copy(update={"text": text})
         if waiting.candidates is None:
             return None if text == turn.text else _Change(waiting.seq, reworded if text else None)
-        names = self._names(waiting)
         left = [
             _without_named(one, self._unnamed)
             if one is not None
-            and self._candidates.isdisjoint(name_of_candidate(*name, n) for name in names)
+            and name_of_candidate(*name, n) not in self._candidates
             and not comparisons.states_any((one.content,), contents)
             else None  # so that the others keep their positions
             for n, one in enumerate(waiting.candidates)
@@ -365,16 +361,6 @@ class TurnsToForget:
         if recalled or quotes or turn.conversation in self._sources:
             return _Change(waiting.seq, None)
         return None
-
-    def _names(self, waiting: PendingTurn) -> list[tuple[str, str]]:
-        """Return the pairs (conversation, turn name) by which a memory may refer to the turn.
-
-        There are two pairs if an upgrade may have moved the turn to another conversation.
-        """
-        turn, names = waiting.turn, [(waiting.turn.conversation, waiting.name)]
-        if waiting.seq <= self._last_shared and turn.conversation == turn.speaker:
-            names.append((SHARED, waiting.name.removesuffix(f"~{waiting.seq}")))
-        return names
 
 
 def _may_answer_anyone(turn: Turn) -> bool:

@@ -1,68 +1,9 @@
-from .cleaning import clean as clean
-from .cleaning import clean_json as clean_json
-from .cleaning import has_cjk as has_cjk
-from .cleaning import identity as identity
-from .cleaning import is_japanese as is_japanese
-from .cleaning import normalise as normalise
-from .cleaning import one_line as one_line
-from .cleaning import sentences as sentences
-from .cleaning import shortened as shortened
-from .cleaning import text_key as text_key
-from .cleaning import visible as visible
-from .languages import ENGLISH as ENGLISH
-from .languages import GRAMMARS as GRAMMARS
-from .languages import JAPANESE as JAPANESE
-from .languages import OTHER as OTHER
-from .languages import Grammar as Grammar
-from .languages import grammar_of as grammar_of
-from .languages import language_of as language_of
-from .languages import with_all_languages as with_all_languages
-from .numbers import CURRENCIES as CURRENCIES
-from .numbers import with_numbers_joined as with_numbers_joined
-from .signs import is_code as is_code
-from .signs import unified as unified
-from .tokens import COUNTERS as COUNTERS
-from .tokens import STATED as STATED
-from .tokens import Kind as Kind
-from .tokens import Token as Token
-from .tokens import han_value as han_value
-from .tokens import is_name as is_name
-from .tokens import plain_form as plain_form
-from .tokens import search_terms as search_terms
-from .tokens import telling_words as telling_words
-from .tokens import tokens as tokens
-from .tokens import word_token as word_token
-from .tokens import wordings as wordings
-from .vocabulary import AUXILIARIES as AUXILIARIES
-from .vocabulary import BE as BE
-from .vocabulary import CAUSAL_NOUNS as CAUSAL_NOUNS
-from .vocabulary import CONDITIONS as CONDITIONS
-from .vocabulary import DOUBTS as DOUBTS
-from .vocabulary import EMPHASES as EMPHASES
-from .vocabulary import FILLERS as FILLERS
-from .vocabulary import GIVING as GIVING
-from .vocabulary import GOVERNING as GOVERNING
-from .vocabulary import IRREGULAR_PLURALS as IRREGULAR_PLURALS
-from .vocabulary import MEASURES as MEASURES
-from .vocabulary import MONTH_SET as MONTH_SET
-from .vocabulary import MUTUAL as MUTUAL
-from .vocabulary import NARROWING as NARROWING
-from .vocabulary import NEGATIONS as NEGATIONS
-from .vocabulary import NO_ADVERBS as NO_ADVERBS
-from .vocabulary import NO_IDIOMS as NO_IDIOMS
-from .vocabulary import NOT as NOT
-from .vocabulary import NUMBERS as NUMBERS
-from .vocabulary import POSITIVE_EST as POSITIVE_EST
-from .vocabulary import PRIVATIVE as PRIVATIVE
-from .vocabulary import PRONOUNS as PRONOUNS
-from .vocabulary import RELATIONAL as RELATIONAL
-from .vocabulary import REPORTS as REPORTS
-from .vocabulary import SAME_AS as SAME_AS
-from .vocabulary import SAME_IN_JAPANESE as SAME_IN_JAPANESE
-from .vocabulary import SHADES as SHADES
-from .vocabulary import TEMPORAL as TEMPORAL
-from .vocabulary import TURNING as TURNING
-from .vocabulary import UNITS as UNITS
-from .vocabulary import WAS as WAS
-from .vocabulary import WEEKDAYS as WEEKDAYS
-from .vocabulary import WHICH as WHICH
+# Written by `python -m scripts.faces`.
+from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, text_key as text_key, visible as visible
+from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, Grammar as Grammar, JAPANESE as JAPANESE, OTHER as OTHER, grammar_of as grammar_of, language_of as language_of, with_all_languages as with_all_languages
+from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
+from .period import Period as Period, compatible as compatible, to_json as to_json
+from .signs import is_code as is_code, unified as unified
+from .time_finder import periods as periods
+from .tokens import COUNTERS as COUNTERS, Kind as Kind, STATED as STATED, Token as Token, han_value as han_value, is_name as is_name, plain_form as plain_form, search_terms as search_terms, telling_words as telling_words, tokens as tokens, word_token as word_token, wordings as wordings
+from .vocabulary import AUXILIARIES as AUXILIARIES, BE as BE, CAUSAL_NOUNS as CAUSAL_NOUNS, CONDITIONS as CONDITIONS, DOUBTS as DOUBTS, EMPHASES as EMPHASES, FILLERS as FILLERS, GIVING as GIVING, GOVERNING as GOVERNING, IRREGULAR_PLURALS as IRREGULAR_PLURALS, MEASURES as MEASURES, MONTH_SET as MONTH_SET, MUTUAL as MUTUAL, NARROWING as NARROWING, NEGATIONS as NEGATIONS, NOT as NOT, NO_ADVERBS as NO_ADVERBS, NO_IDIOMS as NO_IDIOMS, NUMBERS as NUMBERS, POSITIVE_EST as POSITIVE_EST, PRIVATIVE as PRIVATIVE, PRONOUNS as PRONOUNS, RELATIONAL as RELATIONAL, REPORTS as REPORTS, SAME_AS as SAME_AS, SAME_IN_JAPANESE as SAME_IN_JAPANESE, SHADES as SHADES, TEMPORAL as TEMPORAL, TURNING as TURNING, UNITS as UNITS, WAS as WAS, WEEKDAYS as WEEKDAYS, WHICH as WHICH

@@ -1,18 +1,4 @@
-from .calibrate import CalibrationLog as CalibrationLog
-from .calibrate import ask_model as ask_model
-from .calibrate import ask_person as ask_person
-from .calibrate import lines as lines
-from .calibrate import pairs_of as pairs_of
-from .calibrate import reviewed as reviewed
-from .calibration import AlikePair as AlikePair
-from .calibration import Answer as Answer
-from .calibration import Counted as Counted
-from .calibration import prices as prices
-from .calibration import suggest as suggest
-from .calibration import tally as tally
-from .calibration import wilson as wilson
-from .doctor import back_up as back_up
-from .doctor import examine as examine
-from .doctor import mend as mend
-from .doctor import reembed as reembed
-from .doctor import restore as restore
+# Written by `python -m scripts.faces`.
+from .calibrate import CalibrationLog as CalibrationLog, ask_model as ask_model, ask_person as ask_person, lines as lines, pairs_of as pairs_of, reviewed as reviewed
+from .calibration import AlikePair as AlikePair, Answer as Answer, Counted as Counted, prices as prices, suggest as suggest, tally as tally, wilson as wilson
+from .doctor import back_up as back_up, examine as examine, mend as mend, reembed as reembed, restore as restore

@@ -18,7 +18,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from memory.coverage import compare
+from memory.coverage import compare_memories
 from memory.models import LOWER, NEAR_COPY, Memory, Scale
 from memory.text import has_cjk, text_key
 
@@ -61,7 +61,7 @@ class AlikePair:
     @cached_property
     def covered(self) -> bool:
         """Whether one of the two texts states everything that the other text states."""
-        coverage = compare(self.older.content, self.newer.content)
+        coverage = compare_memories(self.older, self.newer)
         return coverage.a_covers_b or coverage.b_covers_a
 
     @cached_property

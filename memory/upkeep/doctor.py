@@ -330,8 +330,8 @@ def _opened(file: Path, folder: Path) -> Ledger:
     except LedgerError as exc:
         raise InputError(
             file,
-            "is not a backup of a ledger",
-            f"name a file that `memory-dedup backup` wrote ({exc.problem})",
+            "is not a backup that this version can restore",
+            f"name a file that `memory-dedup backup` wrote ({exc})",
         ) from exc
 
 

@@ -11,32 +11,32 @@ from typing import Any
 import pytest
 
 from memory.agent.consolidation import ConsolidationEngine, ConsolidationStats
-from memory.agent.memory_store import MemoryStore
+from memory.agent.memory_store import AgentMemory
 from memory.agent.schemas import Consolidated, MergeCandidate, Remembered
 from memory.assembly import build_tools, open_store
 from memory.config import Config, MemoryConfig
 from memory.models import Memory
-from memory.store import MemoryStore as CoreStore
+from memory.store import MemoryStore
 from tests.doubles import PlacedEmbedder
 
 
 @pytest.fixture
-def agent(store: CoreStore) -> MemoryStore:
-    return MemoryStore(store)
+def agent(store: MemoryStore) -> AgentMemory:
+    return AgentMemory(store)
 
 
-def save(agent: MemoryStore, *contents: str, **given: Any) -> list[Memory]:
+def save(agent: AgentMemory, *contents: str, **given: Any) -> list[Memory]:
     saved = [asyncio.run(agent.save_with_auto_link(text, **given))[0] for text in contents]
     return [memory for memory in saved if memory is not None]
 
 
-def consolidate(agent: MemoryStore, **given: Any) -> ConsolidationStats:
+def consolidate(agent: AgentMemory, **given: Any) -> ConsolidationStats:
     return asyncio.run(ConsolidationEngine().run(agent, **given))
 
 
 @pytest.mark.parametrize(("cosine", "found"), [(0.89, 0), (0.90, 0), (0.900001, 1), (0.94, 1)])
 def test_a_pair_is_found_strictly_below_the_threshold(
-    agent: MemoryStore, embedder: PlacedEmbedder, cosine: float, found: int
+    agent: AgentMemory, embedder: PlacedEmbedder, cosine: float, found: int
 ) -> None:
     embedder.place("b", cosine, "a")
     save(agent, "a", "b")
@@ -44,7 +44,7 @@ def test_a_pair_is_found_strictly_below_the_threshold(
 
 
 def test_each_pair_is_found_once_and_nothing_is_paired_with_itself(
-    agent: MemoryStore, embedder: PlacedEmbedder
+    agent: AgentMemory, embedder: PlacedEmbedder
 ) -> None:
     embedder.place("b", 0.94, "a")
     a, b = save(agent, "a", "b")
@@ -54,7 +54,7 @@ def test_each_pair_is_found_once_and_nothing_is_paired_with_itself(
 
 
 def test_the_closest_pairs_are_kept_of_too_many(
-    agent: MemoryStore, embedder: PlacedEmbedder
+    agent: AgentMemory, embedder: PlacedEmbedder
 ) -> None:
     for n in range(4):
         embedder.place(f"b{n}", 0.91 + n / 100, f"a{n}")
@@ -94,7 +94,7 @@ def test_what_is_told_again_in_other_words_is_proposed_with_the_default_embedder
 
 
 def test_how_near_a_proposed_pair_must_be_is_configured(
-    agent: MemoryStore, embedder: PlacedEmbedder
+    agent: AgentMemory, embedder: PlacedEmbedder
 ) -> None:
     embedder.place("b", 0.88, "a")
     save(agent, "a", "b")
@@ -103,19 +103,19 @@ def test_how_near_a_proposed_pair_must_be_is_configured(
         assert len(stats.merge_candidates) == found
 
 
-def test_unlike_memories_are_not_proposed(agent: MemoryStore) -> None:
+def test_unlike_memories_are_not_proposed(agent: AgentMemory) -> None:
     save(agent, "a", "b", "c")
     assert consolidate(agent).merge_candidates == ()
 
 
-def test_pairs_are_never_proposed_across_users(agent: MemoryStore) -> None:
+def test_pairs_are_never_proposed_across_users(agent: AgentMemory) -> None:
     save(agent, "tea", user="Alice")
     save(agent, "tea", user="Bob")
     stats = consolidate(agent)
     assert (stats.merge_candidates, stats.replay_events) == ((), 0)
 
 
-def test_neighbours_in_time_are_linked_once_and_trusted_more_each_time(agent: MemoryStore) -> None:
+def test_neighbours_in_time_are_linked_once_and_trusted_more_each_time(agent: AgentMemory) -> None:
     a, b, c = save(agent, "a", "b", "c")
     first, second = consolidate(agent), consolidate(agent)
     assert (first.replay_events, first.coactivation_updates, first.link_updates) == (2, 2, 2)
@@ -129,7 +129,7 @@ def test_neighbours_in_time_are_linked_once_and_trusted_more_each_time(agent: Me
     ] * 2
 
 
-def test_a_replay_leaves_the_type_of_a_link_alone(agent: MemoryStore) -> None:
+def test_a_replay_leaves_the_type_of_a_link_alone(agent: AgentMemory) -> None:
     a, b = save(agent, "a", "b")
     asyncio.run(agent.link_memories(a.id, b.id, "leads_to", "as told"))
     consolidate(agent)
@@ -139,7 +139,7 @@ def test_a_replay_leaves_the_type_of_a_link_alone(agent: MemoryStore) -> None:
 
 
 def test_only_the_window_is_replayed_and_at_most_so_many_events(
-    agent: MemoryStore, store: CoreStore
+    agent: AgentMemory, store: MemoryStore
 ) -> None:
     old = store.new_memory("an old one")
     store.add(old.model_copy(update={"timestamp": old.timestamp - timedelta(hours=30)}))
@@ -150,7 +150,7 @@ def test_only_the_window_is_replayed_and_at_most_so_many_events(
     assert consolidate(agent, max_replay_events=1).replay_events == 1
 
 
-def test_nothing_is_merged_or_deleted(agent: MemoryStore, embedder: PlacedEmbedder) -> None:
+def test_nothing_is_merged_or_deleted(agent: AgentMemory, embedder: PlacedEmbedder) -> None:
     embedder.place("b", 0.94, "a")
     saved = save(agent, "a", "b")
     consolidate(agent)

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import MemorySearchResult, MemoryStore
+from memory.agent.memory_store import AgentMemory, MemorySearchResult
 from memory.errors import CannotUndo, InputError, MemoryNotFound, StillStatedBy
 from memory.ledger import REVERSIBLE, Ledger
 from memory.models import INVERSE_LINK, Memory, Rules, SearchResult
-from memory.store import MemoryStore as CoreStore
-from memory.store import forget_user
+from memory.store import MemoryStore, forget_user
 from tests.doubles import PlacedEmbedder, ticking
 
 run = asyncio.run
@@ -31,18 +30,18 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 
 
 @pytest.fixture
-def agent(store: CoreStore) -> MemoryStore:
-    return MemoryStore(store)
+def agent(store: MemoryStore) -> AgentMemory:
+    return AgentMemory(store)
 
 
-def save(agent: MemoryStore, content: str, **given: Any) -> Memory:
+def save(agent: AgentMemory, content: str, **given: Any) -> Memory:
     memory, *_ = run(agent.save_with_auto_link(content, **given))
     assert memory is not None
     return memory
 
 
 def test_the_second_of_two_near_copies_is_blocked_with_the_first_as_reason(
-    agent: MemoryStore, embedder: PlacedEmbedder
+    agent: AgentMemory, embedder: PlacedEmbedder
 ) -> None:
     embedder.place("Mia really has a cat.", 0.97, "Mia has a cat.")
     first = save(agent, "Mia has a cat.")
@@ -55,14 +54,14 @@ def test_the_second_of_two_near_copies_is_blocked_with_the_first_as_reason(
     assert duplicate_of.distance == pytest.approx(0.03)
 
 
-def test_into_an_empty_store_anything_is_saved(agent: MemoryStore) -> None:
+def test_into_an_empty_store_anything_is_saved(agent: AgentMemory) -> None:
     memory, links, linked, duplicate_of = run(agent.save_with_auto_link("the first"))
     assert memory is not None
     assert (links, linked, duplicate_of) == (0, [], None)
 
 
 def test_a_text_that_states_all_of_a_stored_one_replaces_it_and_is_returned(
-    agent: MemoryStore, embedder: PlacedEmbedder, store: CoreStore
+    agent: AgentMemory, embedder: PlacedEmbedder, store: MemoryStore
 ) -> None:
     embedder.place("Mia has a tabby cat.", 0.97, "Mia has a cat.")
     old = save(agent, "Mia has a cat.", tags=["pet"])
@@ -80,7 +79,7 @@ def test_a_text_that_states_all_of_a_stored_one_replaces_it_and_is_returned(
     ("told", "live"), [("Mia has a tabby cat.", 2), ("Mia really has a cat.", 1)]
 )
 def test_below_the_upper_threshold_a_word_more_keeps_both(
-    agent: MemoryStore, embedder: PlacedEmbedder, store: CoreStore, told: str, live: int
+    agent: AgentMemory, embedder: PlacedEmbedder, store: MemoryStore, told: str, live: int
 ) -> None:
     embedder.place(told, 0.92, "Mia has a cat.")
     save(agent, "Mia has a cat.")
@@ -90,16 +89,16 @@ def test_below_the_upper_threshold_a_word_more_keeps_both(
 
 @pytest.mark.parametrize(("cosine", "blocked"), [(0.95, False), (0.950001, True)])
 def test_without_the_guard_only_the_distance_blocks_strictly_below_its_threshold(
-    store: CoreStore, embedder: PlacedEmbedder, cosine: float, blocked: bool
+    store: MemoryStore, embedder: PlacedEmbedder, cosine: float, blocked: bool
 ) -> None:
-    agent = MemoryStore(store, rules=Rules(guard=False))
+    agent = AgentMemory(store, rules=Rules(guard=False))
     embedder.place("near", cosine, "there")
     save(agent, "there")
     memory, *_ = run(agent.save_with_auto_link("near"))
     assert (memory is None) is blocked
 
 
-def test_a_blocked_save_writes_nothing(agent: MemoryStore, ledger: Ledger) -> None:
+def test_a_blocked_save_writes_nothing(agent: AgentMemory, ledger: Ledger) -> None:
     save(agent, "told")
     with ledger.reading() as reader:
         before = reader.revision()
@@ -108,14 +107,14 @@ def test_a_blocked_save_writes_nothing(agent: MemoryStore, ledger: Ledger) -> No
         assert reader.revision() == before
 
 
-def test_the_guard_never_compares_across_users_or_privacy(agent: MemoryStore) -> None:
+def test_the_guard_never_compares_across_users_or_privacy(agent: AgentMemory) -> None:
     save(agent, "likes tea", user="Alice")
     save(agent, "likes tea", user="Bob")
     save(agent, "likes tea", user="Alice", is_private=True)
 
 
 def test_at_most_max_links_of_the_nearest_are_linked(
-    agent: MemoryStore, embedder: PlacedEmbedder
+    agent: AgentMemory, embedder: PlacedEmbedder
 ) -> None:
     saved = []
     for n in range(4):
@@ -128,7 +127,7 @@ def test_at_most_max_links_of_the_nearest_are_linked(
     assert {link.target_id for link in memory.linked_ids} == {saved[3].id, saved[2].id}
 
 
-def test_two_saves_of_one_text_at_the_same_moment_store_it_once(agent: MemoryStore) -> None:
+def test_two_saves_of_one_text_at_the_same_moment_store_it_once(agent: AgentMemory) -> None:
     async def both() -> list[Any]:
         return await asyncio.gather(*(agent.save_with_auto_link("the same") for _ in range(4)))
 
@@ -140,7 +139,9 @@ def test_a_search_result_is_the_store_s_own() -> None:
     assert MemorySearchResult is SearchResult
 
 
-def test_the_newest_come_first_and_only_of_the_window(agent: MemoryStore, store: CoreStore) -> None:
+def test_the_newest_come_first_and_only_of_the_window(
+    agent: AgentMemory, store: MemoryStore
+) -> None:
     old = store.new_memory("old")
     store.add(old.model_copy(update={"timestamp": old.timestamp.replace(microsecond=5)}))
     save(agent, "fresh")
@@ -151,7 +152,7 @@ def test_the_newest_come_first_and_only_of_the_window(agent: MemoryStore, store:
 # --- deletion -----------------------------------------------------------------------------------
 
 
-def test_delete_gives_the_memory_and_unlinks_the_others(agent: MemoryStore) -> None:
+def test_delete_gives_the_memory_and_unlinks_the_others(agent: AgentMemory) -> None:
     a, b = save(agent, "a"), save(agent, "b")
     run(agent.link_memories(a.id, b.id))
     deleted = run(agent.delete(a.id))
@@ -163,14 +164,14 @@ def test_delete_gives_the_memory_and_unlinks_the_others(agent: MemoryStore) -> N
     assert left.linked_ids == ()
 
 
-def test_delete_of_a_memory_without_links_and_of_an_unknown_one(agent: MemoryStore) -> None:
+def test_delete_of_a_memory_without_links_and_of_an_unknown_one(agent: AgentMemory) -> None:
     alone = save(agent, "alone")
     assert run(agent.delete(alone.id)) is not None
     assert run(agent.delete(alone.id)) is None
     assert run(agent.delete("mem_000000000000")) is None
 
 
-def test_a_merged_memory_cannot_be_deleted_alone(agent: MemoryStore) -> None:
+def test_a_merged_memory_cannot_be_deleted_alone(agent: AgentMemory) -> None:
     a, b = save(agent, "a"), save(agent, "b")
     run(agent.merge(a.id, b.id, "a and b"))
     with pytest.raises(StillStatedBy, match=a.id):
@@ -179,7 +180,7 @@ def test_a_merged_memory_cannot_be_deleted_alone(agent: MemoryStore) -> None:
 
 
 def test_an_episode_that_holds_a_forgotten_memory_loses_its_summary(
-    agent: MemoryStore, ledger: Ledger
+    agent: AgentMemory, ledger: Ledger
 ) -> None:
     a, b = save(agent, "the secret recipe"), save(agent, "another dish")
     both = run(agent.create_episode([a.id, b.id], "We tasted the secret recipe."))
@@ -201,7 +202,7 @@ def test_an_episode_that_holds_a_forgotten_memory_loses_its_summary(
 
 
 def test_the_summary_goes_with_what_a_memory_of_the_episode_was_merged_into(
-    agent: MemoryStore,
+    agent: AgentMemory,
 ) -> None:
     a, b = save(agent, "a dish"), save(agent, "another dish")
     told = run(agent.create_episode([a.id], "A meal."))
@@ -213,7 +214,7 @@ def test_the_summary_goes_with_what_a_memory_of_the_episode_was_merged_into(
 
 
 def test_the_summary_goes_with_an_origin_of_a_merge_that_was_taken_back(
-    agent: MemoryStore, store: CoreStore
+    agent: AgentMemory, store: MemoryStore
 ) -> None:
     a, b = save(agent, "a dish"), save(agent, "the secret recipe")
     kept, _ = run(agent.merge(a.id, b.id, "a dish and the secret recipe"))
@@ -226,7 +227,7 @@ def test_the_summary_goes_with_an_origin_of_a_merge_that_was_taken_back(
 
 
 def test_a_short_memory_forgotten_leaves_the_summaries_that_its_text_is_part_of(
-    agent: MemoryStore,
+    agent: AgentMemory,
 ) -> None:
     tea, ben = save(agent, "tea"), save(agent, "Ben came at four.")
     told = run(agent.create_episode([ben.id], "A teatime with Ben, and tea"))
@@ -238,9 +239,9 @@ def test_a_short_memory_forgotten_leaves_the_summaries_that_its_text_is_part_of(
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["the user", "one by one"])
 def test_nobody_else_reads_an_episode_before_or_after_its_memories_are_forgotten(
-    store: CoreStore, at_once: bool
+    store: MemoryStore, at_once: bool
 ) -> None:
-    mia, ben, everyone = (MemoryStore(store, user=user) for user in ("Mia", "Ben", None))
+    mia, ben, everyone = (AgentMemory(store, user=user) for user in ("Mia", "Ben", None))
     memories = [save(mia, text) for text in ("the alarm code", "the back door")]
     told = run(mia.create_episode([one.id for one in memories], "The code is 7788."))
     assert told.user == "Mia"
@@ -257,9 +258,9 @@ def test_nobody_else_reads_an_episode_before_or_after_its_memories_are_forgotten
 
 
 def test_an_episode_about_two_users_belongs_to_nobody_and_forgets_with_either(
-    store: CoreStore,
+    store: MemoryStore,
 ) -> None:
-    mia, ben, everyone = (MemoryStore(store, user=user) for user in ("Mia", "Ben", None))
+    mia, ben, everyone = (AgentMemory(store, user=user) for user in ("Mia", "Ben", None))
     memories = [save(mia, "Mia's part"), save(ben, "Ben's part")]
     told = run(everyone.create_episode([one.id for one in memories], "Both of them."))
     assert told.user is None
@@ -271,7 +272,7 @@ def test_an_episode_about_two_users_belongs_to_nobody_and_forgets_with_either(
     assert (view[0].summary, view[1]) == ("(forgotten)", 1)
 
 
-def test_an_episode_spans_the_time_of_its_memories(agent: MemoryStore) -> None:
+def test_an_episode_spans_the_time_of_its_memories(agent: AgentMemory) -> None:
     saved = [save(agent, name) for name in "abc"]
     ids = [saved[n].id for n in (1, 2, 0)]
     episode = run(agent.create_episode(ids, "All of it"))
@@ -286,7 +287,7 @@ def test_an_episode_spans_the_time_of_its_memories(agent: MemoryStore) -> None:
 # --- links and merges -----------------------------------------------------------------------------
 
 
-def test_a_link_is_seen_from_both_ends_with_its_inverse_type(agent: MemoryStore) -> None:
+def test_a_link_is_seen_from_both_ends_with_its_inverse_type(agent: AgentMemory) -> None:
     cause, effect = save(agent, "rain"), save(agent, "a wet street")
     assert run(agent.link_memories(effect.id, cause.id, "caused_by", "of course"))
     seen = [run(agent.get_by_id(one.id)) for one in (effect, cause)]
@@ -294,7 +295,7 @@ def test_a_link_is_seen_from_both_ends_with_its_inverse_type(agent: MemoryStore)
     assert [one.linked_ids[0].note for one in seen if one] == ["of course"] * 2
 
 
-def test_confidence_grows_up_to_one(agent: MemoryStore) -> None:
+def test_confidence_grows_up_to_one(agent: AgentMemory) -> None:
     a, b = save(agent, "a"), save(agent, "b")
     assert not run(agent.bump_link_confidence(a.id, b.id))
     run(agent.link_memories(a.id, b.id))
@@ -307,7 +308,7 @@ def test_confidence_grows_up_to_one(agent: MemoryStore) -> None:
 
 
 def test_a_merge_keeps_time_and_category_and_takes_links_tags_and_importance(
-    agent: MemoryStore,
+    agent: AgentMemory,
 ) -> None:
     keep = save(agent, "keep", category="lesson", tags=["x"], importance=2)
     remove = save(agent, "remove", tags=["y"], importance=5)
@@ -323,7 +324,7 @@ def test_a_merge_keeps_time_and_category_and_takes_links_tags_and_importance(
 
 @pytest.mark.parametrize("text", [None, "both in one"])
 def test_the_undo_of_a_merge_is_exact(
-    agent: MemoryStore, store: CoreStore, text: str | None
+    agent: AgentMemory, store: MemoryStore, text: str | None
 ) -> None:
     a, b, c = (save(agent, name) for name in ("one", "two", "three"))
     run(agent.link_memories(a.id, b.id))
@@ -339,7 +340,7 @@ def test_the_undo_of_a_merge_is_exact(
 
 
 def test_a_correction_is_a_decision_that_names_the_old_wording(
-    agent: MemoryStore, store: CoreStore
+    agent: AgentMemory, store: MemoryStore
 ) -> None:
     old = save(agent, "Rent is 900.", importance=5)
     new, _, _, replaced = run(agent.save_with_auto_link("Rent is 950.", replaces=old.id))
@@ -353,7 +354,7 @@ def test_a_correction_is_a_decision_that_names_the_old_wording(
     assert decision.survivors == ((new.id, (old.id,)),)
 
 
-def test_an_unknown_id_cannot_be_linked_merged_or_corrected(agent: MemoryStore) -> None:
+def test_an_unknown_id_cannot_be_linked_merged_or_corrected(agent: AgentMemory) -> None:
     a = save(agent, "a")
     for attempt in (
         agent.link_memories(a.id, "mem_000000000000"),
@@ -386,13 +387,13 @@ def test_links_are_two_way_after_every_operation(operations: list[tuple[str, int
         embedder.place(f"text {n}", 0.6 + n / 20, f"text {n - 1}")
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger.create(f"sqlite:///{Path(folder) / 'ledger.db'}")
-        with CoreStore(ledger, embedder, clock=ticking()) as store:
+        with MemoryStore(ledger, embedder, clock=ticking()) as store:
             for operation in operations:
-                run(perform(MemoryStore(store), store, *operation))
+                run(perform(AgentMemory(store), store, *operation))
                 check_two_way(list(store.memories()))
 
 
-async def perform(agent: MemoryStore, store: CoreStore, what: str, i: int, j: int) -> None:
+async def perform(agent: AgentMemory, store: MemoryStore, what: str, i: int, j: int) -> None:
     ids = [memory.id for memory in store.memories()]
     if what == "save" or not ids:
         await agent.save_with_auto_link(f"text {i}", dedup_threshold=0.05 if j else 0.0)
@@ -414,7 +415,7 @@ async def perform(agent: MemoryStore, store: CoreStore, what: str, i: int, j: in
         await agent.merge(a, b, f"text {i}" if i % 2 else None)
 
 
-def undo_latest(store: CoreStore) -> None:
+def undo_latest(store: MemoryStore) -> None:
     decided = [one for one in store.history() if one.action in REVERSIBLE and not one.undone]
     try:
         if decided:
@@ -439,14 +440,14 @@ def check_two_way(memories: list[Memory]) -> None:
 
 
 def test_observers_hear_of_saves_and_of_nothing_else(
-    store: CoreStore, caplog: pytest.LogCaptureFixture
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[str] = []
 
     def broken(_memory: Memory) -> None:
         raise RuntimeError("secret words")
 
-    agent = MemoryStore(store, observers=(broken, lambda memory: heard.append(memory.id)))
+    agent = AgentMemory(store, observers=(broken, lambda memory: heard.append(memory.id)))
     first = save(agent, "once")
     run(agent.save_with_auto_link("once"))
     second = save(agent, "twice", replaces=first.id)

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import MemoryStore, OnSaved
+from memory.agent.memory_store import AgentMemory, OnSaved
 from memory.agent.schemas import Forgot, Remembered
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
 from memory.ledger import Ledger
 from memory.models import Action, Decision
-from memory.store import MemoryStore as CoreStore
+from memory.store import MemoryStore
 
 run = asyncio.run
 
 
-def tools_on(store: CoreStore, workspace: Path, *observers: OnSaved) -> AgentTools:
-    agent = MemoryStore(store, observers=observers)
+def tools_on(store: MemoryStore, workspace: Path, *observers: OnSaved) -> AgentTools:
+    agent = AgentMemory(store, observers=observers)
     return AgentTools(agent, ConsolidationEngine(), WorkspaceMemorySync(workspace))
 
 
@@ -30,7 +30,7 @@ def written(workspace: Path) -> str:
 
 
 def test_what_another_server_forgets_meanwhile_is_in_no_file(
-    store: CoreStore, tmp_path: Path
+    store: MemoryStore, tmp_path: Path
 ) -> None:
     tools = tools_on(store, tmp_path, lambda memory: store.forget(memory.id))
     told = {"content": "Forgotten at once.", "category": "introspection"}
@@ -39,7 +39,7 @@ def test_what_another_server_forgets_meanwhile_is_in_no_file(
 
 
 def test_an_answer_says_when_a_log_still_holds_the_text_and_it_is_cleared_later(
-    store: CoreStore, tmp_path: Path
+    store: MemoryStore, tmp_path: Path
 ) -> None:
     tools = tools_on(store, tmp_path)
     saved = run(tools.call("remember", {"content": "Read by somebody."})).data
@@ -56,7 +56,7 @@ def test_an_answer_says_when_a_log_still_holds_the_text_and_it_is_cleared_later(
 
 
 def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
-    store: CoreStore, tmp_path: Path
+    store: MemoryStore, tmp_path: Path
 ) -> None:
     def spoil(_memory: object) -> None:
         (tmp_path / "memory").write_text("in the way")
@@ -67,7 +67,7 @@ def test_a_workspace_that_fails_after_the_save_is_told_and_the_memory_stays(
     assert [memory.content for memory in store.memories()] == ["Kept."]
 
 
-def test_a_question_that_no_model_judged_stays_open(store: CoreStore, tmp_path: Path) -> None:
+def test_a_question_that_no_model_judged_stays_open(store: MemoryStore, tmp_path: Path) -> None:
     a, b = (store.add(store.new_memory(name)) for name in ("one", "other"))
     open_question = Decision(Action.KEEP_BOTH, "no model", (a, b), pending=True)
     store.apply(open_question)
@@ -76,7 +76,7 @@ def test_a_question_that_no_model_judged_stays_open(store: CoreStore, tmp_path: 
 
 
 def test_a_ledger_that_fails_is_an_error_of_ours(
-    store: CoreStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full() -> None:
         raise LedgerError("the ledger has no room left on its disk", "make room")

@@ -880,15 +880,15 @@ def test_the_doctor_reads_what_it_may_not_write(
 def test_the_doctor_reads_an_older_ledger_and_leaves_it_as_it_is(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     ledger = tmp_path / "data" / "ledger.db"
-    shutil.copy(ROOT / "tests" / "ledger" / "fixtures" / "version_1.db", ledger)
+    shutil.copy(ROOT / "tests" / "ledger" / "fixtures" / "version_8.db", ledger)
     before = ledger.read_bytes()
     said = run("memory-dedup", "doctor", ok=False)
-    assert "has schema 1" in said.stderr
+    assert "has schema 8" in said.stderr
     assert "run `memory-dedup upgrade`" in said.stderr
     assert "memories live" in said.stderr
     assert ledger.read_bytes() == before
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["ledger.db"]
-    assert "has schema 1" in failed(run("memory-dedup", "doctor", "--fix", ok=False))
+    assert "has schema 8" in failed(run("memory-dedup", "doctor", "--fix", ok=False))
     assert ledger.read_bytes() == before
 
 

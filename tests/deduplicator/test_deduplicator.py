@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory.config import MemoryConfig
-from memory.coverage import compare
-from memory.decide import GroupFilter
+from memory.coverage import compare_memories
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.errors import LedgerError, ModelError, ModelUnavailable
 from memory.ledger import Ledger, Snapshot
@@ -114,12 +113,11 @@ def test_long_texts_are_not_compared_on_the_loop(
 ) -> None:
     on_the_loop = []
 
-    def watched(a: str, b: str) -> object:
+    def watched(a: Memory, b: Memory) -> object:
         on_the_loop.append(threading.current_thread() is threading.main_thread())
-        return compare(a, b)
+        return compare_memories(a, b)
 
-    for module in ("decide.policy", "offline.model"):
-        monkeypatch.setattr(f"memory.{module}.compare", watched)
+    monkeypatch.setattr("memory.decide.policy.compare_memories", watched)
     cat, dog = (f"{'Mia rows on the lake, and she sings. ' * 60}{text}" for text in (CAT, DOG))
     embedder.place(cat)
     embedder.place(dog, 0.97, cat)
@@ -673,7 +671,7 @@ def test_an_audit_gives_the_plan_and_as_many_of_its_groups_as_were_asked_for(
     deduplicator: MemoryDeduplicator, store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     store.add_batch([make_memory(CAT), make_memory(CAT), make_memory(DOG), make_memory(DOG)])
-    found = asyncio.run(deduplicator.audit(GroupFilter(1)))
+    found = asyncio.run(deduplicator.audit(1))
     shown = [[one.content for one in card.members] for card in cards_of(found.plan)]
     assert shown == [[CAT] * 2, [DOG] * 2]
     assert (found.report.found, len(found.report.groups)) == (2, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.decide import PlanExecutor, Planner, PlanSettings, RoundPlan
+from memory.decide import Planner, PlanSettings, RoundPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.ledger import Ledger
 from memory.models import Rules, Vectors
@@ -49,8 +50,14 @@ def fill(store: MemoryStore, embedder: PlacedEmbedder, size: int = 90) -> None:
     store.add_batch(told)
 
 
-def planned(store: MemoryStore, executor: PlanExecutor | None = None) -> RoundPlan:
-    settings = PlanSettings(Rules(), store.scale, 3, executor=executor or PlanExecutor())
+def on_workers(executor: DistributedExecutor | None, settings: PlanSettings) -> PlanSettings:
+    if executor is None:
+        return settings
+    return replace(settings, find_pairs=executor.find_pairs, plan_groups=executor.plan_groups)
+
+
+def planned(store: MemoryStore, executor: DistributedExecutor | None = None) -> RoundPlan:
+    settings = on_workers(executor, PlanSettings(Rules(), store.scale, 3))
     return Planner(store.scope_of, settings).plan(store.snapshot())
 
 
@@ -75,10 +82,9 @@ def test_it_is_told_how_many_texts_were_compared_here_and_on_workers(
     def hear(done: int, of: int) -> None:
         told.append((done, of))
 
-    def plan(executor: PlanExecutor | None) -> list[tuple[int, int]]:
+    def plan(executor: DistributedExecutor | None) -> list[tuple[int, int]]:
         told.clear()
-        at = executor or PlanExecutor()
-        settings = PlanSettings(Rules(), store.scale, executor=at, on_compared=hear)
+        settings = on_workers(executor, PlanSettings(Rules(), store.scale, on_compared=hear))
         Planner(store.scope_of, settings).plan(store.snapshot())
         return sorted(told)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from memory.ledger.ledger import Ledger
-from tests.ledger import version_1
+from tests.ledger import version_8
 
 
 def upgrade_killed_at(number: int, url: str, folder: Path) -> None:
@@ -47,7 +47,7 @@ def main(url: str, folder: Path) -> None:
         _, status = os.waitpid(child, 0)
         looker = os.fork()  # nothing that the parent opens may reach a child
         if looker == 0:
-            version = version_1.version_at(url)
+            version = version_8.version_at(url)
             sys.stdout.write(json.dumps({"killed": status != 0, "version": version}) + "\n")
             sys.stdout.flush()
             os._exit(0)

@@ -19,7 +19,7 @@ from memory.store import MemoryStore
 from memory.text import search_terms
 from tests.conftest import MakeMemory
 from tests.doubles import under
-from tests.ledger import version_1
+from tests.ledger import version_8
 
 TABLES = (t.postings, t.term_lists, t.term_totals)
 
@@ -110,7 +110,7 @@ def test_postings_say_how_often_and_how_long(ledger: Ledger, make_memory: MakeMe
 
 def test_an_upgrade_gives_an_older_ledger_its_terms(ledger_url: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
-    version_1.put_at(ledger_url)
+    version_8.put_at(ledger_url)
     Ledger.upgrade(ledger_url, tmp_path / "data")
     before = held(ledger_url)
     assert before[0]

@@ -86,7 +86,7 @@ def served(
     review = Review(
         store,
         rules,
-        lambda: deduplicator.plan(Asker(PERSON)),
+        lambda: deduplicator.audit(asker=Asker(PERSON)),
         judges,
         5.0,
         Answers(store, rules, "run_of_a_review"),

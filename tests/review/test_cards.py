@@ -31,7 +31,7 @@ def two_families(embedder: PlacedEmbedder, make_memory: MakeMemory) -> list[Memo
 
 
 def planned(deduplicator: MemoryDeduplicator) -> list[Card]:
-    return least_certain_first(cards_of(asyncio.run(deduplicator.plan())))
+    return least_certain_first(cards_of(asyncio.run(deduplicator.audit()).plan))
 
 
 def recorded(store: MemoryStore) -> list[Card]:

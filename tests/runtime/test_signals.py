@@ -39,11 +39,13 @@ def test_while_something_waits_a_signal_sets_the_event(one: signal.Signals) -> N
 @pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
 def test_sigterm_interrupts_also_where_ctrl_c_is_ignored(ctrl_c: signal.Handlers) -> None:
     signal.signal(signal.SIGINT, ctrl_c)
-    terminated = terminate_as_interrupt()
-    assert not terminated()
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGTERM)
-    assert terminated()
+    before = signal.getsignal(signal.SIGTERM)
+    with terminate_as_interrupt() as terminated:
+        assert not terminated()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        assert terminated()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def ended(code: str) -> tuple[int, str]:
@@ -79,14 +81,16 @@ def test_while_a_command_loads_ctrl_c_ends_it_without_a_word(command: str, loade
 @pytest.mark.parametrize("first", ["KeyboardInterrupt", "SystemExit(0)"])
 def test_ctrl_c_while_a_command_ends_says_nothing_more(first: str) -> None:
     code = f"""
-import atexit, signal
+import atexit, signal, sys, types
+from memory.__main__ import chat
 from memory.cli import run_shell
 
 def main():
     atexit.register(signal.raise_signal, signal.SIGINT)
     raise {first}
 
-run_shell(main)
+sys.modules["orchestrator"] = types.SimpleNamespace(main=lambda: run_shell(main))
+chat()
 """
     said = "interrupted\n" if first == "KeyboardInterrupt" else ""
     assert ended(code) == (-signal.SIGINT, said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 
 from memory.ledger import Ledger
@@ -60,19 +59,3 @@ def test_a_batch_tells_its_pace_how_long_it_took(
     store.pace = AdaptiveBatchSize(clock=clock(lambda: 1.0))
     assert store.add_batch([make_memory(f"Mia has {n} cats.") for n in range(8)]) == 8
     assert store.pace.size == 4
-
-
-def test_garbage_is_not_looked_for_while_others_wait_to_write(ledger: Ledger) -> None:
-    with AdaptiveBatchSize().writing(ledger, 1):
-        assert not gc.isenabled()
-    assert gc.isenabled()
-
-
-def test_a_disabled_garbage_collector_stays_disabled(ledger: Ledger) -> None:
-    gc.disable()
-    try:
-        with AdaptiveBatchSize().writing(ledger, 1):
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.damage import MEMORIES, whole_ledger
+from tests.ledger import version_8
 
 pytestmark = pytest.mark.drill
-OLD_BACKUP = Path(__file__).parent.parent / "ledger" / "fixtures" / "version_1_backup.db"
 CONFIG = "memory:\n  data_dir: data\n  embedding:\n    provider: tests.doubles:PlacedEmbedder\n"
 BESIDE = {"ledger.db-wal", "ledger.db-shm"}
 """What SQLite keeps beside a ledger."""
@@ -80,7 +80,7 @@ def test_a_killed_backup_leaves_nothing_once_another_command_has_run(
 @pytest.mark.parametrize("before", ["nothing", "a damaged ledger"])
 def test_a_killed_restore_is_run_again_and_leaves_nothing(template: Path, before: str) -> None:
     """The backup is of an earlier version: a copy of it is upgraded on the way."""
-    shutil.copy(OLD_BACKUP, template / "out" / "old.db")
+    shutil.copy(version_8.LEDGER, template / "out" / "old.db")
     if before != "nothing":
         (template / "data" / "ledger.db").write_bytes(b"no ledger at all" * 1_000)
     data = {"ledger.db", *BESIDE, "ledger.db.damaged-1"}
@@ -88,5 +88,5 @@ def test_a_killed_restore_is_run_again_and_leaves_nothing(template: Path, before
     for one in killed(template, 5, "restore out/old.db", "doctor", "restore out/old.db"):
         folder = Path(one["folder"])
         assert kept_by(one) <= files
-        assert (folder / "out" / "old.db").read_bytes() == OLD_BACKUP.read_bytes()
-        assert live_in(folder / "data" / "ledger.db") == 18
+        assert (folder / "out" / "old.db").read_bytes() == version_8.LEDGER.read_bytes()
+        assert live_in(folder / "data" / "ledger.db") == version_8.LIVE

@@ -1,0 +1,177 @@
+"""Write the dates of relative words: beside the text for a model, in it for a bot or for good."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+
+from memory.text.period import Grain, Period, Role
+from memory.text.time_finder import periods
+from memory.text.times import code_of
+
+_SEASONS = ("winter", "spring", "summer", "autumn")
+
+
+def when_field(text: str, said: datetime | None) -> dict[str, str]:
+    """Return the dates of the relative words of a text, as a language model gets them beside it.
+
+    Words that are not certain are left out.
+
+    >>> when_field("Mia was ill last week, and flies tomorrow.", datetime(2026, 1, 20))
+    {'last week': '2026-01-12/2026-01-18', 'tomorrow': '2026-01-21'}
+    """
+    return {period.words: written(period) for period in _datable(text, said)}
+
+
+def dated(text: str, said: datetime | None) -> str:
+    """Return a text with its day and the dates of its relative words, ready for a prompt.
+
+    `undated` takes both away, so that a model's answer can be stored.
+
+    >>> dated("Mia has a dentist appointment tomorrow.", datetime(2026, 1, 20))
+    '[Tue 2026-01-20] Mia has a dentist appointment tomorrow [= 2026-01-21].'
+    """
+    if said is None:
+        return text
+    marked = text
+    for period in reversed(_datable(text, said)):
+        end = period.end + 2 * (text[period.end : period.end + 2] in ("'s", "’s"))
+        marked = f"{marked[:end]} [= {written(period)}]{marked[end:]}"
+    return f"[{_DAYS[said.weekday()]} {said:%Y-%m-%d}] {marked}"
+
+
+def undated(text: str) -> str:
+    """Return a text without the marks of `dated`.
+
+    >>> undated("[Tue 2026-01-20] Mia has a dentist appointment tomorrow [= 2026-01-21].")
+    'Mia has a dentist appointment tomorrow.'
+    """
+    return _MARK.sub("", text)
+
+
+_DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_MARK = re.compile(rf"^\[(?:{'|'.join(_DAYS)}) \d{{4}}-\d\d-\d\d\] | \[= [\w ,:/-]{{4,40}}\]")
+
+
+def _datable(text: str, said: datetime | None) -> list[Period]:
+    return [period for period in periods(text, said) if period.certain and period.relative]
+
+
+def written(period: Period) -> str:
+    """Return the dates of a certain period for a model: "2026-01-21", "about 2024", "2026-01"."""
+    assert period.first is not None
+    assert period.after is not None
+    last = period.after - timedelta(days=1)
+    if period.role is Role.BIRTH:
+        return f"born {period.first}/{last}"
+    since = "since " if period.role is Role.START else ""
+    if period.approximate:
+        middle = period.first + (period.after - period.first) // 2
+        return f"{since}about {_of_grain(middle, last, period.grain)}"
+    if period.grain in (Grain.WEEK, Grain.WEEKEND):
+        return f"{since}{period.first}/{last}"
+    return f"{since}{_of_grain(period.first, last, period.grain)} {period.part}".rstrip()
+
+
+def _of_grain(day: date, last: date, grain: Grain) -> str:
+    if grain is Grain.SEASON:
+        return f"{_SEASONS[day.month // 3 % 4]} {_season_years(day, last)}"
+    return day.isoformat()[: _LENGTHS.get(grain, 10)]
+
+
+_LENGTHS = {Grain.YEAR: 4, Grain.MONTH: 7}
+
+
+def _season_years(first: date, last: date) -> str:
+    return f"{first.year}" if first.year == last.year else f"{first.year}/{last.year}"
+
+
+# --- for good -------------------------------------------------------------------------------------
+
+
+def with_dates(text: str, said: datetime | None) -> str:
+    """Replace the relative words of an English or Japanese text by dates, where that reads well.
+
+    Other words, and texts in other languages, stay as they are.
+
+    >>> with_dates("Mia went to the dentist yesterday.", datetime(2026, 1, 20))
+    'Mia went to the dentist on 19 January 2026.'
+    """
+    write = _WRITERS.get(code_of(text))
+    for period in reversed(_datable(text, said) if write else []):
+        if write and (replaced := write(text, period)):
+            text = f"{text[: period.start]}{replaced}{text[period.end :]}"
+    return text
+
+
+_WORD_BEFORE = re.compile(r"(\w+) $")
+_NO_PREPOSITION = frozenset("until till by from before after for of than to since".split())
+_ROUGHLY = frozenset("about around almost nearly roughly like".split())
+_NOT_AFTER = frozenset("a an the my your his her its our their every each any than".split())
+_NOT_BEFORE = re.compile(r"['’-]\w| (?:is|was|are|were|will|has|isn't|wasn't)\b").match
+_OPENS = re.compile(r"(?:^|[.!?]\s+)$")
+
+
+def _english(text: str, period: Period) -> str:
+    """Return the date with its preposition; "" if the words are no adverb, as in "today's"."""
+    before = text[: period.start]
+    word = match[1].lower() if (match := _WORD_BEFORE.search(before)) else ""
+    if word in _NOT_AFTER or word in _ROUGHLY or _NOT_BEFORE(text[period.end :]):
+        return ""
+    if period.role not in (Role.AT, Role.START) or period.grain is Grain.HOUR:
+        return ""
+    if period.role is Role.START and period.approximate:
+        return ""
+    preposition, noun = _english_date(period)
+    if period.role is Role.START:
+        preposition = "since"
+    elif word in _NO_PREPOSITION:
+        return noun
+    written = f"{preposition} {noun}"
+    return written[0].upper() + written[1:] if _OPENS.search(before) else written
+
+
+def _english_date(period: Period) -> tuple[str, str]:
+    first, grain = period.first, period.grain
+    assert first is not None
+    assert period.after is not None
+    if period.approximate:
+        first += (period.after - first) // 2
+        grain = grain if grain in _LENGTHS else Grain.DAY
+    day = f"{first.day} {first:%B %Y}"
+    in_words = {
+        Grain.PART: ("on", f"the {period.part} of {day}"), Grain.DAY: ("on", day),
+        Grain.WEEKEND: ("on", f"the weekend of {day}"), Grain.WEEK: ("in", f"the week of {day}"),
+        Grain.MONTH: ("in", f"{first:%B %Y}"), Grain.YEAR: ("in", f"{first.year}"),
+        Grain.SEASON: ("in", _of_grain(first, period.after - timedelta(days=1), grain)),
+    }  # fmt: skip
+    preposition, noun = in_words[grain]
+    return ("around" if period.approximate else preposition), noun
+
+
+_PARTS = {"morning": "朝", "afternoon": "午後", "evening": "夜", "night": "夜"}
+_JAPANESE_SEASONS = "冬春夏秋"
+_NO_PARTICLE = re.compile(r"$|[、,。にのはもかまがをへとだでよ]").match
+
+
+def _japanese(text: str, period: Period) -> str:
+    """Return the date, with a particle if the words had none; "" if it is a duration or an age."""
+    if period.role is not Role.AT or period.grain is Grain.HOUR:
+        return ""
+    first, grain, about = period.first, period.grain, ""
+    assert first is not None
+    assert period.after is not None
+    if period.approximate:
+        first += (period.after - first) // 2
+        grain, about = (grain if grain in _LENGTHS else Grain.DAY), "ごろ"
+    day = f"{first.year}年{first.month}月{first.day}日"
+    in_words = {
+        Grain.PART: f"{day}の{_PARTS.get(period.part, '')}", Grain.DAY: day,
+        Grain.WEEKEND: f"{day}の週末", Grain.WEEK: f"{day}の週",
+        Grain.MONTH: f"{first.year}年{first.month}月", Grain.YEAR: f"{first.year}年",
+        Grain.SEASON: f"{first.year}年の{_JAPANESE_SEASONS[first.month // 3 % 4]}",
+    }  # fmt: skip
+    return in_words[grain] + about + ("" if _NO_PARTICLE(text[period.end :]) else "に")
+
+
+_WRITERS = {"en": _english, "ja": _japanese}

@@ -1,0 +1,176 @@
+"""The value `Period`, which says when; comparing two texts' periods; a form for one column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date, timedelta
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+TABLES_VERSION = 1
+"""Raise it when a rule or a table of `memory/text/times` changes: stored periods are then old."""
+
+
+class Grain(IntEnum):
+    """How wide a period is, finest first."""
+
+    HOUR = 0
+    PART = 1
+    DAY = 2
+    WEEKEND = 3
+    WEEK = 4
+    MONTH = 5
+    SEASON = 6
+    YEAR = 7
+
+
+class Role(StrEnum):
+    """What happens within a period."""
+
+    AT = "at"
+    """The fact: "yesterday", "in June"."""
+    START = "start"
+    """The beginning of a state that lasts: "for 3 years", "since 2019"."""
+    BIRTH = "birth"
+    """A birth: "is 36"."""
+    RECENT = "recent"
+    """The fact, at a vague time near the day it was said: "recently"."""
+    SOON = "soon"
+    TEXT = "text"
+    """The saying itself: the text has a relative word, in a language without tables."""
+
+
+class Period(NamedTuple):
+    """A time expression of a text, and the local dates that it means.
+
+    `after` is the first day after the period. Both dates are None if the words alone count: the
+    time of saying is unknown, or the words count from another event.
+    """
+
+    words: str
+    """The expression in lower case, without a preposition: "next friday"."""
+    start: int
+    end: int
+    """`text[start:end]` is the expression with its preposition: "on Friday"."""
+    role: Role
+    grain: Grain
+    first: date | None
+    after: date | None
+    part: str = ""
+    """The part of the day ("evening"), or the hour (07), for grains below a day."""
+    certain: bool = True
+    """False if the words have two readings; then the dates span both, and no date is shown."""
+    approximate: bool = False
+    """Whether the dates are a window as wide as the counted unit: "3 weeks ago", "is 36"."""
+    relative: bool = True
+    """Whether the dates follow from the time of saying: not so for "5 January 2026"."""
+
+    def equals(self, other: Period) -> bool:
+        """Return whether both mean the same dates for certain."""
+        exact = self.certain and other.certain and not (self.approximate or other.approximate)
+        return exact and self[3:8] == other[3:8] and self.first is not None
+
+    def compatible(self, other: Period) -> bool:
+        """Return whether both may mean the same time, so that either can replace the other."""
+        if self.role is not other.role:
+            return False
+        if not (self.certain and other.certain) and self._worded() != other._worded():
+            return False
+        if self.first is None or other.first is None:
+            return self.first is other.first
+        if not (self.approximate or other.approximate):
+            return self[4:8] == other[4:8]
+        return (self.grain == other.grain or self.role is not Role.AT) and self._meets(other)
+
+    def contains(self, other: Period) -> bool:
+        """Return whether `other` lies within this period and says more: "5 January" in January."""
+        if self.role is not other.role or not (self.certain and other.certain):
+            return False
+        if None in (self.first, self.after, other.first, other.after):
+            return False
+        inside = self.first <= other.first and other.after <= self.after  # type: ignore[operator]
+        return inside and self.grain > other.grain and self.part in ("", other.part)
+
+    def _worded(self) -> tuple[str, bool] | None:
+        return None if self.role in _VAGUE else (self.words, self.certain)
+
+    def _meets(self, other: Period) -> bool:
+        """Return whether two windows overlap; a date must hold the middle of a window."""
+        a, b = self._middle_if(other), other._middle_if(self)
+        return a[0] < b[1] and b[0] < a[1]
+
+    def _middle_if(self, other: Period) -> tuple[date, date]:
+        assert self.first is not None
+        assert self.after is not None
+        if not self.approximate or other.approximate:
+            return self.first, self.after
+        middle = self.first + (self.after - self.first) // 2
+        return middle, middle + timedelta(days=1)
+
+
+_VAGUE = (Role.RECENT, Role.SOON)
+
+
+def compatible(a: Sequence[Period], b: Sequence[Period]) -> bool:
+    """Return whether two texts, alike but for their periods, may tell of the same time.
+
+    The periods are compared in their order.
+
+    >>> from datetime import datetime
+    >>> from memory.text import periods
+    >>> friday = periods("on 9 January 2026", None), periods("tomorrow", datetime(2026, 1, 8))
+    >>> compatible(*friday)
+    True
+    """
+    return len(a) == len(b) and all(x.compatible(y) for x, y in zip(a, b, strict=True))
+
+
+# --- one column -----------------------------------------------------------------------------------
+
+
+def to_json(periods: Sequence[Period]) -> str:
+    """Write the periods, with the version of the tables, as compact JSON in ASCII.
+
+    >>> to_json(())
+    '[1]'
+    """
+    rows = [
+        [
+            *(*period[:3], period.role, int(period.grain), _iso(period.first)),
+            *(_iso(period.after), period.part, *map(int, period[8:])),
+        ]
+        for period in periods
+    ]
+    return json.dumps([TABLES_VERSION, *rows], separators=(",", ":"))
+
+
+def from_json(column: str) -> tuple[Period, ...] | None:
+    """Read what `to_json` wrote; return None if it was written with other tables.
+
+    >>> from_json("[1]")
+    ()
+    """
+    version, *rows = json.loads(column)
+    if version != TABLES_VERSION:
+        return None
+    return tuple(_from_row(*row) for row in rows)
+
+
+def _from_row(
+    words: str, start: int, end: int, role: str, grain: int, first: str, after: str, part: str,
+    *flags: int,
+) -> Period:  # fmt: skip
+    certain, approximate, relative = map(bool, flags)
+    return Period(
+        words, start, end, Role(role), Grain(grain), _date(first), _date(after), part, certain,
+        approximate, relative,
+    )  # fmt: skip
+
+
+def _date(day: str) -> date | None:
+    return date.fromisoformat(day) if day else None
+
+
+def _iso(day: date | None) -> str:
+    return day.isoformat() if day else ""

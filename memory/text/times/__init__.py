@@ -1,0 +1,92 @@
+"""Time words of each language, and the arithmetic of the calendar.
+
+To add a language with spaces between its words, write a module with one `TimeWords` and enter it in
+`LATIN`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from memory.text.cleaning import has_cjk, is_japanese
+from memory.text.times.english import ENGLISH
+from memory.text.times.french import FRENCH
+from memory.text.times.german import GERMAN
+from memory.text.times.japanese import japanese_row
+from memory.text.times.others import CHINESE, KOREAN, LATIN_OTHERS
+from memory.text.times.spanish import SPANISH
+from memory.text.times.words import Row, TimeWords, latin_row
+
+LATIN: Mapping[str, TimeWords] = {"en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH}
+
+
+def row_of(text: str, language: str | None) -> Row | tuple[int, int] | None:
+    """Read a text with the table of its language; return None if it has no word of time.
+
+    Return the place of a relative time word if the language has no table.
+    """
+    if language:
+        return japanese_row(text) if language == "ja" else latin_row(text, LATIN[language])
+    if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
+        code = code_of(text)
+        return japanese_row(text) if code == "ja" else _first(_OTHERS.get(code), text)
+    words = _WORDS(text.lower())
+    if _TRIGGERS.isdisjoint(words) and not _HAS_NUMBER(text):
+        return None
+    code = _language(words)
+    if code in LATIN:
+        return latin_row(text, LATIN[code])
+    relative = LATIN_OTHERS[code][1].intersection(words)
+    pattern = rf"\b(?:{'|'.join(relative)})\b"
+    return _first(re.compile(pattern, re.IGNORECASE) if relative else None, text)
+
+
+def code_of(text: str) -> str:
+    """Return the code of the text's language, such as "en"; "en" if nothing shows another."""
+    if has_cjk(text):
+        return "ja" if is_japanese(text) else "zh"
+    return "ko" if _HANGUL(text) else _language(_WORDS(text.lower()))
+
+
+def _first(pattern: re.Pattern[str] | None, text: str) -> tuple[int, int] | None:
+    found = pattern.search(text) if pattern else None
+    return found.span() if found else None
+
+
+_OTHERS = {"zh": CHINESE, "ko": KOREAN}
+_WORDS = re.compile(r"[^\W\d_]+").findall
+_HAS_NUMBER = re.compile(r"\d").search
+_HANGUL = re.compile("[\uac00-\ud7a3]").search
+_TRIGGERS = frozenset().union(
+    *(table.triggers for table in LATIN.values()), *(words for _, words in LATIN_OTHERS.values())
+)
+
+
+def _language(words: Sequence[str]) -> str:
+    """Return the code of the language of which most words are known; English if none is.
+
+    A time word that no other language has counts three times.
+    """
+    weights = dict.fromkeys(("en", *LATIN, *LATIN_OTHERS), 0)
+    for word in set(words):
+        for code, weight in _EVIDENCE.get(word, ()):
+            weights[code] += weight
+    return max(weights, key=weights.__getitem__)
+
+
+def _evidence() -> dict[str, list[tuple[str, int]]]:
+    """Return for each word the languages that have it, each with the word's weight."""
+    times = {code: table.triggers for code, table in LATIN.items()}
+    times |= {code: relative for code, (_, relative) in LATIN_OTHERS.items()}
+    known = {code: table.common | table.triggers for code, table in LATIN.items()}
+    known |= {code: frequent | relative for code, (frequent, relative) in LATIN_OTHERS.items()}
+    evidence: dict[str, list[tuple[str, int]]] = {}
+    for word in frozenset().union(*known.values()):
+        codes = [code for code in known if word in known[code]]
+        own = len(codes) == 1 and word in times[codes[0]]
+        evidence[word] = [(code, 3 if own else 1) for code in codes]
+    return evidence
+
+
+_EVIDENCE = _evidence()
