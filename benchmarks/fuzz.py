@@ -48,7 +48,7 @@ from memory.coverage import (
 )
 from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.providers import WordLlamaEmbedder
-from memory.text import has_cjk, identity, search_terms, telling_words, wordings
+from memory.text import has_cjk, identity, periods, search_terms, telling_words, wordings
 
 AT = datetime(2026, 5, 8, tzinfo=UTC)
 _LONGEST = 20_000
@@ -63,10 +63,12 @@ def _unguarded(*functions: Callable[..., object]) -> list[Callable[..., object]]
 
 
 _wordings, _retold, _statements = _unguarded(wordings, retold, statements)
+[_periods] = _unguarded(periods)
 _marked, _by_words = _unguarded(marked, verify_by_words)
 ALONE: Sequence[Callable[..., object]] = (
     *_unguarded(search_terms, telling_words, asked_to_remember, only_asks_to_remember),
     lambda text: _wordings(text, "Mia"),
+    lambda text: _periods(text, AT),
     lambda text: _retold(text, "Mia", AT),
     lambda text: _statements(text, "Mia", AT),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
+from memory.boundary import guarded
 from memory.text.period import Grain, Period, Role
 from memory.text.time_finder import periods
 from memory.text.times import code_of
@@ -12,6 +13,7 @@ from memory.text.times import code_of
 _SEASONS = ("winter", "spring", "summer", "autumn")
 
 
+@guarded(lambda _text, _said: dict[str, str]())
 def when_field(text: str, said: datetime | None) -> dict[str, str]:
     """Return the dates of the relative words of a text, as a language model gets them beside it.
 
@@ -23,6 +25,7 @@ def when_field(text: str, said: datetime | None) -> dict[str, str]:
     return {period.words: written(period) for period in _datable(text, said)}
 
 
+@guarded(lambda text, _said: text)
 def dated(text: str, said: datetime | None) -> str:
     """Return a text with its day and the dates of its relative words, ready for a prompt.
 
@@ -89,6 +92,7 @@ def _season_years(first: date, last: date) -> str:
 # --- for good -------------------------------------------------------------------------------------
 
 
+@guarded(lambda text, _said: text)
 def with_dates(text: str, said: datetime | None) -> str:
     """Replace the relative words of an English or Japanese text by dates, where that reads well.
 
