@@ -4,12 +4,14 @@
 
 Every string with several words (or with kana or Han) in the folder's .jsonl, .json and .txt files
 is a text. Each text is paired with its nearest neighbours by WordLlama. `--pairs` of these pairs,
-drawn with the seed, are compared in both directions and checked as merges. Each text is read by the
-offline model. The boundary of `memory/boundary.py` is left out, so that an exception is seen.
+drawn with the seed, are compared in both directions, and one text is checked as a merge of both.
+Each text is read by the offline model. The boundary of `memory/boundary.py` is left out, so that an
+exception is seen.
 
 The clock covers all functions together on one pair in one direction, in CPU time, without pauses of
-the garbage collector. A cover is suspicious if the two texts differ in a digit, a sign, an inner
-capital, a negation or a time word: the covering text lacks it, or only the covering text has it.
+the garbage collector. The slowest pairs are timed again with empty caches; of three times the best
+counts. A cover is suspicious if the two texts differ in a digit, a sign, an inner capital, a
+negation or a time word: the covering text lacks it, or only the covering text has it.
 
 The exit code is 1 if there was an exception.
 """
@@ -35,24 +37,24 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.shapes import forget
 from memory.coverage import (
     compare,
     conflicting_values,
     difference,
     differing,
     marked,
-    verify,
     verify_by_words,
 )
 from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
 from memory.providers import WordLlamaEmbedder
-from memory.text import has_cjk, identity, search_terms, telling_words, wordings
+from memory.text import has_cjk, identity, periods, search_terms, telling_words, wordings
 
 AT = datetime(2026, 5, 8, tzinfo=UTC)
 _LONGEST = 20_000
 _ROWS = 250  # texts whose neighbours are searched at once
 _UNCOLLECTED = 10_000  # pairs between two collections of garbage
-_SHOWN = 5
+_SHOWN, _TIMED_AGAIN = 5, 40
 _WORDS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
@@ -61,10 +63,12 @@ def _unguarded(*functions: Callable[..., object]) -> list[Callable[..., object]]
 
 
 _wordings, _retold, _statements = _unguarded(wordings, retold, statements)
-_marked, _verify, _by_words = _unguarded(marked, verify, verify_by_words)
+[_periods] = _unguarded(periods)
+_marked, _by_words = _unguarded(marked, verify_by_words)
 ALONE: Sequence[Callable[..., object]] = (
     *_unguarded(search_terms, telling_words, asked_to_remember, only_asks_to_remember),
     lambda text: _wordings(text, "Mia"),
+    lambda text: _periods(text, AT),
     lambda text: _retold(text, "Mia", AT),
     lambda text: _statements(text, "Mia", AT),
 )
@@ -72,8 +76,7 @@ ALONE: Sequence[Callable[..., object]] = (
 TOGETHER: Sequence[Callable[..., object]] = (
     *_unguarded(compare, differing, difference, conflicting_values),
     lambda a, b: _marked(a, [b]),
-    lambda a, b: _verify(a, [b, a]),
-    lambda a, b: _by_words(f"{a} {b}", [a, b]) if a < b else None,  # the slowest: once a pair
+    lambda a, b: _by_words(a, [b, a]),
 )
 """What reads a pair of texts."""
 
@@ -227,7 +230,7 @@ def run(texts: Sequence[str], pairs: Sequence[tuple[str, str]], seconds: float) 
         _read_pair(found, a, b)
     gc.enable()
     found.seconds = time.monotonic() - began
-    found.slowest = sorted(found.slowest, reverse=True)
+    found.slowest = sorted(((_timed_again(a, b), a, b) for _, a, b in found.slowest), reverse=True)
     for line in swallowed.lines:
         found.failed(line)
     logging.getLogger("memory.boundary").removeHandler(swallowed)
@@ -240,7 +243,7 @@ def _read_pair(found: Found, a: str, b: str) -> None:
         _call(found, function, a, b)
     took = (1000 * (time.thread_time() - started), a, b)
     found.pairs += 1
-    if len(found.slowest) < _SHOWN:
+    if len(found.slowest) < _TIMED_AGAIN:
         heapq.heappush(found.slowest, took)
     else:
         heapq.heappushpop(found.slowest, took)
@@ -251,6 +254,17 @@ def _read_pair(found: Found, a: str, b: str) -> None:
             found.suspicious[what] += 1
             if len(found.examples[what]) < _SHOWN:
                 found.examples[what].append((a, b))
+
+
+def _timed_again(a: str, b: str) -> float:
+    times = []
+    for _ in range(3):  # another process may have slowed one down
+        forget()
+        started = time.thread_time()
+        for function in TOGETHER:
+            _call(Found(), function, a, b)
+        times.append(1000 * (time.thread_time() - started))
+    return min(times)
 
 
 def _call(found: Found, function: Callable[..., object], *texts: str) -> None:
@@ -272,7 +286,7 @@ def show(found: Found) -> None:
         print(f"\n{what}: {count:,}")
         _print_examples(found.failing[what])
     print("\nslowest pairs")
-    for ms, a, b in found.slowest:
+    for ms, a, b in found.slowest[:_SHOWN]:
         print(f"  {ms:6.1f} ms  {len(a):,} and {len(b):,} characters: {a[:80]!r} / {b[:80]!r}")
     print(f"\n{found.covers:,} covers of a different text; the covering text ...")
     for what, count in found.suspicious.most_common():

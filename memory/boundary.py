@@ -93,7 +93,8 @@ def _place(exc: Exception) -> str:
 
 
 def _hashes(args: list[object]) -> list[str]:
-    texts = [text for arg in args for text in (arg if isinstance(arg, list | tuple) else [arg])]
+    items = [item for arg in args for item in (arg if isinstance(arg, list | tuple) else [arg])]
+    texts = [getattr(item, "content", item) for item in items]  # of a memory
     return [
         hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
         for text in texts

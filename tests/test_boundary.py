@@ -23,7 +23,16 @@ from memory.coverage import (
     verify_by_words,
 )
 from memory.offline import asked_to_remember, only_asks_to_remember, retold, statements
-from memory.text import clean, identity, normalise, search_terms, telling_words, text_key, wordings
+from memory.text import (
+    clean,
+    identity,
+    normalise,
+    periods,
+    search_terms,
+    telling_words,
+    text_key,
+    wordings,
+)
 from tests.doubles import START
 
 A, B = "Mia has a cat.", "Mia has a cat named Bo."
@@ -99,5 +108,6 @@ def test_no_rule_fails_on_any_text(a: str, b: str) -> None:
     for rule_of_one in (search_terms, telling_words, asked_to_remember, only_asks_to_remember):
         assert not fails(rule_of_one, a)
     assert not fails(wordings, a, "Mia")
+    assert not fails(periods, a, START)
     assert not fails(retold, a, "Mia", START)
     assert not fails(statements, a, "Mia", START)

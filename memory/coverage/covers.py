@@ -124,6 +124,7 @@ def _compare_sides(
     return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
 
 
+@guarded(lambda _a, _b: False)
 def covers(a: str, b: str) -> bool:
     """Return whether `a` states everything that `b` states; False in case of doubt."""
     return compare(a, b).a_covers_b

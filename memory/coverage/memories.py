@@ -34,6 +34,7 @@ def compare_memories(a: Memory, b: Memory) -> Comparison:
     return Comparison(_named(a.periods), _named(b.periods))
 
 
+@guarded(lambda _a, _b: False)
 def states(a: Memory, b: Memory) -> bool:
     """Return whether `a` states everything that `b` states; False in case of doubt.
 
@@ -45,6 +46,7 @@ def states(a: Memory, b: Memory) -> bool:
     return compare_memories(a, b).a_covers_b
 
 
+@guarded(lambda _a, _b: True)
 def only_times_differ(a: Memory, b: Memory) -> bool:
     """Return whether two memories have the same words, which mean different times."""
     return (
@@ -54,6 +56,7 @@ def only_times_differ(a: Memory, b: Memory) -> bool:
     )
 
 
+@guarded(lambda *_memories: False)
 def may_be_of_one_time(*memories: Memory) -> bool:
     """Return whether no two memories with equally many time expressions mean different times."""
     return all(
@@ -62,6 +65,7 @@ def may_be_of_one_time(*memories: Memory) -> bool:
     )
 
 
+@guarded(lambda *_memories: False)
 def said_on_one_day(*memories: Memory) -> bool:
     """Return whether relative words mean the same in all memories, or in none of them."""
     days = {_day_of(memory) for memory in memories}

@@ -34,6 +34,7 @@ def when_field(text: str, said: datetime | None) -> dict[str, str]:
     return {period.words: written(period) for period in _datable(text, said)}
 
 
+@guarded(lambda text, _said: text)
 def dated(text: str, said: datetime | None) -> str:
     """Return a text with its day and the dates of its relative words, ready for a prompt.
 
@@ -100,6 +101,7 @@ def _season_years(first: date, last: date) -> str:
 # --- for good -------------------------------------------------------------------------------------
 
 
+@guarded(lambda text, _said: text)
 def with_dates(text: str, said: datetime | None) -> str:
     """Replace the relative words of an English or Japanese text by dates, where that reads well.
 

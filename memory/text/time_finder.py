@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
+from memory.boundary import guarded
 from memory.text.period import Grain, Period, Role
 from memory.text.times import row_of
 from memory.text.times.spans import (
@@ -30,6 +31,13 @@ from memory.text.times.spans import (
 from memory.text.times.words import Row
 
 
+def _own_day(_text: str, said: datetime | None, _language: str | None = None) -> tuple[Period, ...]:
+    """Return a period by which a text counts as told on its day alone."""
+    day = said.date() if said else None
+    return (Period("", 0, 0, Role.TEXT, Grain.DAY, day, day, certain=False),)
+
+
+@guarded(_own_day)
 def periods(text: str, said: datetime | None, language: str | None = None) -> tuple[Period, ...]:
     """Return the time expressions of a text, in order.
 
