@@ -39,6 +39,8 @@ class _Told:
         if not own.certain:  # a date without a year, which may be meant
             same = own.first == other.first or own.after == other.after
             return widely and same and own[3:5] == other[3:5]
+        if own.approximate and other.approximate and own.words != other.words:
+            return False  # "for four months" is no date of "for five months"
         return own.compatible(other) or (widely and own.contains(other))
 
 
@@ -65,11 +67,12 @@ class Times:
         return source
 
     def lost(self, position: int) -> list[str]:
-        """Return the words of a source for times that the merged text does not state exactly."""
+        """Return the relative words of a source whose time the merged text does not state."""
         return [
             period.words
             for period in self.theirs[position]
-            if period.first is not None
+            if period.relative
+            and period.first is not None
             and not any(one.means(period) or one.period.compatible(period) for one in self.own)
         ]
 
@@ -83,7 +86,7 @@ class Times:
                 for period in found
                 if period.words == words
             ]
-            others = [one for one in known if not any(map(one[1].compatible, kept))]
+            others = [one for one in known if not any(_may_be(one[1], own) for own in kept)]
             if others and len(kept) > len(known) - len(others):
                 return self._advice(*others[0])
         return ""
@@ -99,6 +102,15 @@ class Times:
         )
 
 
+def _may_be(theirs: Period, own: Period) -> bool:
+    """Return whether a relative word may still mean the same time as in its source."""
+    if theirs.compatible(own):
+        return True
+    if (theirs.certain and own.certain) or None in (theirs.first, own.first):
+        return False
+    return theirs.first < own.after and own.first < theirs.after  # type: ignore[operator]
+
+
 def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:
     """Resolve the times of a merged text and of its `sources`, oldest first.
 
@@ -108,14 +120,16 @@ def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None])
     moments = list(said) or [None] * len(sources)
     same = [n for n, source in enumerate(sources) if identity(source) == identity(text)]
     theirs = [periods(source, moment) for source, moment in zip(sources, moments, strict=True)]
-    plain = _ROUGHLY.sub("", text)
+    plain = _ROUGHLY.sub(lambda match: match[1] or "in ", text)
     own = [_told(plain, one) for one in periods(plain, moments[same[-1] if same else -1])]
     for first, last in pairwise(own):
         own = _as_range(own, first, last, plain)
     return Times(own, sources, theirs, moments)
 
 
-_ROUGHLY = re.compile(r"\b(?:about|around|roughly|circa) (?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)")
+_ROUGHLY = re.compile(
+    r"\b(since |in |from |until )?(?:about|around|roughly|circa) (?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
+)
 _WEEK_BEFORE = re.compile(
     r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
     r"(?: on)?(?: the)?(?: \w+day,?)? $"
