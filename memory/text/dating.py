@@ -22,6 +22,10 @@ def day_of(moment: datetime) -> str:
     return f"{_DAYS[moment.weekday()]} {moment.date()}"
 
 
+def _as_it_is(text: str, _said: datetime | None) -> str:
+    return text
+
+
 @guarded(lambda _text, _said: dict[str, str]())
 def when_field(text: str, said: datetime | None) -> dict[str, str]:
     """Return the dates of the relative words of a text, as a language model gets them beside it.
@@ -34,7 +38,7 @@ def when_field(text: str, said: datetime | None) -> dict[str, str]:
     return {period.words: written(period) for period in _datable(text, said)}
 
 
-@guarded(lambda text, _said: text)
+@guarded(_as_it_is)
 def dated(text: str, said: datetime | None) -> str:
     """Return a text with its day and the dates of its relative words, ready for a prompt.
 
@@ -101,7 +105,7 @@ def _season_years(first: date, last: date) -> str:
 # --- for good -------------------------------------------------------------------------------------
 
 
-@guarded(lambda text, _said: text)
+@guarded(_as_it_is)
 def with_dates(text: str, said: datetime | None) -> str:
     """Replace the relative words of an English or Japanese text by dates, where that reads well.
 

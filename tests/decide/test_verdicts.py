@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from memory.coverage import Belief
-from memory.decide.verdicts import Part, as_read, checked, decided, resolve
+from memory.decide.verdicts import Part, as_read, checked, decided, merged, resolve
 from memory.models import (
     Action,
     Decision,
@@ -151,3 +152,47 @@ def test_a_decision_says_which_values_gave_way_to_newer_ones(make_memory: MakeMe
     decision = decided(ask(old, new), verdict, [part], lambda: "unused", "m")
     assert decision.reason == "one rent; a newer memory gives another value for 900"
     assert (decision.verified, decision.retired) == ("by words", (old.id,))
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+JANUARY, FEBRUARY = datetime(2026, 1, 20, tzinfo=UTC), datetime(2026, 2, 17, tzinfo=UTC)
+
+
+@pytest.fixture
+def visits() -> tuple[Memory, Memory]:
+    return (
+        Memory(content="Mia saw the dentist yesterday.", timestamp=JANUARY),
+        Memory(content="Mia saw the dentist in Porto.", timestamp=FEBRUARY),
+    )
+
+
+def test_the_members_days_reach_the_check(visits: tuple[Memory, Memory]) -> None:
+    [part] = resolve(ask(*visits), group_of("Mia saw the dentist in Porto on 19 January 2026."))
+    assert part.belief is Belief.DOUBTFUL
+    [part] = resolve(ask(*visits), group_of("Mia saw the dentist in Porto yesterday."))
+    assert part.belief is Belief.REFUSED
+    assert 'write "on 19 January 2026"' in part.reason
+
+
+def group_of(text: str) -> Verdict:
+    return Verdict(parts=(MergeGroup(members=(0, 1), text=text),))
+
+
+def test_bracketed_days_and_dates_are_taken_out_unless_a_member_has_them(
+    visits: tuple[Memory, Memory],
+) -> None:
+    text = "Mia saw the dentist in Porto on 19 January 2026 [= 2026-01-19]."
+    [part] = resolve(ask(*visits), group_of(f"[Tue 2026-02-17] {text}"))
+    assert part.merge.text == "Mia saw the dentist in Porto on 19 January 2026."
+    marked = visits[1].model_copy(update={"content": text})
+    [kept] = resolve(ask(visits[0], marked), group_of(text))
+    assert kept.merge.text == text
+
+
+def test_a_merged_text_stands_under_the_newest_members_day(visits: tuple[Memory, Memory]) -> None:
+    made = merged("Mia saw a dentist.", visits, lambda: "mem_0000000000ff").memory
+    assert made.said == FEBRUARY
+    assert merged(visits[0].content, visits, lambda: "").memory.said == JANUARY
+    unknown = visits[1].model_copy(update={"said": None})
+    assert merged("Mia.", (visits[0], unknown), lambda: "mem_0000000000ff").memory.said is None

@@ -411,3 +411,13 @@ def test_a_candidate_that_names_no_turn_that_was_shown_belongs_to_the_last_one_o
     model.extractions = [[Candidate(content=CAT, turns=(7,))]]
     hook(extractor, turn("I adopted a cat!", 0), turn("Lovely.", 1, speaker="bot", is_bot=True))
     assert live(store) == [("Mia", CAT)]
+
+
+def test_the_words_of_a_memory_count_from_its_turn(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content="Mia rowed yesterday.", user="Mia", turns=(0, 2))]]
+    said = turn("I rowed.", 0), turn("Tea is hot.", 1, "Eve"), turn("Yesterday, that was.", 90)
+    hook(extractor, *said)
+    [memory] = store.memories()
+    assert memory.said == said[2].at
