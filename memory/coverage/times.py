@@ -128,7 +128,8 @@ def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None])
 
 
 _ROUGHLY = re.compile(
-    r"\b(since |in |from |until )?(?:about|around|roughly|circa) (?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
+    r"\b(since |in |from |until )?(?:about|around|roughly|circa) "
+    r"(?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
 )
 _WEEK_BEFORE = re.compile(
     r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
