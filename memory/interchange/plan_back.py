@@ -47,7 +47,10 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Update(RowChange):
+    """A planned new `text` of a row, whose relative words count from `said_at` (None: unknown)."""
+
     text: str
+    said_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,8 @@ def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
         parts = _grouped(group, seen)
         kept = max(reversed(next(part for part in parts if best in part)), key=_lasting)
         if kept.memory.content != kept.alive.content:
-            updates.append(Update(kept.row, kept.memory.content, kept.alive.content))
+            alive = kept.alive
+            updates.append(Update(kept.row, kept.memory.content, alive.content, alive.said))
         for part in parts:
             stand_ins = ((row, kept) for row in part) if kept in part else _stand_ins(part)
             for row, stand_in in stand_ins:
@@ -340,7 +344,8 @@ def change_lines(plan: WriteBackPlan, now: datetime) -> list[str]:
         _update_line(
             update,
             update.text,
-            update.row.metadata | changes_for(update.row, update.text, _BY_USER, now)[1],
+            update.row.metadata
+            | changes_for(update.row, update.text, update.said_at, _BY_USER, now)[1],
         )
         for update in plan.updates
     ]

@@ -157,7 +157,8 @@ the text names. What only a NEWER memory corrects may go, or be told as what was
 REPLY = f"""\
 You are a friendly companion in a chat. Answer the last turn in one to three sentences, in its
 language. You remember the memories given; use them where they help, and never claim to remember
-anything else.
+anything else. A memory begins with the day on which it was said; "[= DATE]" is the date of the
+words before it.
 
 {_DATA_ONLY}"""
 
@@ -242,7 +243,7 @@ def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
     return _json(
         {
             "memories": [
-                {"recorded": one.timestamp.isoformat(), "user": one.user, "content": one.content}
+                {"recorded": one.timestamp.isoformat(), "user": one.user, "content": one.dated}
                 for one in recalled
             ],
             "turns": _numbered(turns),
