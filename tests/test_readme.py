@@ -45,10 +45,11 @@ def run(folder: Path, *args: str) -> str:
 
 # --- snippets -------------------------------------------------------------------------------------
 
+DAY = r"\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d\]"
 SAYS = {
-    "README.md 1": r"\[\]\n\['Mia moved to Porto in 2021\.'\]\n",
+    "README.md 1": rf"\[\]\n\['{DAY} Mia moved to Porto in 2021\.'\]\n",
     "docs/library.md 1": (
-        r"mem_[0-9a-f]{12} Mia has a tabby cat\.\n\['Mia has a tabby cat\.'\]\n"
+        rf"mem_[0-9a-f]{{12}} Mia has a tabby cat\.\n\['{DAY} Mia has a tabby cat\.'\]\n"
         r"\['Mia has a tabby cat\.'\]\n1 erased for good\n"
     ),
     "docs/library.md 2": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",

@@ -27,13 +27,17 @@ from memory.interchange.databases import (
 )
 from memory.interchange.foreign import (
     MILLISECONDS_FROM,
+    SAID,
+    UNKNOWN,
     UPDATED,
     ForeignRow,
     Reading,
     Row,
+    said_of,
     text_key_of,
     text_of,
 )
+from memory.text import periods
 
 Embed = Callable[[list[str]], Any]  # embeds n texts and returns an array of shape (n, dim)
 T = TypeVar("T")
@@ -311,7 +315,7 @@ def all_stored(rows: OpenCollection, ids: Sequence[str]) -> dict[str, Stored]:
 
 
 def changes_for(
-    row: ForeignRow, text: str, reading: Reading, now: datetime
+    row: ForeignRow, text: str, said_at: datetime | None, reading: Reading, now: datetime
 ) -> tuple[str | None, dict[str, Any]]:
     """Return the document and the metadata values to write if a row's text becomes `text`.
 
@@ -319,8 +323,9 @@ def changes_for(
     value, and the document stays as it is (it may be None).
 
     If the row's metadata has the time of the last update, this time becomes `now`. If it has values
-    that mem0 derives from the text, such as a hash, they are derived again. Metadata values that
-    stay the same are not returned.
+    that mem0 derives from the text, such as a hash, they are derived again. If `text` has relative
+    words and they do not count from the row's own time, the key `said` gets `said_at`. Metadata
+    values that stay the same are not returned.
 
     Raises: ValueError if the row has no text.
     """
@@ -329,6 +334,10 @@ def changes_for(
         for name in UPDATED
         if row.metadata.get(name) not in (None, "")
     }
+    said = UNKNOWN if said_at is None else said_at.isoformat()
+    relative = any(period.relative for period in periods(text, said_at))
+    if (relative or SAID in row.metadata) and said != (said_of(row, reading) or UNKNOWN):
+        changes[SAID] = said
     key = text_key_of(row, reading)
     if key is None:
         return text, changes

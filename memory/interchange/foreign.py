@@ -182,10 +182,12 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
     given: dict[str, Any] = {
         "external_id": row.id if reading.id_key is None else str(row.metadata[reading.id_key]),
         "timestamp": _recorded(left, reading),
-        "said": _said(left, row, reading),
+        "said": said_of(row, reading),
         "content": _text(row, left, reading),
         "user": _owner(left, reading),
     }
+    if _written_said(row, reading) is not None:
+        del left[SAID]
     is_private = left.pop("is_private", False)
     # Some stores have no booleans.
     given["is_private"] = bool(is_private) if is_private in (None, 0, 1) else is_private
@@ -278,23 +280,27 @@ def _recorded(fields: dict[str, Any], reading: Reading) -> str:
     return reading.moment(times[0])  # raises the first problem
 
 
-def _said(left: dict[str, Any], row: ForeignRow, reading: Reading) -> str | None:
+def said_of(row: ForeignRow, reading: Reading) -> str | None:
     """Return when a row's text was said; None if only an edit or a default time is known.
 
-    A write-back keeps this time under the key SAID, which is removed from `left`.
+    A write-back keeps this time under the key SAID, if it is not that of the row.
     """
-    if row.metadata.get(SAID) == UNKNOWN:
-        left.pop(SAID, None)
-        return None
-    own = [key for key in (SAID, reading.time_key) if key is not None and key not in UPDATED]
-    times = [row.metadata.get(key) for key in own]
-    times += [row.created, *(row.metadata.get(key) for key in _TIMES_OF_CREATION)]
+    if (written := _written_said(row, reading)) is not None:
+        return None if written == UNKNOWN else written
+    named = () if reading.time_key in (None, *UPDATED) else (reading.time_key,)
+    times = [row.metadata.get(key) for key in (*named, *_TIMES_OF_CREATION)]
+    times.insert(len(named), row.created)
     for time in times:
         with contextlib.suppress(ValueError):
-            said = reading.moment(time)
-            if time is row.metadata.get(SAID):
-                left.pop(SAID, None)
-            return said
+            return reading.moment(time)
+    return None
+
+
+def _written_said(row: ForeignRow, reading: Reading) -> str | None:
+    value = row.metadata.get(SAID)
+    with contextlib.suppress(ValueError):
+        if isinstance(value, str):
+            return UNKNOWN if value == UNKNOWN else reading.moment(value)
     return None
 
 

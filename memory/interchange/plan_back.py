@@ -16,6 +16,7 @@ from memory.interchange.collection import changes_for
 from memory.interchange.foreign import (
     EXPIRY,
     OWNERS,
+    SAID,
     ForeignRow,
     Reading,
     as_memory,
@@ -53,7 +54,10 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Update(RowChange):
+    """A planned new `text` of a row, whose relative words count from `said_at` (None: unknown)."""
+
     text: str
+    said_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,8 @@ def _plan_of(rows: Sequence[_Known], across: Collection[str]) -> WriteBackPlan:
         parts = _grouped(group, seen)
         kept = max(reversed(next(part for part in parts if best in part)), key=_lasting)
         if kept.memory.content != kept.alive.content:
-            updates.append(Update(kept.row, kept.memory.content, kept.alive.content))
+            alive = kept.alive
+            updates.append(Update(kept.row, kept.memory.content, alive.content, alive.said))
         for part in parts:
             stand_ins = ((row, kept) for row in part) if kept in part else _stand_ins(part)
             for row, stand_in in stand_ins:
@@ -382,12 +387,16 @@ def _touched(fields: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return a row's fields, with `now` as the time of its last update if it has such a time."""
     levels = {"": fields, "metadata": fields.get("metadata")}
     new = {
-        name: changes_for(ForeignRow("", "-", dict(level)), "-", _BY_USER, now)[1]
+        name: changes_for(ForeignRow("", "-", _unsaid(level)), "-", None, _BY_USER, now)[1]
         for name, level in levels.items()
         if isinstance(level, Mapping)
     }
     nested = {"metadata": fields["metadata"] | new["metadata"]} if "metadata" in new else {}
     return {**fields, **nested, **new[""]}
+
+
+def _unsaid(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != SAID}
 
 
 def _update_line(row: DumpedRow, text: str, others: Mapping[str, Any]) -> str:

@@ -96,13 +96,13 @@ def _after(
     `rows` is the open collection. `present` maps ids to the rows that the collection has now.
     Updates of rows that are not in `present` are left out.
     """
-    found = (
-        (present[update.row.id], update.text) for update in updates if update.row.id in present
-    )
-    read = ((stored, rows.external.as_read(stored), text) for stored, text in found)
+    found = ((present[one.row.id], one) for one in updates if one.row.id in present)
+    read = ((stored, rows.external.as_read(stored), update) for stored, update in found)
     return {
-        stored.id: rows.changed(stored, *changes_for(row, text, reading, now), now)
-        for stored, row, text in read
+        stored.id: rows.changed(
+            stored, *changes_for(row, update.text, update.said_at, reading, now), now
+        )
+        for stored, row, update in read
     }
 
 

@@ -168,7 +168,8 @@ only a NEWER memory corrects may go, or be told as what was so before.
 REPLY = f"""\
 You are a friendly companion in a chat. Answer the last turn in one to three sentences, in its
 language. You remember the memories given; use them where they help, and never claim to remember
-anything else.
+anything else. A memory begins with the day on which it was said; "[= DATE]" is the date of the
+words before it.
 
 {_DATA_ONLY}"""
 

@@ -62,11 +62,15 @@ def undated(text: str) -> str:
     >>> undated("[Tue 2026-01-20] Mia has a dentist appointment tomorrow [= 2026-01-21].")
     'Mia has a dentist appointment tomorrow.'
     """
-    return _MARK.sub("", text)
+    left = _MARK.sub("", text)
+    return left if left.strip() else text
 
 
 _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
-_MARK = re.compile(rf"^\[(?:{'|'.join(_DAYS)}) \d{{4}}-\d\d-\d\d\] | \[= [\w ,:/-]{{4,40}}\]")
+_MARK = re.compile(
+    rf"^\[(?:{'|'.join(_DAYS)}) \d{{4}}-\d\d-\d\d\] "
+    r"| \[= (?:[a-z]+ ){0,3}\d{4}[\d/-]*(?: [a-z]+)?\]"
+)
 
 
 def _datable(text: str, said: datetime | None) -> list[Period]:

@@ -20,6 +20,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from memory.adapters.adk import DedupMemoryService
+from memory.text import undated
 
 pytestmark = pytest.mark.framework
 MIA: dict[str, Any] = {"app_name": "travel", "user_id": "Mia"}
@@ -39,7 +40,9 @@ def session(*events: Event, session_id: str = "s1", **who: str) -> Session:
 
 async def texts(service: DedupMemoryService, query: str, **who: str) -> list[str]:
     found = await service.search_memory(query=query, **(who or MIA))
-    return [str((one.content.parts or [])[0].text) for one in found.memories]
+    shown = [str((one.content.parts or [])[0].text) for one in found.memories]
+    assert all(text.startswith("[") for text in shown), "each is dated"
+    return [undated(text) for text in shown]
 
 
 def driven(

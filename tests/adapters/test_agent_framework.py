@@ -13,6 +13,7 @@ pytest.importorskip("agent_framework")
 from agent_framework import Agent, BaseChatClient, ChatResponse, ChatResponseUpdate, Message
 
 from memory.adapters.agent_framework import DedupContextProvider
+from memory.text import undated
 
 pytestmark = pytest.mark.framework
 
@@ -48,8 +49,9 @@ def test_what_was_said_in_one_session_is_told_in_another_and_once(tmp_path: Path
         await memory.settle()
         await agent.run("Where do I live, and what do I teach?", session=agent.create_session())
         [told] = [one for one in client.seen[-1] if "What is remembered" in one]
-        assert sorted(told.splitlines()[1:]) == [
-            "- Mia moved to Porto in 2021.", "- Mia teaches cello.",
+        assert all(line.startswith("- [") for line in told.splitlines()[1:]), "each is dated"
+        assert sorted(undated(line[2:]) for line in told.splitlines()[1:]) == [
+            "Mia moved to Porto in 2021.", "Mia teaches cello.",
         ]  # fmt: skip
         await memory.close()
 

@@ -15,6 +15,7 @@ from strands.memory import MemoryManager
 from strands.memory.types import AddMessagesContext
 
 from memory.adapters.strands import DedupMemoryStore
+from memory.text import undated
 
 pytestmark = pytest.mark.framework
 PORTO = "Mia moved to Porto in 2021."
@@ -36,7 +37,9 @@ def said(*texts: str, role: str = "user") -> list[Any]:
 
 
 async def texts(store: DedupMemoryStore, query: str = "Porto, cello, cats") -> list[str]:
-    return sorted(entry.content for entry in await store.search(query))
+    shown = [entry.content for entry in await store.search(query)]
+    assert all(text.startswith("[") for text in shown), "each is dated"
+    return sorted(map(undated, shown))
 
 
 def test_a_batch_that_is_delivered_again_adds_nothing(tmp_path: Path) -> None:
@@ -97,7 +100,7 @@ def test_the_manager_takes_it_with_extraction_and_without(tmp_path: Path) -> Non
             manager = MemoryManager(stores=[store], add_tool_config=True)
             await manager.add(PORTO)
             found = await manager.search("Porto")
-            assert [(one.content, one.store_name) for one in found] == [(PORTO, "notes")]
+            assert [(undated(one.content), one.store_name) for one in found] == [(PORTO, "notes")]
         async with opened(tmp_path, writable=False) as store:
             MemoryManager(stores=[store])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,17 @@ def test_a_provider_is_known_or_a_factory(tmp_path: Path, section: str) -> None:
     with_provider("my.bots:make_it")
     with pytest.raises(ConfigError, match=f"{section}.provider: 'nonsense' is none of"):
         with_provider("nonsense")
+
+
+def test_a_time_zone_says_which_day_today_is(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, "memory: {timezone: Asia/Tokyo}"), {})
+    with open_store(config) as store:
+        assert store.now().utcoffset() == timedelta(hours=9)
+        assert store.clock().utcoffset() == timedelta(0)
+        assert store.new_memory("Mia flies today.").said is not None
+
+
+@pytest.mark.parametrize("name", ["Tokyo", "Europe", "../etc/passwd", "''"])
+def test_an_unknown_time_zone_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"memory\.timezone: .* is no known time zone"):
+        load_config(written(tmp_path, f"memory: {{timezone: {name}}}"), {})

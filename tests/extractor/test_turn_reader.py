@@ -421,3 +421,23 @@ def test_the_words_of_a_memory_count_from_its_turn(
     hook(extractor, *said)
     [memory] = store.memories()
     assert memory.said == said[2].at
+
+
+def test_a_memory_keeps_the_offset_of_its_speaker_through_the_ledger(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    model.extractions = [[Candidate(content="Mia flies today.", turns=(0,))]]
+    said = datetime.fromisoformat("2026-01-20T08:00:00+09:00")
+    hook(extractor, turn("I fly today.", at=said))
+    [memory] = store.memories()
+    assert memory.dated == "[Tue 2026-01-20] Mia flies today [= 2026-01-20]."
+    assert memory.timestamp.isoformat() == "2026-01-19T23:00:00+00:00"
+
+
+def test_dates_that_were_shown_to_the_bot_are_not_stored(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor
+) -> None:
+    shown = "[Tue 2026-01-20] Mia flies tomorrow [= 2026-01-21]."
+    model.extractions = [[Candidate(content=shown, turns=(0,))]]
+    hook(extractor, turn(f"You said: {shown} That is right."))
+    assert live(store) == [("Mia", "Mia flies tomorrow.")]

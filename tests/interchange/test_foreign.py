@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -180,3 +180,37 @@ def test_users_of_several_agents_are_counted() -> None:
     rows = [row(agent_id="a"), row(agent_id="b"), row(user_id="jonas", agent_id="a")]
     memories = [as_memory(one, Reading()) for one in rows]
     assert users_of_several_agents(memories) == 1
+
+
+JANUARY, MARCH = "2026-01-05T08:00:00+09:00", "2026-03-05T08:00:00+09:00"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "how", "said"),
+    [
+        ({"created_at": JANUARY, "updated_at": MARCH}, {}, JANUARY),
+        ({"created_at": None, "updated_at": MARCH}, {}, None),
+        ({"created_at": None, "timestamp": MARCH}, {}, MARCH),
+        ({"created_at": None}, {"default_time": datetime(2026, 1, 1, tzinfo=UTC)}, None),
+        ({"created_at": MARCH, "heard": JANUARY}, {"time_key": "heard"}, JANUARY),
+        ({"created_at": JANUARY, "updated_at": MARCH}, {"time_key": "updated_at"}, JANUARY),
+        ({"created_at": "2026-01-05T08:00:00"}, {"timezone": "Asia/Tokyo"}, JANUARY),
+        ({"created_at": 1_767_567_600}, {"timezone": "Asia/Tokyo"}, JANUARY),
+        ({"created_at": MARCH, "said": JANUARY}, {}, JANUARY),
+        ({"created_at": MARCH, "said": "unknown"}, {}, None),
+        ({"created_at": MARCH, "said": "hello"}, {}, MARCH),
+    ],
+)
+def test_relative_words_of_a_row_count_from_its_creation_never_from_an_edit(
+    metadata: dict[str, Any], how: dict[str, Any], said: str | None
+) -> None:
+    memory = as_memory(row("Mia flies today.", **metadata), Reading(**how))
+    assert (memory.said and memory.said.isoformat()) == said
+
+
+def test_a_time_of_creation_outside_of_the_metadata_counts_first() -> None:
+    edited = ForeignRow(
+        "7", "Mia flies today.", {"user_id": "m", "created_at": MARCH}, created=JANUARY
+    )
+    memory = as_memory(edited, Reading())
+    assert (memory.timestamp.month, memory.periods[0].first) == (3, date(2026, 1, 5))

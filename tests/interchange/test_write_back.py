@@ -21,7 +21,7 @@ from chromadb.utils.embedding_functions import register_embedding_function
 from memory.errors import InputError
 from memory.interchange.chroma import ChromaStore
 from memory.interchange.collection import Stored
-from memory.interchange.foreign import Reading
+from memory.interchange.foreign import Reading, as_memories
 from memory.interchange.plan_back import WriteBackPlan
 from memory.interchange.write_back import (
     ChangedRow,
@@ -34,6 +34,7 @@ from memory.interchange.write_back import (
     write_back,
     write_lines,
 )
+from memory.models import Memory
 from memory.search import ChromaProcess, ChromaServer, close_client, http_client
 from memory.store import MemoryStore
 from tests.frameworks.word_server import WordEmbedder, word_vector
@@ -232,6 +233,21 @@ def test_a_row_that_changes_after_the_plan_is_left_alone_with_what_rests_on_it(
     assert done.changes == ()
     assert {one.id for one in done.left_alone} == {"a", "c", "d"}
     assert held(theirs) == before
+
+
+def test_relative_words_that_a_write_back_writes_keep_their_day(
+    store: MemoryStore, theirs: Place, tmp_path: Path
+) -> None:
+    """The row stays as old as it was, and its new text was said later."""
+    fill(theirs)
+    known = bring_in(store, mem0(theirs))
+    later = known["d"].model_copy(update={"said": NOW})
+    merge(store, known["c"], later, "Mia paints a house tomorrow.")
+    written(store, mem0(theirs), tmp_path / "undo.jsonl")
+    read = as_memories(mem0(theirs).found().rows, "", Reading())
+    [memory] = [one for one in read if isinstance(one, Memory) and "tomorrow" in one.content]
+    assert memory.dated == "[Sun 2026-11-01] Mia paints a house tomorrow [= 2026-11-02]."
+    assert "said" not in memory.metadata
 
 
 def planned_apart(

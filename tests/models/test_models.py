@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -135,3 +136,27 @@ def test_privacy_is_part_of_every_scope() -> None:
 def test_a_repeated_tag_is_kept_once() -> None:
     tags = Memory(content="Mia sails.", timestamp=NOW, tags=("sea", "boat", "sea")).tags
     assert tags == ("sea", "boat")
+
+
+def test_equal_times_of_two_offsets_are_two_days() -> None:
+    tokyo = datetime.fromisoformat("2026-01-20T08:00:00+09:00")
+    there = Memory(content="Mia flies today.", timestamp=tokyo)
+    here = Memory(content="Mia flies today.", timestamp=there.timestamp)
+    assert there.timestamp == here.timestamp
+    assert there.dated == "[Tue 2026-01-20] Mia flies today [= 2026-01-20]."
+    assert here.dated == "[Mon 2026-01-19] Mia flies today [= 2026-01-19]."
+
+
+def test_a_memory_whose_time_is_unknown_has_no_date() -> None:
+    memory = Memory(
+        content="Mia flies today.", timestamp=datetime(2026, 1, 20, tzinfo=UTC), said=None
+    )
+    assert (memory.said, memory.dated) == (None, "Mia flies today.")
+
+
+def test_an_offset_has_whole_minutes() -> None:
+    old = datetime(1880, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
+    memory = Memory(content="Long ago.", timestamp=old)
+    assert memory.said is not None
+    assert memory.said.utcoffset() == timedelta(hours=9, minutes=18)
+    assert Memory.model_validate_json(memory.model_dump_json()) == memory

@@ -190,7 +190,7 @@ def test_a_reply_is_plain_text_and_knows_what_is_recalled(
     server.script = ["You are Mia, and you sail."]
     reply = ask(server, lambda model: model.reply(turns, recalled))
     assert reply.text == "You are Mia, and you sail."
-    assert server.asked[0].data["memories"][0]["content"] == "Mia sails."
+    assert server.asked[0].data["memories"][0]["content"] == recalled[0].dated
     assert "responseJsonSchema" not in server.asked[0].body["generationConfig"]
 
 

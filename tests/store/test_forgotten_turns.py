@@ -165,13 +165,13 @@ def test_forgetting_moves_no_later_candidate_to_an_earlier_name(
         [Candidate(content=c, user=u, turns=(0,)) for c, u in zip(FOUND, users, strict=True)]
     ]
     deduplicator = MemoryDeduplicator(store, model)
-    apply_all = store.apply_all
+    write = store.write
 
-    def killed(decisions: Sequence[Any], **how: Any) -> None:
-        apply_all(decisions[:2], **how)
+    def killed(new: Sequence[Any], *how: Any, **more: Any) -> None:
+        write(new[:2], *how, **more)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, "apply_all", killed)
+    monkeypatch.setattr(store, "write", killed)
     with pytest.raises(KeyboardInterrupt):
         hook(MemoryExtractor(store, deduplicator, model), turn("As I said.", 0))
     monkeypatch.undo()

@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 
 from memory.text.dating import dated, undated, when_field, with_dates
 
+
+@pytest.mark.parametrize("text", ["Set retries [= true].", "An array [= 12]", "[Tue 2026-01-20]"])
+def test_brackets_of_a_users_own_stay(text: str) -> None:
+    assert undated(text) == text
+
+
 TUESDAY = datetime.fromisoformat("2026-01-20T09:00:00+01:00")
 
 
