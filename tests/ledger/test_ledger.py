@@ -106,7 +106,7 @@ def test_every_field_comes_back_from_the_ledger_and_from_an_export(
 
 
 def _offset(memory: Memory) -> timedelta | None:
-    return memory.said and memory.said.utcoffset()
+    return None if memory.said is None else memory.said.utcoffset()
 
 
 def test_a_link_is_seen_from_both_ends(ledger: Ledger, make_memory: MakeMemory) -> None:
