@@ -178,7 +178,9 @@ class Memory(Frozen):
     @property
     def periods(self) -> tuple[Period, ...]:
         """The time expressions of the text, resolved against `said`, in order."""
-        return _periods(self.content, self.said, self.said and self.said.utcoffset())
+        return _periods(
+            self.content, self.said, None if self.said is None else self.said.utcoffset()
+        )
 
     @property
     def dated(self) -> str:

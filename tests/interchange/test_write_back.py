@@ -239,7 +239,6 @@ def test_relative_words_that_a_write_back_writes_keep_their_day(
     store: MemoryStore, theirs: Place, tmp_path: Path
 ) -> None:
     """The row stays as old as it was, and its new text was said later."""
-    fill(theirs)
     known = bring_in(store, mem0(theirs))
     later = known["d"].model_copy(update={"said": NOW})
     merge(store, known["c"], later, "Mia paints a house tomorrow.")
