@@ -139,7 +139,8 @@ def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, .
         if joined is None:
             continue
         sources = [members[index].content for index in wider]
-        if verify_by_words(joined, sources).belief is Belief.BELIEVED:
+        said = [members[index].said for index in wider]
+        if verify_by_words(joined, sources, said).belief is Belief.BELIEVED:
             group, text = wider, joined
     return group, text
 
