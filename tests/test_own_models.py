@@ -188,6 +188,8 @@ def test_the_smallest_model_and_embedder_serve_a_chat(tmp_path: Path) -> None:
 def test_the_smallest_model_and_embedder_serve_every_command(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(SMALLEST)
     env = os.environ | {"PYTHONPATH": str(ROOT), "MEMORY_DATA_DIR": str(tmp_path / "data")}
+    env["MEMORY_LLM_PROVIDER"] = "tests.test_own_models:Smallest"
+    env["MEMORY_EMBEDDING_PROVIDER"] = "tests.test_own_models:SmallestEmbedder"
 
     def run(module: str, *args: str, said: str = "") -> str:
         done = commands.run(module, *args, cwd=tmp_path, env=env, said=said)

@@ -65,6 +65,12 @@ def _local(moment: datetime) -> datetime:
     return moment.astimezone(timezone(timedelta(minutes=offset // timedelta(minutes=1))))
 
 
+def _cleaned(text: str) -> str:
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"has {len(text):,} characters, more than {MAX_CHARACTERS:,}")
+    return clean(text)
+
+
 def _content(text: str) -> str:
     cleaned = clean(text)
     if not cleaned:
@@ -83,7 +89,7 @@ def _without_repeats(values: tuple[str, ...]) -> tuple[str, ...]:
 _Readable = Annotated[str, Field(max_length=MAX_CHARACTERS)]
 """A text that is short enough to be cleaned. This limit must come before the validators."""
 Name = Annotated[_Readable, AfterValidator(clean), Field(min_length=1, max_length=MAX_NAME)]
-Cleaned = Annotated[_Readable, AfterValidator(clean)]
+Cleaned = Annotated[str, AfterValidator(_cleaned)]
 """A text that validation cleans: control characters and white space at both ends are removed.
 
 Tabs and line breaks inside the text stay.

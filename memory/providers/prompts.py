@@ -282,11 +282,7 @@ def extraction_question(
 def reply_question(turns: Sequence[Turn], recalled: Sequence[Memory]) -> str:
     return _json(
         {
-            "memories": [
-                {"said": _day(one.said), "user": one.user, "content": one.content}
-                | _dates(one.content, one.said)
-                for one in recalled
-            ],
+            "memories": [{"user": one.user, "content": one.dated} for one in recalled],
             "turns": _numbered(turns),
         }
     )

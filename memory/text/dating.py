@@ -47,7 +47,7 @@ def dated(text: str, said: datetime | None) -> str:
     >>> dated("Mia has a dentist appointment tomorrow.", datetime(2026, 1, 20))
     '[Tue 2026-01-20] Mia has a dentist appointment tomorrow [= 2026-01-21].'
     """
-    if said is None:
+    if said is None or not text:
         return text
     marked = text
     for period in reversed(_datable(text, said)):
@@ -138,7 +138,7 @@ def in_words(text: str, period: Period) -> str:
     return (write(text, period) if write else "") or written(period)
 
 
-_WORD_BEFORE = re.compile(r"(\w+) $")
+_LONGEST_WORD = 40
 _NO_PREPOSITION = frozenset("until till by from before after for of than to since".split())
 _ROUGHLY = frozenset("about around almost nearly roughly like".split())
 _NOT_AFTER = frozenset("a an the my your his her its our their every each any than".split())
@@ -149,7 +149,7 @@ _OPENS = re.compile(r"(?:^|[.!?]\s+)$")
 def _english(text: str, period: Period) -> str:
     """Return the date with its preposition; "" if the words are no adverb, as in "today's"."""
     before = text[: period.start]
-    word = match[1].lower() if (match := _WORD_BEFORE.search(before)) else ""
+    word = before[-_LONGEST_WORD:-1].split(" ")[-1].lower() if before.endswith(" ") else ""
     if word in _NOT_AFTER or word in _ROUGHLY or _NOT_BEFORE(text[period.end :]):
         return ""
     if period.role not in (Role.AT, Role.START) or period.grain is Grain.HOUR:
