@@ -67,6 +67,10 @@ utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
 
 
+def _local(clock: Clock, zone: tzinfo | None) -> datetime:
+    return clock() if zone is None else clock().astimezone(zone)
+
+
 class MemoryStore:
     """The live memories of a ledger: find, add, change, undo and forget them.
 
@@ -103,7 +107,8 @@ class MemoryStore:
         """
         self.ledger = ledger
         self.clock = clock
-        self._zone = zone
+        self.now: Clock = partial(_local, clock, zone)
+        """Returns the current time with the offset of people's time zone."""
         self.new_id = new_id
         self.embeddings = EmbeddingCache(ledger, embedder)
         self.index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
@@ -272,10 +277,6 @@ class MemoryStore:
         return [replace(one, near=tuple(near.get(n, ()))) for n, one in enumerate(new)]
 
     # --- writing ---
-
-    def now(self) -> datetime:
-        """Return the current time as people say it: with the offset of their time zone."""
-        return self.clock() if self._zone is None else self.clock().astimezone(self._zone)
 
     def new_memory(self, content: str, *, user: str | None = None) -> Memory:
         """Return a memory with a new id and the current time, without storing it."""
