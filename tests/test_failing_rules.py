@@ -204,6 +204,7 @@ class Reached:
 
 @pytest.fixture(scope="module")
 def reached() -> Reached:
+    forget_results(dictionary=True)
     pairs, turns = defaultdict[str, list[tuple[str, str]]](list), defaultdict[str, list[str]](list)
     for pair in PAIRS:
         for name in _called(partial(_read_pair, *pair)):

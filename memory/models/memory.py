@@ -67,7 +67,7 @@ def _local(moment: datetime) -> datetime:
 
 def _cleaned(text: str) -> str:
     if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"has {len(text):,} characters, more than {MAX_CHARACTERS:,}")
+        raise ValueError(f"has more than {MAX_CHARACTERS:,} characters")
     return clean(text)
 
 
