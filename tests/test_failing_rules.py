@@ -124,8 +124,8 @@ SAID = [
     "I'd been to Peru with my aunt before my wedding. Note: I am vegan.",
     "I had soup with a client downtown.",
 ]
-_ONE_OF = 6
-"""One rule of so many fails in every run; all of them in the drills."""
+_ONE_OF = 8
+"""One rule of so many fails in every run, the others in the drills."""
 
 
 class Paired:
