@@ -226,11 +226,12 @@ class Question:
 class MergeGroup(Frozen):
     """Memories of a question that state the same fact, and one text that replaces their texts.
 
-    `members` are positions in `Question.members`, from 0.
+    `members` are positions in `Question.members`, from 0. `reason`: why, in a few words.
     """
 
     members: tuple[int, ...] = Field(min_length=2)
     text: Cleaned
+    reason: Cleaned = ""
 
 
 class Verdict(Frozen):
