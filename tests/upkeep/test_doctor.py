@@ -58,6 +58,7 @@ def test_a_healthy_store_has_no_findings(healthy: MemoryStore) -> None:
          "links lead to retired memories"),
         ("UPDATE memories SET revision = 99", "newer than the newest commit"),
         ("UPDATE memories SET content = 'Mia walks.' WHERE live", "text was altered"),
+        ("UPDATE memories SET content = 'm' || substr(content, 2) WHERE live", "text was altered"),
         ("UPDATE vectors SET vector = zeroblob(length(vector))", "do not have length 1"),
         ("UPDATE vectors SET vector = zeroblob(8) WHERE rowid = 1", "different dimensions"),
         ("DELETE FROM vectors", "texts have no vector"),
