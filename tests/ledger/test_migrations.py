@@ -110,7 +110,7 @@ def test_an_upgrade_carries_over_what_was_judged_and_read_if_one_memory_has_the_
         old_url,
         *(
             f"INSERT INTO memories (id, {columns}) SELECT 'mem_fff00000000{n}', {columns} "
-            "FROM memories WHERE content = 'Ida knits silk.'"
+            "FROM memories WHERE content = 'Ida knits silk.' LIMIT 1"
             for n in range(len(dated))
         ),
         *(
