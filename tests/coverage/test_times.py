@@ -128,6 +128,8 @@ def test_a_shorter_time_is_no_date_of_a_longer_one() -> None:
         ("Mia and Leo met in Rome.", "Mia and Leo met, the two of them, in Rome."),
         ("Mia and Leo both met in Rome.", "Mia and Leo met in Rome."),
         ("Mia and Leo have 2 boats.", "Mia and Leo have both boats."),
+        ("二人はローマで会った。", "ミアとレオはローマで会った。"),
+        ("ミアとレオは二人ともローマにいる。", "ミアとレオはローマにいる。"),
     ],
 )
 def test_the_two_and_both_count_nothing(newest: str, text: str) -> None:
@@ -136,3 +138,5 @@ def test_the_two_and_both_count_nothing(newest: str, text: str) -> None:
 
 def test_two_counts() -> None:
     assert "drops" in checked("Mia has boats.", "Mia has two boats.", "Mia has boats.").reason
+    japanese = "ミアには子供がいる。", "ミアには子供が二人いる。", "ミアには子供がいる。"
+    assert "drops" in checked(*japanese).reason

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memory.deduplicator.deduplicator import MemoryDeduplicator
-from memory.ledger.ledger import Ledger
+from memory.ledger import Ledger
 from memory.models import DeduplicationReport, Memory
 from memory.store import MemoryStore
 from memory.text import text_key
