@@ -176,7 +176,7 @@ def _pairs_of(
 ) -> set[TextPair]:
     rows = reader.memories.rows(record.members).values()
     return {
-        (scope_of(a.memory).key, *sorted((a.dated_key, b.dated_key)))
+        (scope_of(a.memory).key, min(a.dated_key, b.dated_key), max(a.dated_key, b.dated_key))
         for a, b in combinations(rows, 2)
     }
 

@@ -128,12 +128,16 @@ def test_a_shorter_time_is_no_date_of_a_longer_one() -> None:
         ("Mia and Leo met in Rome.", "Mia and Leo met, the two of them, in Rome."),
         ("Mia and Leo both met in Rome.", "Mia and Leo met in Rome."),
         ("Mia and Leo have 2 boats.", "Mia and Leo have both boats."),
-        ("二人はローマで会った。", "ミアとレオはローマで会った。"),
-        ("ミアとレオは二人ともローマにいる。", "ミアとレオはローマにいる。"),
     ],
 )
 def test_the_two_and_both_count_nothing(newest: str, text: str) -> None:
     assert checked("Mia and Leo met.", newest, text).belief is not Belief.REFUSED
+
+
+@pytest.mark.parametrize("newest", ["二人はローマにいる。", "ミアとレオは二人ともローマにいる。"])
+def test_both_counts_nothing_in_japanese(newest: str) -> None:
+    told = checked("ミアとレオは医者だ。", newest, "ミアとレオは医者で、ローマにいる。")
+    assert told.belief is not Belief.REFUSED
 
 
 def test_two_counts() -> None:

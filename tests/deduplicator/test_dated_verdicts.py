@@ -10,7 +10,7 @@ import pytest
 
 from memory.deduplicator.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
-from memory.models import DeduplicationReport, Memory
+from memory.models import DeduplicationReport, Judge, Memory
 from memory.store import MemoryStore
 from memory.text import text_key
 from tests.conftest import MakeMemory
@@ -53,14 +53,14 @@ def test_a_page_is_read_again_for_the_same_words_of_another_day(
 
 @pytest.mark.parametrize("by", ["model", "person"])
 def test_a_verdict_of_one_day_leaves_the_same_words_of_another_day_open(
-    store: MemoryStore, make_memory: MakeMemory, by: str
+    store: MemoryStore, make_memory: MakeMemory, by: Judge
 ) -> None:
     january, march = (said_on(day, make_memory) for day in DAYS)
     store.add_batch([*january, *march])
     scope = store.scope_of(january[0])
     with store.ledger.writing() as writer:
-        keys = (one.dated_key for one in january)
-        writer.distinct.mark(scope, *keys, "two appointments", by)  # type: ignore[arg-type]
+        a, b = (one.dated_key for one in january)
+        writer.distinct.mark(scope, a, b, "two appointments", by)
     with store.ledger.reading() as reader:
         texts = [(scope, one.dated_key) for one in (*january, *march)]
         found = reader.distinct.of_all(texts)
@@ -74,10 +74,10 @@ def test_a_persons_verdict_without_dates_binds_on_all_days_and_a_models_on_none(
     store.add_batch(january)
     scope = store.scope_of(january[0])
     texts = [(scope, one.dated_key) for one in (*january, march[0])]
-    for by, distinct in (("model", False), ("person", True)):
+    judges: list[tuple[Judge, bool]] = [("model", False), ("person", True)]
+    for by, distinct in judges:
         with store.ledger.writing() as writer:
-            keys = map(text_key, (DENTIST, DOCTOR))
-            writer.distinct.mark(scope, *keys, "two facts", by)  # type: ignore[arg-type]
+            writer.distinct.mark(scope, text_key(DENTIST), text_key(DOCTOR), "two facts", by)
             found = writer.distinct.of_all(texts)
             every = writer.distinct.all()
         assert [january[1].dated_key in of_one for of_one in (found[0], found[2])] == [distinct] * 2
@@ -109,7 +109,7 @@ def test_forgetting_drops_the_verdicts_of_all_days(
     scope = store.scope_of(january[0])
     with store.ledger.writing() as writer:
         for day in (january, march):
-            writer.distinct.mark(scope, *(one.dated_key for one in day), "two", "model")
+            writer.distinct.mark(scope, day[0].dated_key, day[1].dated_key, "two", "model")
             keys = [(scope.key, one.dated_key) for one in day]
             writer.readings.record(keys, "scripted", thorough=False)
     store.forget(january[0].id)
