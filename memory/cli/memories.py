@@ -94,7 +94,8 @@ def users_hint(store: MemoryStore, user: str) -> str:
 def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
     content = hit.memory.content
     left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
-    shown = Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
+    also = f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
+    shown = Text((shortened(content, _MOST_CHARACTERS) + left if left else content) + also)
     return f"{hit.score:.2f}", hit.memory.id, shown
 
 
@@ -340,7 +341,7 @@ def forget(
 
     If a memory was made from other memories, they are erased too.
     """
-    from memory.store import forget_user
+    from memory.store import Forgotten, forget_user
 
     user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
@@ -358,6 +359,8 @@ def forget(
         gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
+    for one in gone.remaining if isinstance(gone, Forgotten) else ():
+        err().print(f"still there, and states the same: {one.id}")
     if gone.erased:
         err().print("erased")
     elif gone.set_aside:

@@ -128,6 +128,8 @@ class ChatMemory:
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
 
+        Of memories that state the same, one is returned, and its `also` holds the others.
+
         Search either the memories of `user` or, with `everyone=True`, the public memories of all
         users. `min_score`: leave out memories with a lower score.
 
@@ -139,7 +141,10 @@ class ChatMemory:
             raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
         scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
         found = await in_thread(self._store.search, text, k, scope=scope, min_score=min_score)
-        return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
+        return [
+            Recalled.model_construct(**dict(hit.memory), score=hit.score, also=hit.also)
+            for hit in found
+        ]
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until all turns heard so far are extracted, or the model fails.
