@@ -251,7 +251,7 @@ class DedupStore(BaseStore):
             own = {end: (name, end) for name, end in ids[:window] if end}
             rows = reader.memories.rows(list(own))
             hits = [SearchResult(rows[end].memory, scores.get(end, 0.0)) for end in own]
-            shown = [own[hit.memory.id] for hit in self._store.folded(hits)]
+            shown = [own[hit.memory.id] for hit in self._store.showing.arranged(hits)]
             shown += [named for named in ids[:window] if not named[1]]
             if len(shown) >= wanted or window >= len(ids):
                 return shown

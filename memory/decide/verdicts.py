@@ -36,7 +36,7 @@ class Part:
     `reason`: if the merge is refused, why, worded for a model. If it is accepted, a remark on
     values of older members that the text leaves out because they are outdated, or "". `verified`:
     how an accepted text was checked. `is_final`: whether the merge is refused for good. The model
-    is then not asked about it again.
+    is then not asked about it again. `why`: the model's reason for proposing the merge, or "".
     """
 
     merge: ProposedMerge
@@ -44,6 +44,7 @@ class Part:
     reason: str = ""
     verified: Verified | None = None
     is_final: bool = False
+    why: str = ""
 
     @property
     def ids(self) -> set[str]:
@@ -79,7 +80,8 @@ def resolve(question: Question, verdict: Verdict, apart: Apart = lambda _: None)
             fault = "it names a memory that was not shown"
         taken.update(known if len(known) > 1 else ())
         keeper = apart(merge.members)
-        parts.append(part_alone(merge, keeper, fault, is_last=bool(question.objection)))
+        part = part_alone(merge, keeper, fault, is_last=bool(question.objection))
+        parts.append(replace(part, why=group.reason))
     return parts
 
 
@@ -175,7 +177,8 @@ def decided(
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     part_of = {one.id: n for n, part in enumerate(parts) for one in part.merge.members}
     by_reading = any(part.verified == "by a second reading" for part in parts)
-    why = verdict.reason or ("states the same fact" if verdict.parts else "judged distinct")
+    same = same_fact("; ".join(dict.fromkeys(filter(None, (part.why for part in parts)))))
+    why = verdict.reason or (same if verdict.parts else "judged distinct")
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
         "; ".join([why, *(part.reason for part in parts if part.reason)]),
@@ -192,6 +195,11 @@ def decided(
         usage=verdict.usage,
         verified=("by a second reading" if by_reading else "by words") if survivors else None,
     )
+
+
+def same_fact(why: str) -> str:
+    """Return the reason of a merge; `why`: what the model said about it, or ""."""
+    return f"states the same fact: {why}" if why else "states the same fact"
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:

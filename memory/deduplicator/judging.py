@@ -26,6 +26,7 @@ from memory.decide import (
     merged,
     part_alone,
     resolve,
+    same_fact,
 )
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
 from memory.ledger import Reader
@@ -54,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 QUOTED = 60
 _BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
-_PREFIX = "second_reading:1:"
+_PREFIX = "second_reading:2:"
 """Prefix of the ledger's keys for results of trials; a model's name follows.
 
 Raise the number when the test merges change, so that every model is tried with the new ones.
@@ -154,20 +155,18 @@ class Judging:
             joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
-    def join(
-        self, part: Part, similarity: float | None, why: str = "states the same fact"
-    ) -> Decision:
+    def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        If the text was accepted, the decision merges the members, with the reason `why`. If the
-        text was refused, the decision keeps the members. It is then pending, so that a later batch
+        If the text was accepted, the decision merges the members, with the reason `why` (default:
+        the model's). If it was refused, the decision keeps them. It is then pending: a later batch
         asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
             return Decision(
                 Action.MERGE,
-                "; ".join(filter(None, (why, part.reason))),
+                "; ".join(filter(None, (why or same_fact(part.why), part.reason))),
                 members,
                 (merged(part.merge.text, members, self._store.new_id),),
                 similarity=similarity,
@@ -352,8 +351,8 @@ _MERGES = (
     (
         _FAITHFUL,
         "Lucia is thinking about giving up meat.",
-        "Lucia is a vegetarian now, though she still eats fish on holidays.",
-        "Lucia has become a vegetarian, but eats fish when she is on holiday.",
+        "Lucia is a vegetarian now, though she still eats fish when she travels.",
+        "Lucia has become a vegetarian, but eats fish on her travels.",
     ),
     (
         _FAITHFUL,

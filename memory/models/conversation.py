@@ -14,6 +14,7 @@ from pydantic import (
 
 from memory.models.decision import Outcome, Usage
 from memory.models.memory import (
+    Checked,
     Cleaned,
     Content,
     Frozen,
@@ -30,7 +31,7 @@ def _number_as_name(value: object) -> object:
     return str(value) if is_number else value
 
 
-class Turn(Frozen):
+class Turn(Checked):
     """One message of a conversation, said by a person or by the bot."""
 
     speaker: Name

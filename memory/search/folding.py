@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from memory.boundary import guarded
 from memory.coverage import LONGEST, parse_by_dictionary, states
 from memory.models import Memory, SearchResult
+from memory.text import has_cjk
 
 
 def folded(
@@ -21,7 +23,11 @@ def folded(
     it is the newer one. `may_fold`: whether one of two such memories may be hidden.
     """
     stated = [_without_saying(hit.memory) for hit in hits]
-    words = [_words(memory.content) for memory in stated]
+    alike = _with_a_partner([memory.content for memory in stated])
+    words = [
+        _words(memory.content) if n in alike else Counter((f"{n}",))
+        for n, memory in enumerate(stated)
+    ]
     sizes = [sum(one.values()) for one in words]
     newest_first = [-hit.memory.timestamp.timestamp() for hit in hits]
     by_size = sorted(range(len(hits)), key=lambda n: (-sizes[n], newest_first[n], n))
@@ -61,6 +67,24 @@ def _without_saying(memory: Memory) -> Memory:
     text = _SAYING.sub("", memory.content)
     same = len(text) == len(memory.content)
     return memory if same else memory.model_copy(update={"content": text})
+
+
+_PLAIN_WORDS = re.compile(r"\w+")
+
+
+def _with_a_partner(texts: Sequence[str]) -> set[int]:
+    """Return the positions of texts that share two thirds of their words, or of another text's.
+
+    The others need no parsing, which takes longer. Texts in kana or Han are never left out.
+    """
+    sets = [frozenset(_PLAIN_WORDS.findall(text.casefold())) for text in texts]
+    cjk = [has_cjk(text) for text in texts]
+    return {
+        position
+        for n, m in combinations(range(len(texts)), 2)
+        if 3 * len(sets[n] & sets[m]) >= 2 * min(len(sets[n]), len(sets[m])) or (cjk[n] and cjk[m])
+        for position in (n, m)
+    }
 
 
 def _text_itself(text: str) -> Counter[str]:

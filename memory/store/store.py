@@ -51,7 +51,6 @@ from memory.search import (
     Probe,
     SearchRouter,
     best_of_shortlist,
-    folded,
     ranked,
     restate_each_other,
     results,
@@ -64,10 +63,11 @@ from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
+from memory.store.showing import Showing
 from memory.text import clean, text_key, wordings
 
 T = TypeVar("T")
-FOLDED = 10
+FOLDED = 5
 """How many more memories a search ranks than it returns, since some of them may be folded."""
 utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
@@ -118,9 +118,9 @@ class MemoryStore:
         self.index = SearchRouter(ledger, vectors_mb << 20, open_index, at_once=index_at_once)
         self.scale = scale
         self._hybrid = hybrid
-        self.folds = folds
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         self.scope_fields = scope_fields
+        self.showing = Showing(ledger, self.scope_of, folds=folds)
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
         telemetry.watch(self)
@@ -224,6 +224,8 @@ class MemoryStore:
         if (user is not None) + (scope is not None) + everyone != 1:
             remedy = "give user=NAME, or everyone=True for the memories of all users"
             raise InputError("search", "needs to know whose memories to search", remedy)
+        if k < 1:
+            raise InputError("search", f"k must be at least 1, not {k}")
         check_length("query", query, MAX_CONTENT)
         scope = scope or (Scope(()) if user is None else Scope.of_user(user))
         if not clean(query):
@@ -239,26 +241,10 @@ class MemoryStore:
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
             ]
-            shown = self.folded(fits)
+            shown = self.showing.arranged(fits)
             if len(shown) >= k or len(hits) < wanted:
                 return shown[:k]
             wanted *= 4
-
-    def folded(self, hits: Sequence[SearchResult]) -> list[SearchResult]:
-        """Fold hits, best first, that state the same into one; its `also` names the others.
-
-        Hits stay apart if their scopes differ, or if a person or a model called them distinct.
-        """
-        return folded(hits, self._may_fold) if self.folds else list(hits)
-
-    def _may_fold(self, a: Memory, b: Memory) -> bool:
-        scope = self.scope_of(a)
-        if scope != self.scope_of(b):
-            return False
-        with self.ledger.reading() as reader:
-            key = scope, text_key(a.content)
-            [distinct] = reader.distinct.of_all([key], ("person", "model"))
-        return text_key(b.content) not in distinct - {key[1]}
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
@@ -528,7 +514,7 @@ class MemoryStore:
     def _restatements(self, memory_id: str) -> tuple[Memory, ...]:
         """Return the live memories that a search folds with this one; none if it cannot search."""
         memory = self.get(memory_id)
-        if memory is None or not self.folds:
+        if memory is None or not self.showing.folds:
             return ()
         try:
             near = self._by_cosine(

@@ -91,8 +91,8 @@ def test_a_merge_that_cannot_be_believed_is_asked_once_more_and_then_refused(
     assert live(store) == {OLDER, NEWER}
     assert (len(server.asked), report.pending, report.retired) == (2, 1, 0)
     assert len(server.read) == (3 if by_reading else 0)  # the trial, and each answer
-    assert "your_last_answer_was_discarded_because" not in server.asked[0].data
-    assert fault in server.asked[1].data["your_last_answer_was_discarded_because"]
+    assert "refused" not in server.asked[0].data
+    assert fault in server.asked[1].data["refused"]
     assert fault in report.groups[0].reason
     [line] = [r.getMessage() for r in caplog.records if "DEDUP_REFUSED" in r.getMessage()]
     assert fault in line

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.agent.consolidation import ConsolidationEngine
-from memory.agent.memory_store import AgentMemory
-from memory.agent.schemas import Forgot, Memories
-from memory.agent.tools import AgentTools
 from memory.ledger import Ledger
 from memory.models import PERSON, Action, Decision, Memory, Scope
 from memory.providers import WordLlamaEmbedder
@@ -110,8 +105,6 @@ def test_private_memories_and_those_that_somebody_keeps_apart_are_not_folded(
 
 def test_without_a_query_nothing_is_folded(store: MemoryStore) -> None:
     first, second = told(store, CAT, TABBY)
-    agent = AgentMemory(store)
-    assert [one.id for one in asyncio.run(agent.list_recent(5))] == [second.id, first.id]
     assert store.search("", 5, user="Mia") == []
     assert {one.id for one in store.memories()} == {first.id, second.id}
 
@@ -123,19 +116,9 @@ def test_a_store_that_does_not_deduplicate_does_not_fold(ledger: Ledger) -> None
         assert store.forget(first.id).remaining == ()
 
 
-def test_the_agent_sees_the_folded_ids_and_forgetting_names_what_remains(
-    store: MemoryStore,
-) -> None:
+def test_forgetting_names_the_memories_that_remain(store: MemoryStore) -> None:
     first, second = told(store, CAT, TABBY)
-    tools = AgentTools(AgentMemory(store), ConsolidationEngine())
-    answer = asyncio.run(tools.call("recall", {"context": "Does Mia have a cat?"}))
-    assert f"also: {first.id}" in answer.text
-    assert isinstance(answer.data, Memories)
-    assert [(one.id, one.also) for one in answer.data.memories] == [(second.id, [first.id])]
-    gone = asyncio.run(tools.call("forget", {"memory_id": second.id}))
-    assert f"Still remembered (id: {first.id}): {CAT}" in gone.text
-    assert isinstance(gone.data, Forgot)
-    assert gone.data.remaining == [first.id]
+    assert store.forget(second.id).remaining == (first,)
     assert store.forget(first.id).remaining == ()
 
 
