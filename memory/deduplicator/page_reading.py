@@ -17,7 +17,6 @@ from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Usage
 from memory.providers import Asking, Budget, CallBudget
-from memory.text import text_key
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class KeptApart:
     def __call__(self, members: Sequence[Memory]) -> Judge | None:
         if self._by_person and _any_pair(map(self._texts, members), self._by_person):
             return "person"
-        texts = ({text_key(member.content)} for member in members)
+        texts = ({member.dated_key} for member in members)
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
@@ -54,7 +53,7 @@ class KeptApart:
             self._stands_for[survivor.memory.id] = set().union(*map(self._texts, decision.members))
 
     def _texts(self, memory: Memory) -> set[str]:
-        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
+        return {memory.dated_key, *self._stands_for.get(memory.id, ())}
 
 
 def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
@@ -327,7 +326,7 @@ class ScopeReading:
         elif living is not None and decision.survivors:
             log_merges(decision)
             self._living |= dict.fromkeys(group.part.ids, living)
-            self._made.add(text_key(living.content))
+            self._made.add(living.dated_key)
 
     async def _record(self, page: _Page) -> None:
         """Record which texts of a page, and which merged texts, the model has read.
@@ -355,7 +354,7 @@ def _log_failure(exc: ModelError) -> None:
 
 
 def _keys(members: Iterable[Memory]) -> set[str]:
-    return {text_key(one.content) for one in members}
+    return {one.dated_key for one in members}
 
 
 def _is_refused(group: _NamedGroup) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from memory.ledger import Ledger
 from memory.models import Memory, Scope, SearchResult
 from memory.search import folded
-from memory.text import text_key
 
 
 class Showing:
@@ -32,6 +31,5 @@ class Showing:
         if scope != self._scope_of(b):
             return False
         with self._ledger.reading() as reader:
-            key = text_key(a.content)
-            [distinct] = reader.distinct.of_all([(scope, key)], ("person", "model"))
-        return text_key(b.content) not in distinct - {key}
+            [distinct] = reader.distinct.of_all([(scope, a.dated_key)], ("person", "model"))
+        return b.dated_key not in distinct - {a.dated_key}
