@@ -272,6 +272,7 @@ class Reader:
             users=by_user,
             decisions=self.transaction.counted(actions),
             pending=self.decisions.count_pending(),
+            refused=self.decisions.count_refused(),
             turns=self.turns.count_waiting(),
         )
 
