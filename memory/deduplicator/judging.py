@@ -299,7 +299,7 @@ class Judging:
 
     def _refusals(self, ids: Collection[str]) -> list[Refusal]:
         with self._store.ledger.reading() as reader:
-            return reader.decisions.refusals(ids)
+            return reader.refusals.of(ids)
 
     async def _failed(
         self, question: Question, why: str, what: str, usage: Usage, *, asked: bool = True

@@ -135,18 +135,6 @@ class Decisions(TableGroup):
     def count_pending(self) -> int:
         return self._transaction.count(t.decisions, t.decisions.c.pending)
 
-    def refusals(self, ids: Collection[str]) -> list[Refusal]:
-        """Return the merged texts that were refused for any of these memories."""
-        query = sa.select(t.decisions.c.refused).where(_REFUSED, _mentioning(ids))
-        found = self._connection.scalars(query.order_by(t.decisions.c.seq))
-        return [one for stored in found for one in _refused(stored)]
-
-    def count_refused(self) -> int:
-        """Count the decisions that refused a merged text, and that nobody has undone."""
-        return self._transaction.count(
-            t.decisions, sa.and_(_REFUSED, sa.not_(t.decisions.c.undone))
-        )
-
     def first_states(self) -> dict[str, Memory]:
         """Map the id of each memory to its oldest version among those saved for undo.
 
@@ -286,6 +274,22 @@ class Decisions(TableGroup):
                 where = t.decisions.c.seq == record.number
                 image = with_verdicts(record.before, verdicts)
                 self._connection.execute(t.decisions.update().where(where).values(before=image))
+
+
+class Refusals(TableGroup):
+    """The merged texts that decisions refused."""
+
+    def of(self, ids: Collection[str]) -> list[Refusal]:
+        """Return the texts that were refused for any of these memories, oldest first."""
+        query = sa.select(t.decisions.c.refused).where(_REFUSED, _mentioning(ids))
+        found = self._connection.scalars(query.order_by(t.decisions.c.seq))
+        return [one for stored in found for one in _refused(stored)]
+
+    def count(self) -> int:
+        """Count the decisions that refused a merged text, and that nobody has undone."""
+        return self._transaction.count(
+            t.decisions, sa.and_(_REFUSED, sa.not_(t.decisions.c.undone))
+        )
 
 
 def _scrubbed(
