@@ -327,7 +327,8 @@ class Outcome:
     `memory` is the newest of them. If the memory is retired now, its live successor is given.
     `pending`: whether a later batch will ask a model about the memory. `model`: as in `Decision`.
     `number`: the number of the decision in the ledger, which `undo` takes; 0 if nothing was
-    decided, because the memory was already stored.
+    decided, because the memory was already stored. `retired`: the memories that another one
+    replaces since this decision.
     """
 
     memory: Memory
@@ -337,6 +338,7 @@ class Outcome:
     pending: bool = False
     model: str | None = None
     number: int = 0
+    retired: tuple[Memory, ...] = ()
 
 
 # --- the report of a run over the whole store -------------------------------------------------

@@ -198,6 +198,7 @@ class Applier:
         if arrival is None or survivors or newest.linked_ids:
             living = writer.memories.living(newest.id)
             newest = newest if living is None else living.memory
+        gone = {name for survivor in survivors for name in survivor.stands_for}
         return Outcome(
             newest,
             decision.action,
@@ -206,6 +207,7 @@ class Applier:
             decision.pending,
             decision.model,
             number,
+            tuple(member for member in decision.members if member.id in gone),
         )
 
     def _replace(

@@ -213,6 +213,8 @@ class MemoryStore:
         if (user is not None) + (scope is not None) + everyone != 1:
             remedy = "give user=NAME, or everyone=True for the memories of all users"
             raise InputError("search", "needs to know whose memories to search", remedy)
+        if k < 1:
+            raise InputError("search", f"k must be at least 1, not {k}")
         check_length("query", query, MAX_CONTENT)
         scope = scope or (Scope(()) if user is None else Scope.of_user(user))
         if not clean(query):

@@ -98,7 +98,8 @@ def test_turns_carry_weekday_and_local_time_and_memories_their_dates() -> None:
     assert (number, user, text) == (1, "Mia", OLDER)
     assert dates == {"when": {"yesterday": "2026-01-19"}}
     [recalled] = json.loads(reply_question([turn], [memory(OLDER)]))["memories"]
-    assert recalled == {"user": "Mia", "content": memory(OLDER).dated}
+    dated = "[Tue 2026-01-20] Mia saw the dentist yesterday [= 2026-01-19]."
+    assert recalled == {"user": "Mia", "content": dated}
 
 
 @pytest.mark.parametrize("instructions", [JUDGE, PAGE])
