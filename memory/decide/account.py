@@ -23,7 +23,7 @@ from memory.models import (
     Scope,
     Usage,
 )
-from memory.text import clean, identity, text_key
+from memory.text import clean, identity
 
 MOST_READINGS = 2
 Order = Literal["certain", "size", "time"]
@@ -119,7 +119,7 @@ class Account:
         if left:
             self.unread_ids.update(one.id for _, one in members)
         else:
-            self.shown.update((scope, text_key(one.content)) for scope, one in members)
+            self.shown.update((scope, one.dated_key) for scope, one in members)
 
     def left_any_of(self, members: Collection[str]) -> bool:
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))

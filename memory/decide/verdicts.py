@@ -61,7 +61,7 @@ class Part:
     @property
     def key(self) -> str:
         """A hash of the merged text and of the members' texts."""
-        texts = sorted(text_key(member.content) for member in self.merge.members)
+        texts = sorted(member.dated_key for member in self.merge.members)
         return text_key("\n".join([*texts, self.merge.text]))
 
     @property

@@ -17,7 +17,6 @@ from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Usage
 from memory.providers import Asking, Budget, CallBudget
-from memory.text import text_key
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class KeptApart:
     def __call__(self, members: Sequence[Memory]) -> Judge | None:
         if self._by_person and _any_pair(map(self._texts, members), self._by_person):
             return "person"
-        texts = ({text_key(member.content)} for member in members)
+        texts = ({member.dated_key} for member in members)
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
@@ -54,7 +53,7 @@ class KeptApart:
             self._stands_for[survivor.memory.id] = set().union(*map(self._texts, decision.members))
 
     def _texts(self, memory: Memory) -> set[str]:
-        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
+        return {memory.dated_key, *self._stands_for.get(memory.id, ())}
 
 
 def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
@@ -293,7 +292,7 @@ class ScopeReading:
         members = {one.id: one for group in refused for one in group.members}
         plans = {id(group.page.plan): group.page.plan for group in refused}.values()
         on_pages = (self._now(one) for plan in plans for one in plan.members)
-        made = {one.id: one for one in on_pages if text_key(one.content) in self._made}
+        made = {one.id: one for one in on_pages if one.dated_key in self._made}
         most = max(len(members), self.judging.model.page_size)
         return self._oldest_first([*(members | made).values()][:most])
 
@@ -339,7 +338,7 @@ class ScopeReading:
         elif living is not None and decision.survivors:
             log_merges(decision)
             self._living |= dict.fromkeys(group.part.ids, living)
-            self._made.add(text_key(living.content))
+            self._made.add(living.dated_key)
 
     async def _record(self, page: _Page) -> None:
         """Record which texts of a page, and which merged texts, the model has read.
@@ -367,4 +366,4 @@ def _log_failure(exc: ModelError) -> None:
 
 
 def _keys(members: Iterable[Memory]) -> set[str]:
-    return {text_key(one.content) for one in members}
+    return {one.dated_key for one in members}

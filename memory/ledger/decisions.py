@@ -25,6 +25,7 @@ from memory.ledger.records import (
 )
 from memory.ledger.statements import Prepared, TableGroup, among, naming_damage
 from memory.models import PERSON, Action, Decision, Memory, Refusal, Usage
+from memory.text import text_of
 
 _HIGHEST_NUMBER = 2**31 - 1  # of an integer column in PostgreSQL
 
@@ -266,7 +267,7 @@ class Decisions(TableGroup):
         for record in self._found(sa.select(t.decisions).where(by_index)):
             verdicts = tuple(
                 known._replace(reason=FORGOTTEN_REASON)
-                if known.reason in reasons and (known.low_key in keys or known.high_key in keys)
+                if known.reason in reasons and any(text_of(key) in keys for key in known.pair[1:])
                 else known
                 for known in record.verdicts
             )

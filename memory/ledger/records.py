@@ -17,9 +17,9 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 class KnownPair(NamedTuple):
     """A pair of texts in a scope, and the verdict that the two texts are distinct.
 
-    `scope`: the key of the scope. `low_key` and `high_key`: the keys of the two texts, in sorted
-    order. `by`: the judge who called the texts distinct. `reason`: why. `by` and `reason` are None
-    if there is no verdict.
+    `scope`: the key of the scope. `low_key` and `high_key`: the `dated_key` of the two texts, in
+    sorted order; in decisions of schema 8, their `text_key`. `by`: the judge who called the texts
+    distinct. `reason`: why. `by` and `reason` are None if there is no verdict.
     """
 
     scope: str
@@ -51,7 +51,8 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
 class Row:
     """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    `text_key`: a key made from the text alone; "" if the memory was forgotten. `identity_hash`: a
+    `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
+    of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
     hash that recognises the memory if it arrives again. `revision`: the number of the transaction
     that wrote the row last.
     """
@@ -60,6 +61,7 @@ class Row:
     live: bool
     successor_id: str | None
     text_key: str
+    dated_key: str
     identity_hash: str
     seq: int
     revision: int

@@ -351,7 +351,7 @@ class Review:
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live})
 
     def _kept_apart(self, rows: Sequence[Row]) -> frozenset[TextPair]:
-        keys = [(self.store.scope_of(row.memory), row.text_key) for row in rows]
+        keys = [(self.store.scope_of(row.memory), row.dated_key) for row in rows]
         distinct = self.read(lambda reader: reader.distinct.of_all(keys, (PERSON,)))
         return frozenset(
             (scope.key, min(key, other), max(key, other))

@@ -296,7 +296,8 @@ def test_a_models_earlier_verdict_binds_until_a_batch_asks_again(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
 ) -> None:
     with store.ledger.writing() as writer:
-        writer.distinct.mark(store.scope_of(peanuts), PEANUTS, OUTGROWN, "two facts", "model")
+        keys = text_key(PEANUTS), text_key(OUTGROWN)
+        writer.distinct.mark_all([(store.scope_of(peanuts), *keys, "two facts")], "model")
     model.extractions = [[naming(0)]]
     hook(extractor, turn("It is gone.", 30))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
