@@ -94,7 +94,8 @@ def users_hint(store: MemoryStore, user: str) -> str:
 def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
     content = hit.memory.content
     left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
-    shown = Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
+    also = f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
+    shown = Text((shortened(content, _MOST_CHARACTERS) + left if left else content) + also)
     return f"{hit.score:.2f}", hit.memory.id, shown
 
 
@@ -128,12 +129,16 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         ("users", f"{len(users):,}: {shown}" if users else "none"),
         ("decisions", decided or "none"),
         ("pending", f"{counts.pending:,}"),
+        (
+            "refused",
+            f"{counts.refused:,} with a merged text; see history" if counts.refused else "",
+        ),
         *(("read", f"all but {left:,} memories ({model})") for model, left in unread.items()),
         ("turns to extract", f"{counts.turns:,}"),
         ("embedder", embedder),
         ("ledger", store.ledger.name),
     ]
-    show(table(rows))
+    show(table([row for row in rows if row[1]]))
 
 
 def history(
@@ -177,7 +182,7 @@ def known_id(reader: ledger.Reader, given: str) -> str:
 
 
 def _decision_json(record: ledger.DecisionRecord) -> dict[str, object]:
-    fields = asdict(record)
+    fields = asdict(record) | {"refused": [one.model_dump() for one in record.refused]}
     del fields["before"]  # only undo reads it
     return {
         **fields,
@@ -251,7 +256,8 @@ def _decision(card: review.Card) -> RenderableType:
     made = [
         ("becomes", f"{kept.text}  {kept.id}") for kept in card.kept if kept.is_new and kept.text
     ]
-    rows = [*made, ("reason", card.reason), ("by", f"{recorded.by}{verified}")]
+    refused = [("refused", f"{one.text}  (by {one.by}: {one.why})") for one in recorded.refused]
+    rows = [*made, ("reason", card.reason), *refused, ("by", f"{recorded.by}{verified}")]
     if recorded.reversible and not recorded.undone:
         rows.append(("to undo", f"memory-dedup undo {recorded.number}"))
     return members_view(_title(card), card.members, rows)
@@ -340,7 +346,7 @@ def forget(
 
     If a memory was made from other memories, they are erased too.
     """
-    from memory.store import forget_user
+    from memory.store import Forgotten, forget_user
 
     user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
@@ -358,6 +364,8 @@ def forget(
         gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
+    for one in gone.remaining if isinstance(gone, Forgotten) else ():
+        err().print(f"still there, and states the same: {one.id}")
     if gone.erased:
         err().print("erased")
     elif gone.set_aside:

@@ -143,7 +143,7 @@ class Account:
             group,
             self.latest.likeness.group(group.members),
             Steps(decision.action.value, decision.reason, fates),
-        )
+        ).model_copy(update={"refused": decision.refused})
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         known = {member.id for member in decision.members}
@@ -195,6 +195,7 @@ class Account:
             merged=self.merged,
             pending=self.pending,
             left=len(self.left),
+            refused=sum(len(one.refused) for one in self.decided),
             pages=self.pages,
             pages_left=self.pages_left,
             undecided=self.latest.snapshot.waiting,

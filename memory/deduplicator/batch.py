@@ -49,8 +49,6 @@ logger = logging.getLogger(__name__)
 _JUST_BELOW = 0.05
 """Width of the similarity band just below the lower threshold in which an audit counts pairs."""
 
-_MOST_ANSWERS = 2
-
 OnPlan = Callable[[DeduplicationReport], None]
 
 
@@ -280,7 +278,7 @@ class Batch:
             account.leave(group)
             return
         asking = Asking(self._calls, Budget(self._settings.budget_s))
-        decision = await self._judging.decide(group.question, asking, _MOST_ANSWERS)
+        decision = await self._judging.decide(group.question, asking)
         if decision.pending and decision.model is None:
             account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now

@@ -72,7 +72,7 @@ def upgrade(database: Database, keep_copy: Callable[[], Path]) -> Path | None:
 
 
 def _to_9(connection: Connection) -> None:
-    """Add when each memory was said, and the periods of its text.
+    """Add when each memory was said, the periods of its text, and what a decision refused.
 
     The time of a stored memory is that of its text, since texts were never changed in place without
     their time. Also index verdicts by the texts in their keys, to which dates are added, and delete
@@ -83,6 +83,7 @@ def _to_9(connection: Connection) -> None:
     connection.exec_driver_sql(
         """ALTER TABLE memories ADD COLUMN "when" TEXT NOT NULL DEFAULT ''"""
     )
+    connection.exec_driver_sql("ALTER TABLE decisions ADD COLUMN refused TEXT NOT NULL DEFAULT ''")
     connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
     for column, index, columns in (
         (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage
+from memory.models import PERSON, Action, KeptCandidate, Memory, Refusal, Turn, Usage
 
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 """The actions that retire memories and can be undone."""
@@ -105,7 +105,7 @@ class DecisionRecord:
     that the decision is about. `survivors` has pairs: the id of a memory that the decision kept
     live, and the ids of the memories that it replaced. `before`: JSON with the state that undo
     restores: rows of the table `memories`, links and verdicts. `model`: the model's name, or
-    "person"; None if rules decided alone.
+    "person"; None if rules decided alone. `refused`: the merged texts that were refused.
 
     `similarity` and `cosine`: those of the compared memories on which the decision is based. For
     more than two memories, they are the lowest. Each of them is None if it was not recorded.
@@ -129,6 +129,7 @@ class DecisionRecord:
     model: str | None
     cosine: float | None = None
     verified: str | None = None
+    refused: tuple[Refusal, ...] = ()
 
     @property
     def scrubbed(self) -> bool:
@@ -279,7 +280,8 @@ class StoredItem:
 class Counts:
     """Numbers of rows. `users`: live memories of each user. `decisions`: decisions by action.
 
-    `pending`: decisions whose question is still open. `turns`: turns that wait for extraction.
+    `pending`: decisions whose question is still open. `refused`: decisions that refused a merged
+    text. `turns`: turns that wait for extraction.
     """
 
     live: int
@@ -287,4 +289,5 @@ class Counts:
     users: dict[str | None, int]
     decisions: dict[str, int]
     pending: int
+    refused: int
     turns: int

@@ -78,6 +78,7 @@ decisions = sa.Table(
     sa.Column("undone", sa.Boolean, nullable=False, default=False),
     sa.Column("model", sa.Text),
     sa.Column("verified", sa.Text),
+    sa.Column("refused", sa.Text, nullable=False, server_default=""),  # as JSON, "" if none
     sa.Column("usage", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )

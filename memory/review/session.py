@@ -257,7 +257,7 @@ class Review:
         if question is None or group.replacement is not None:
             question = Question(group.members, "a person asks", plan.likeness.lowest(group.members))
         asking = Asking(CallBudget(_CALLS), Budget(self._budget_s))
-        decision = await self.judges[by].decide(question, asking, most_answers=1)
+        decision = await self.judges[by].decide(question, asking)
         self._proposals[selection] = Proposal(by, decision)
         return self._proposals[selection]
 

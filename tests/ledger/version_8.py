@@ -69,6 +69,8 @@ def as_newest(dump: Dump, *copies: Path) -> Dump:
             row["value"] = NEWEST
     for row in expected["memories"]:
         row |= {"said": row["timestamp"] if row["content"] else None, "when": ""}
+    for row in expected["decisions"]:
+        row["refused"] = ""
     expected["meta"].append(
         {"key": "upgrade_copies", "value": json.dumps([str(copy) for copy in copies])}
     )
