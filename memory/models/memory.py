@@ -34,7 +34,16 @@ from memory.models.sizes import (
     check_length,
     too_large,
 )
-from memory.text import Period, clean, clean_json, dated, periods
+from memory.text import (
+    Period,
+    clean,
+    clean_json,
+    dated,
+    dated_key,
+    periods,
+    text_key,
+    to_json,
+)
 
 Vector = npt.NDArray[np.float32]
 """A unit vector of shape (dim,)."""
@@ -209,6 +218,16 @@ class Memory(Checked):
         return _periods(
             self.content, self.said, None if self.said is None else self.said.utcoffset()
         )
+
+    @property
+    def when(self) -> str:
+        """The periods as JSON, "" if there are none."""
+        return to_json(self.periods) if self.periods else ""
+
+    @property
+    def dated_key(self) -> str:
+        """The key of the text and of the dates that it means, under which verdicts are stored."""
+        return dated_key(text_key(self.content), self.when)
 
     @property
     def dated(self) -> str:
