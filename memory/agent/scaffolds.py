@@ -138,6 +138,7 @@ def recalled(results: Sequence[SearchResult], now: datetime) -> str:
         f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
         + (" | private" if hit.memory.is_private else "")
+        + (f"\n  also: {', '.join(one.id for one in hit.also)}" if hit.also else "")
         for hit in results
     )
     return "\n".join(lines) or "No memories found."
@@ -176,12 +177,16 @@ def consolidated(stats: Consolidated) -> str:
     return "\n".join([*lines, f"\n{MERGE_ADVICE}"])
 
 
-def forgotten(memory: Memory, now: datetime) -> str:
-    return (
+def forgotten(memory: Memory, remaining: Sequence[Memory], now: datetime) -> str:
+    lines = [
         f"Forgot (id: {memory.id}, {relative_time(memory.timestamp, now)}): "
-        f"{shortened(memory.content, QUOTE)}\n"
-        f"Emotion: {memory.emotion} | Importance: {memory.importance}"
-    )
+        f"{shortened(memory.content, QUOTE)}",
+        f"Emotion: {memory.emotion} | Importance: {memory.importance}",
+    ]
+    lines += [
+        f"Still remembered (id: {one.id}): {shortened(one.content, QUOTE)}" for one in remaining
+    ]
+    return "\n".join(lines)
 
 
 def merged(kept: Memory, removed_id: str, number: int) -> str:

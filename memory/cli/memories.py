@@ -129,7 +129,8 @@ def users_hint(store: MemoryStore, user: str) -> str:
 
 
 def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
-    return f"{hit.score:.2f}", hit.memory.id, _text(hit.memory)
+    also = f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
+    return f"{hit.score:.2f}", hit.memory.id, _text(hit.memory) + also
 
 
 def _text(memory: models.Memory) -> Text:
@@ -402,7 +403,7 @@ def forget(
 
     If a memory was made from other memories, they are erased too.
     """
-    from memory.store import forget_user
+    from memory.store import Forgotten, forget_user
 
     user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
@@ -420,6 +421,8 @@ def forget(
         gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
+    for one in gone.remaining if isinstance(gone, Forgotten) else ():
+        err().print(f"still there, and states the same: {one.id}")
     if gone.erased:
         err().print("erased")
     elif gone.set_aside:
