@@ -105,7 +105,7 @@ class SearchConfig(Frozen):
 class EmbeddingConfig(Frozen):
     """Which embedder turns texts into vectors.
 
-    An existing store keeps its embedder until `memory-dedup reembed` is run.
+    An existing store keeps its embedder until `memory-dedup store reembed` is run.
 
     `provider`: the name of a built-in embedder, or an embedder of your own as
     `package.module:factory`. `model`, `dim`: the name of the model and the length of its vectors,
@@ -247,7 +247,7 @@ class MemoryConfig(Frozen):
 
 PLAIN_THRESHOLDS = (
     "dedup thresholds are set and memory.embedding.scale is not: they are compared with "
-    "plain cosine; set the scale to plain to keep it so, or see memory-dedup calibrate"
+    "plain cosine; set the scale to plain to keep it so, or see memory-dedup store calibrate"
 )
 
 

@@ -171,6 +171,8 @@ class ChatMemory:
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
 
+        Of memories that state the same, one is returned, and its `also` holds the others.
+
         Search either the memories of `user` or, with `everyone=True`, the public memories of all
         users. `min_score`: leave out memories with a lower score.
 
@@ -183,7 +185,10 @@ class ChatMemory:
         scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
         text = _text("recall", text)
         found = await in_thread(self._store.search, text, k, scope=scope, min_score=min_score)
-        return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
+        return [
+            Recalled.model_construct(**dict(hit.memory), score=hit.score, also=hit.also)
+            for hit in found
+        ]
 
     async def exchange(
         self,

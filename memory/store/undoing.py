@@ -58,7 +58,7 @@ def _one(reader: Reader, number: int) -> DecisionRecord:
 def _whole_run(reader: Reader, run: str) -> list[DecisionRecord]:
     decided = reader.decisions.of_run(run)
     if not decided:
-        raise CannotUndo(run, "there is no such run", "see `memory-dedup runs`")
+        raise CannotUndo(run, "there is no such run", "see `memory-dedup history --runs`")
     doomed = [one for one in decided if one.reversible and not one.undone]
     if not doomed:
         raise CannotUndo(run, "there is nothing left to take back")
