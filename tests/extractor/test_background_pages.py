@@ -14,7 +14,7 @@ from memory.extractor import ChatMemory, MemoryExtractor
 from memory.ledger import Lease
 from memory.models import Action, DeduplicationReport, Memory, Question, Verdict
 from memory.store import MemoryStore
-from tests.doubles import Groups, PageModel
+from tests.doubles import START, Groups, PageModel
 
 DUE = 24
 
@@ -36,14 +36,14 @@ def told(n: int) -> str:
 
 
 class Slow(PageModel):
-    """A model that answers a page only after `answers` is set."""
+    """A model that answers a page only after `may_answer` is set."""
 
     def __init__(self) -> None:
         super().__init__(boats)
-        self.answers = False
+        self.may_answer = False
 
     async def judge(self, question: Question) -> Verdict:
-        while not self.answers:
+        while not self.may_answer:
             await asyncio.sleep(0.01)
         return await super().judge(question)
 
@@ -79,7 +79,7 @@ async def write(memory: ChatMemory, count: int, user: str = "Mia") -> None:
 
 
 def name_of_lease(store: MemoryStore) -> str:
-    return f"pages of {store.scope_of(Memory(content='Hi.', user='Mia')).key}"
+    return f"pages of {store.scope_of(Memory(content='Hi.', user='Mia', timestamp=START)).key}"
 
 
 async def idle(memory: ChatMemory) -> None:
@@ -125,7 +125,7 @@ def test_a_write_does_not_wait_for_a_page_and_neither_does_close(store: MemorySt
 
     assert chat(store, model, work) == []
     assert store.counts().live == DUE + 1
-    model.answers = True
+    model.may_answer = True
 
     async def settle(memory: ChatMemory) -> None:
         await memory.remember("The boat1 floats.", user="Mia")

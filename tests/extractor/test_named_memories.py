@@ -564,7 +564,7 @@ def test_a_memory_that_was_not_shown_is_asked_about(
         return await extract(*args, **rest)
 
     monkeypatch.setattr(model, "extract", slowly)
-    monkeypatch.setattr(model, "_answers", [Verdict()])
+    model.answers = [Verdict()]
     hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("It is gone.", 30))
     assert [[one.content for one in question.members] for question in model.asked] == [
         [newer, silent.content]
