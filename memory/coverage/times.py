@@ -86,10 +86,35 @@ class Times:
                 for period in found
                 if period.words == words
             ]
-            others = [one for one in known if not any(_may_be(one[1], own) for own in kept)]
+            others = [
+                one
+                for one in known
+                if not any(_may_be(one[1], own) or self._dated(one[1], own) for own in kept)
+            ]
             if others and len(kept) > len(known) - len(others):
                 return self._advice(*others[0])
+            if not known and not any(map(self._told_by_a_source, kept)):
+                return f'the merged text says "{words}", a time that no memory tells'
         return ""
+
+    def _told_by_a_source(self, own: Period) -> bool:
+        """Return whether a source may tell a period as precisely; the check of numbers reads dates.
+
+        A week is not told by "in summer", although it may lie in it.
+        """
+        return any(char.isdecimal() for char in own.words) or any(
+            one.grain <= own.grain and _overlap(one, own) for found in self.theirs for one in found
+        )
+
+    def _dated(self, theirs: Period, own: Period) -> bool:
+        """Return whether the date of a relative word follows it: "on Saturday, 1 August"."""
+        return any(
+            0 < one.period.start - own.end <= len(" (")
+            and one.period.certain
+            and None not in (one.period.first, theirs.first)
+            and one.period.first <= theirs.first < one.period.after  # type: ignore[operator]
+            for one in self.own
+        )
 
     def _advice(self, position: int, period: Period) -> str:
         said, date = self.said[position], in_words(self.sources[position], period)
@@ -102,13 +127,19 @@ class Times:
         )
 
 
+def _overlap(a: Period, b: Period) -> bool:
+    if a.first is None or b.first is None:
+        return True
+    return a.first < b.after and b.first < a.after  # type: ignore[operator]
+
+
 def _may_be(theirs: Period, own: Period) -> bool:
     """Return whether a relative word may still mean the same time as in its source."""
     if theirs.compatible(own):
         return True
     if (theirs.certain and own.certain) or None in (theirs.first, own.first):
         return False
-    return theirs.first < own.after and own.first < theirs.after  # type: ignore[operator]
+    return _overlap(theirs, own)
 
 
 def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:
@@ -132,8 +163,10 @@ _ROUGHLY = re.compile(
     r"(?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
 )
 _WEEK_BEFORE = re.compile(
-    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
-    r"(?: on)?(?: the)?(?: \w+day,?)? $"
+    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?"
+    r"\b(?:week(?:end)?|[Ww]oche(?:nende)?|semaine|semana|settimana)"
+    r"(?: (?:of|from|starting|beginning|vom|du|del|de|dal))?(?: on)?(?: the)?(?: \w+day,?)?"
+    r"(?: \d{1,2}\.?(?: (?:bis(?: zum)?|au|al|a|ao|à))?)? $"
     r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th)?(?: ?[-–] ?| (?:and|to|until) )$"
 )
 _WEEK_AFTER = re.compile("の週末?").match

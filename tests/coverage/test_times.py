@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -62,6 +62,31 @@ def test_another_or_a_finer_date_is_one(words: str, date: str, fault: str) -> No
 def test_nothing_follows_if_the_day_is_unknown() -> None:
     found = checked(TALK.format("yesterday"), "Mia rows.", TALK.format("on 19 January 2026"), ())
     assert found.belief is Belief.REFUSED
+
+
+def test_a_relative_word_that_no_source_tells_is_refused() -> None:
+    older, newer = "Mia wants to see Iceland in summer.", "Mia was in Iceland last month."
+    said = (datetime(2026, 3, 15, tzinfo=UTC), datetime(2026, 7, 25, tzinfo=UTC))
+    text = "Mia, who wanted to see Iceland in summer, was there last week."
+    found = verify(text, (older, newer), said)
+    assert found.reason == 'the merged text says "last week", a time that no memory tells'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Mia met Leo on Saturday evening, 17 January, in the choir.",
+        "Mia met Leo in the choir, en la semana del 12 al 18 de enero.",
+        "Mia met Leo in the choir, in the week of 12 January.",
+        "Mia met Leo in the choir, in der Woche vom 12. bis zum 18. Januar.",
+    ],
+)
+def test_a_date_beside_a_kept_word_and_the_days_of_a_week_are_believed(text: str) -> None:
+    evening = text.startswith("Mia met Leo on")
+    older = f"Mia met Leo {'on Saturday evening' if evening else 'last week'}."
+    said = (datetime(2026, 1, 19, tzinfo=UTC), datetime(2026, 3, 3, tzinfo=UTC))
+    found = verify(text, (older, "Mia sings in the choir."), said)
+    assert found.belief is Belief.DOUBTFUL, found.reason
 
 
 @pytest.mark.parametrize(
