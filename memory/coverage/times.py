@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from memory.text import Period, day_of, identity, in_words, periods
+from memory.text import Grain, Period, Role, day_of, identity, in_words, periods
 
 
 @dataclass(frozen=True)
@@ -86,35 +86,29 @@ class Times:
                 for period in found
                 if period.words == words
             ]
-            others = [
-                one
-                for one in known
-                if not any(_may_be(one[1], own) or self._dated(one[1], own) for own in kept)
-            ]
+            others = [one for one in known if not any(_may_be(one[1], own) for own in kept)]
             if others and len(kept) > len(known) - len(others):
                 return self._advice(*others[0])
-            if not known and not any(map(self._told_by_a_source, kept)):
-                return f'the merged text says "{words}", a time that no memory tells'
-        return ""
-
-    def _told_by_a_source(self, own: Period) -> bool:
-        """Return whether a source may tell a period as precisely; the check of numbers reads dates.
-
-        A week is not told by "in summer", although it may lie in it.
-        """
-        return any(char.isdecimal() for char in own.words) or any(
-            one.grain <= own.grain and _overlap(one, own) for found in self.theirs for one in found
+        invented = self._invented()
+        return (
+            f'the merged text says "{invented}", which is the time of no memory' if invented else ""
         )
 
-    def _dated(self, theirs: Period, own: Period) -> bool:
-        """Return whether the date of a relative word follows it: "on Saturday, 1 August"."""
-        return any(
-            0 < one.period.start - own.end <= len(" (")
-            and one.period.certain
-            and None not in (one.period.first, theirs.first)
-            and one.period.first <= theirs.first < one.period.after  # type: ignore[operator]
-            for one in self.own
-        )
+    def _invented(self) -> str:
+        """Return a relative word that is in no source and means the time of none."""
+        known = [period for found in self.theirs for period in found]
+        words = {period.words for period in known}
+        return next(
+            (
+                one.period.words
+                for one in self.own
+                if one.period.relative and one.period.certain and one.period.role is Role.AT
+                and one.period.grain <= Grain.WEEK and one.period.words not in words
+                and not any(map(str.isdigit, one.period.words))
+                and not any(_holds(one.period, period) for period in known)
+            ),
+            "",
+        )  # fmt: skip
 
     def _advice(self, position: int, period: Period) -> str:
         said, date = self.said[position], in_words(self.sources[position], period)
@@ -127,10 +121,12 @@ class Times:
         )
 
 
-def _overlap(a: Period, b: Period) -> bool:
-    if a.first is None or b.first is None:
+def _holds(own: Period, theirs: Period) -> bool:
+    if None in (own.first, theirs.first):
         return True
-    return a.first < b.after and b.first < a.after  # type: ignore[operator]
+    if not theirs.certain:
+        return own.first < theirs.after and theirs.first < own.after  # type: ignore[operator]
+    return own.first <= theirs.first and theirs.after <= own.after  # type: ignore[operator]
 
 
 def _may_be(theirs: Period, own: Period) -> bool:
@@ -139,7 +135,7 @@ def _may_be(theirs: Period, own: Period) -> bool:
         return True
     if (theirs.certain and own.certain) or None in (theirs.first, own.first):
         return False
-    return _overlap(theirs, own)
+    return theirs.first < own.after and own.first < theirs.after  # type: ignore[operator]
 
 
 def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:
@@ -163,17 +159,18 @@ _ROUGHLY = re.compile(
     r"(?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
 )
 _WEEK_BEFORE = re.compile(
-    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?"
-    r"\b(?:week(?:end)?|[Ww]oche(?:nende)?|semaine|semana|settimana)"
-    r"(?: (?:of|from|starting|beginning|vom|du|del|de|dal))?(?: on)?(?: the)?(?: \w+day,?)?"
-    r"(?: \d{1,2}\.?(?: (?:bis(?: zum)?|au|al|a|ao|à))?)? $"
-    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th)?(?: ?[-–] ?| (?:and|to|until) )$"
+    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
+    r"(?: on)?(?: the)?(?: \w+day,?)? $"
+    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th|\.)?"
+    r"(?: ?[-–] ?| (?:and|to|until|bis|bis zum|au|al) )$"
 )
+_TO_DAY = re.compile(r"(?:al|au|bis|bis zum) ").match
 _WEEK_AFTER = re.compile("の週末?").match
 
 
 def _told(text: str, period: Period) -> _Told:
-    before = _WEEK_BEFORE.search(text[: period.start])
+    lead = _TO_DAY(text, period.start)  # a preposition that is part of the expression
+    before = _WEEK_BEFORE.search(text[: lead.end() if lead else period.start])
     after = _WEEK_AFTER(text, period.end)
     start = before.start() if before else period.start
     end = after.end() if after else period.end
