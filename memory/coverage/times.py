@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from memory.text import Period, day_of, identity, in_words, periods
+from memory.text import Grain, Period, Role, day_of, identity, in_words, periods
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,26 @@ class Times:
             others = [one for one in known if not any(_may_be(one[1], own) for own in kept)]
             if others and len(kept) > len(known) - len(others):
                 return self._advice(*others[0])
-        return ""
+        invented = self._invented()
+        return (
+            f'the merged text says "{invented}", which is the time of no memory' if invented else ""
+        )
+
+    def _invented(self) -> str:
+        """Return a relative word that is in no source and means the time of none."""
+        known = [period for found in self.theirs for period in found]
+        words = {period.words for period in known}
+        return next(
+            (
+                one.period.words
+                for one in self.own
+                if one.period.relative and one.period.certain and one.period.role is Role.AT
+                and one.period.grain <= Grain.WEEK and one.period.words not in words
+                and not any(map(str.isdigit, one.period.words))
+                and not any(_holds(one.period, period) for period in known)
+            ),
+            "",
+        )  # fmt: skip
 
     def _advice(self, position: int, period: Period) -> str:
         said, date = self.said[position], in_words(self.sources[position], period)
@@ -100,6 +119,14 @@ class Times:
             + day
             + (f': write "{date}"' if date else ": leave it out, or leave these memories apart")
         )
+
+
+def _holds(own: Period, theirs: Period) -> bool:
+    if None in (own.first, theirs.first):
+        return True
+    if not theirs.certain:
+        return own.first < theirs.after and theirs.first < own.after  # type: ignore[operator]
+    return own.first <= theirs.first and theirs.after <= own.after  # type: ignore[operator]
 
 
 def _may_be(theirs: Period, own: Period) -> bool:
@@ -134,13 +161,16 @@ _ROUGHLY = re.compile(
 _WEEK_BEFORE = re.compile(
     r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
     r"(?: on)?(?: the)?(?: \w+day,?)? $"
-    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th)?(?: ?[-–] ?| (?:and|to|until) )$"
+    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th|\.)?"
+    r"(?: ?[-–] ?| (?:and|to|until|bis|bis zum|au|al) )$"
 )
+_TO_DAY = re.compile(r"(?:al|au|bis|bis zum) ").match
 _WEEK_AFTER = re.compile("の週末?").match
 
 
 def _told(text: str, period: Period) -> _Told:
-    before = _WEEK_BEFORE.search(text[: period.start])
+    lead = _TO_DAY(text, period.start)  # a preposition that is part of the expression
+    before = _WEEK_BEFORE.search(text[: lead.end() if lead else period.start])
     after = _WEEK_AFTER(text, period.end)
     start = before.start() if before else period.start
     end = after.end() if after else period.end
