@@ -62,7 +62,7 @@ WITHOUT_PRECAUTION = {
     "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said",
     "_nothing_shared", "_all_as_said", "_own_day",
     # write and read a column, without any rule
-    "to_json", "from_json", "_from_row", "_date", "_iso",
+    "to_json", "dated_key", "text_of", "_iso",
     # run while modules are loaded
     "with_all_languages", "_evidence", "time_finder._named",
 }  # fmt: skip

@@ -181,18 +181,13 @@ class AgentMemory:
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))
-        k = n_results
-        while True:
-            found = self._store.search(content, k, scope=scope)
-            fits = [
-                hit
-                for hit in found
-                if (date_from is None or hit.memory.timestamp >= date_from)
-                and (date_to is None or hit.memory.timestamp <= date_to)
-            ]
-            if len(fits) >= n_results or len(found) < k:
-                return fits[:n_results]
-            k *= 4
+
+        def fits(memory: Memory) -> bool:
+            return (date_from is None or memory.timestamp >= date_from) and (
+                date_to is None or memory.timestamp <= date_to
+            )
+
+        return self._store.search(content, n_results, scope=scope, where=fits)
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:

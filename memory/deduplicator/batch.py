@@ -31,6 +31,7 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     Price,
+    Scope,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
@@ -43,14 +44,11 @@ from memory.store import (
     close_pending,
     reopen_pending,
 )
-from memory.text import text_key
 
 logger = logging.getLogger(__name__)
 
 _JUST_BELOW = 0.05
 """Width of the similarity band just below the lower threshold in which an audit counts pairs."""
-
-_MOST_ANSWERS = 2
 
 OnPlan = Callable[[DeduplicationReport], None]
 
@@ -77,6 +75,7 @@ class Audit:
 class Batch:
     """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
+    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made.
     Create a new instance for each run. An instance belongs to one event loop.
     """
 
@@ -87,8 +86,10 @@ class Batch:
         judging: Judging,
         settings: BatchSettings,
         calls: CallBudget,
+        scope: Scope | None = None,
     ) -> None:
         self._store = store
+        self._scope = scope
         self._asker = asker
         self._judging = judging
         self._settings = settings
@@ -154,7 +155,8 @@ class Batch:
         """
         started = time.monotonic()
         with telemetry.span("batch") as span:
-            await in_thread(self._store.embeddings.make_missing)
+            if self._scope is None:
+                await in_thread(self._store.embeddings.make_missing)
             reopened = await in_thread(self._reopened)
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
@@ -204,7 +206,7 @@ class Batch:
         def unasked(reader: Reader) -> set[TextPair]:
             return asker.distinct(reader, store.scope_fields) | asker.waiting(reader, store.clock())
 
-        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
+        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most, self._scope)
 
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
@@ -221,7 +223,7 @@ class Batch:
                 rows = [row for row in reader.memories.rows(question.members).values() if row.live]
                 if rows and (pages.private or not rows[0].memory.is_private):
                     scope = self._store.scope_of(rows[0].memory).key
-                    groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
+                    groups.setdefault(scope, []).append(frozenset(row.dated_key for row in rows))
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
@@ -257,7 +259,11 @@ class Batch:
     ) -> RoundPlan:
         whole = not self._settings.plan.rules.guard
         self._snapshot = await in_thread(
-            self._store.snapshot, self._asker, self._snapshot, whole_lineage=whole
+            self._store.snapshot,
+            self._asker,
+            self._snapshot,
+            whole_lineage=whole,
+            scope=self._scope,
         )
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
         return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
@@ -296,7 +302,7 @@ class Batch:
             account.leave(group)
             return
         asking = Asking(self._calls, Budget(self._settings.budget_s))
-        decision = await self._judging.decide(group.question, asking, _MOST_ANSWERS)
+        decision = await self._judging.decide(group.question, asking)
         if decision.pending and decision.model is None:
             account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now
@@ -394,7 +400,7 @@ class Batch:
 
     def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
         scope = self._store.scope_of(decision.members[0]).key
-        keys = {member.id: text_key(member.content) for member in decision.members}
+        keys = {member.id: member.dated_key for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
         return {(scope, min(pair), max(pair)) for pair in pairs}
 

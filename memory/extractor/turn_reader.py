@@ -310,7 +310,7 @@ class TurnReader:
         recalled = await in_thread(self._recalled, chunk)
         # Only a model that reads pages has compared it with what it was shown.
         compared = remembered if self._model.page_size else ()
-        keys = frozenset(text_key(one.content) for one in compared)
+        keys = frozenset(one.dated_key for one in compared)
         every = [
             (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
             for kept in chunk

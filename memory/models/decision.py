@@ -103,6 +103,24 @@ class Price(Frozen):
         return (self.input * usage.input_tokens + self.output * usage.output_tokens) / 1e6
 
 
+Refuser = Literal["the program", "a second reading", "the model", "a person"]
+
+
+class Refusal(Frozen):
+    """A merged text that was proposed for some memories and refused.
+
+    `members`: the ids of these memories, oldest first. `by`: who refused the text. `why`: what the
+    text lost or added, or what it did not fit. `key`: a hash of the text and of its members' texts.
+    The same text for the same memories is not read again.
+    """
+
+    members: tuple[str, ...]
+    text: str
+    by: Refuser
+    why: str
+    key: str
+
+
 @dataclass(frozen=True)
 class Survivor:
     """A memory that is live after a decision, and the ids of the memories that it replaces.
@@ -154,6 +172,8 @@ class Decision:
     `similarity` and `cosine` are those of the compared memories on which the decision is based. For
     more than two memories, they are the lowest. Each of them is None if it was not recorded.
 
+    `refused`: the merged texts about these memories that were refused on the way to this decision.
+
     `arrival`: the member that is not stored yet, with its vector; None if all members are stored.
     `condition`: what must still hold when the decision is applied. A decision about a new memory
     also fails if this memory was stored meanwhile, or if another memory took its id.
@@ -171,6 +191,7 @@ class Decision:
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
     verified: Verified | None = None
+    refused: tuple[Refusal, ...] = ()
     arrival: Embedded | None = field(default=None, compare=False, repr=False)
     condition: Condition = Condition()
 
@@ -340,7 +361,8 @@ class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
     `members` are ordered oldest first. `similarities` holds triples (a, b, similarity); a and b are
-    positions in `members`, from 0. `differences` say how members differ from the newest.
+    positions in `members`, from 0. `differences` say how members differ from the newest. `refused`:
+    the merged texts that were refused.
     """
 
     user: str | None
@@ -351,6 +373,7 @@ class GroupReport(Frozen):
     similarities: tuple[tuple[int, int, float], ...]
     differences: tuple[str, ...]
     needs_model: bool
+    refused: tuple[Refusal, ...] = ()
 
 
 class JustBelow(Frozen):
@@ -416,6 +439,8 @@ class DeduplicationReport(Frozen):
     pending: int
     """The number of questions that the model failed to answer; a later run repeats them."""
     left: int
+    refused: int = 0
+    """The number of merged texts that were refused and that nothing replaced."""
     pages: int = 0
     pages_left: int = 0
     characters: int = 0

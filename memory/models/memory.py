@@ -34,7 +34,16 @@ from memory.models.sizes import (
     check_length,
     too_large,
 )
-from memory.text import Period, clean, clean_json, dated, periods
+from memory.text import (
+    Period,
+    clean,
+    clean_json,
+    dated,
+    dated_key,
+    periods,
+    text_key,
+    to_json,
+)
 
 Vector = npt.NDArray[np.float32]
 """A unit vector of shape (dim,)."""
@@ -211,6 +220,16 @@ class Memory(Checked):
         )
 
     @property
+    def when(self) -> str:
+        """The periods as JSON, "" if there are none."""
+        return to_json(self.periods) if self.periods else ""
+
+    @property
+    def dated_key(self) -> str:
+        """The key of the text and of the dates that it means, under which verdicts are stored."""
+        return dated_key(text_key(self.content), self.when)
+
+    @property
     def dated(self) -> str:
         """The text with its day and the dates of its relative words, ready for a bot's prompt.
 
@@ -236,9 +255,13 @@ class Episode(Frozen):
 
 
 class Recalled(Memory):
-    """A memory that a search found, with the `score` by which the results were ranked."""
+    """A memory that a search found, with the `score` by which the results were ranked.
+
+    `also`: other memories that state the same and are not shown on their own.
+    """
 
     score: float
+    also: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -256,12 +279,16 @@ class SearchResult:
     `relevance` is None if the search ranked by similarity alone. If the search also used BM25, a
     score for matching words, `relevance` is the sum of two standard scores: that of the cosine and
     that of BM25. A standard score is the distance from the mean, in standard deviations.
+
+    `also`: other memories that the search found and that `memory` states, best first. They are not
+    shown on their own.
     """
 
     memory: Memory
     similarity: float
     cosine: float | None = None
     relevance: float | None = None
+    also: tuple[Memory, ...] = ()
 
     @property
     def score(self) -> float:

@@ -20,7 +20,6 @@ from memory.ledger import (
     seen_from,
 )
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
-from memory.text import text_key
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
@@ -59,7 +58,7 @@ def _one(reader: Reader, number: int) -> DecisionRecord:
 def _whole_run(reader: Reader, run: str) -> list[DecisionRecord]:
     decided = reader.decisions.of_run(run)
     if not decided:
-        raise CannotUndo(run, "there is no such run", "see `memory-dedup runs`")
+        raise CannotUndo(run, "there is no such run", "see `memory-dedup history --runs`")
     doomed = [one for one in decided if one.reversible and not one.undone]
     if not doomed:
         raise CannotUndo(run, "there is nothing left to take back")
@@ -88,7 +87,7 @@ def undo(
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and keep_apart:
-            keys = {member.id: text_key(member.content) for member in members}
+            keys = {member.id: member.dated_key for member in members}
             joined = [
                 [member for member in members if member.id in {survivor, *stands_for}]
                 for survivor, stands_for in record.survivors
@@ -109,8 +108,11 @@ def reopen_pending(
     unasked: Callable[[Reader], set[TextPair]],
     scope_of: Callable[[Memory], Scope],
     most: int,
+    scope: Scope | None = None,
 ) -> list[DecisionRecord]:
     """Return pending decisions, so that the caller can ask the model; undo them where possible.
+
+    `scope`: only decisions about memories of this scope.
 
     Pending decisions were made without the model's answer. At most `most` are returned, oldest
     first. The returned decisions stay pending until `close_pending` is called.
@@ -133,6 +135,10 @@ def reopen_pending(
     with ledger.writing() as writer:
         closed = unasked(writer)
         waiting = writer.decisions.pending()
+        if scope is not None:
+            rows = writer.memories.rows([record.members[0] for record in waiting])
+            own = {name for name, row in rows.items() if scope_of(row.memory) == scope}
+            waiting = [record for record in waiting if record.members[0] in own]
         numbers = {record.number for record in waiting}
         questions = [
             record
@@ -168,7 +174,7 @@ def _is_superseded(reader: Reader, record: DecisionRecord, open_numbers: Collect
         return False
     rows = reader.memories.rows(record.members).values()
     return (
-        len({row.text_key for row in rows if row.live}) < 2 <= len({row.text_key for row in rows})
+        len({row.dated_key for row in rows if row.live}) < 2 <= len({row.dated_key for row in rows})
     )
 
 
@@ -177,7 +183,7 @@ def _pairs_of(
 ) -> set[TextPair]:
     rows = reader.memories.rows(record.members).values()
     return {
-        (scope_of(a.memory).key, min(a.text_key, b.text_key), max(a.text_key, b.text_key))
+        (scope_of(a.memory).key, min(a.dated_key, b.dated_key), max(a.dated_key, b.dated_key))
         for a, b in combinations(rows, 2)
     }
 

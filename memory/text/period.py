@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import date, timedelta
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
+TEXT_KEY_LENGTH = 32
 TABLES_VERSION = 1
 """Raise it when a rule or a table of `memory/text/times` changes: stored periods are then old."""
 
@@ -96,17 +98,23 @@ class Period(NamedTuple):
         return None if self.role in _VAGUE else (self.words, self.certain)
 
     def _meets(self, other: Period) -> bool:
-        """Return whether two windows overlap; a date must hold the middle of a window."""
-        a, b = self._middle_if(other), other._middle_if(self)
+        """Return whether two windows overlap; a date must hold the middle of a window.
+
+        So must the window of another count, but for ages: on the day after "four months", "five
+        months" is still another time.
+        """
+        others_count = self.words != other.words and self.role is not Role.BIRTH
+        a = self._window(middle=not other.approximate or others_count)
+        b = other._window(middle=not self.approximate)
         return a[0] < b[1] and b[0] < a[1]
 
-    def _middle_if(self, other: Period) -> tuple[date, date]:
+    def _window(self, *, middle: bool) -> tuple[date, date]:
         assert self.first is not None
         assert self.after is not None
-        if not self.approximate or other.approximate:
+        if not (self.approximate and middle):
             return self.first, self.after
-        middle = self.first + (self.after - self.first) // 2
-        return middle, middle + timedelta(days=1)
+        day = self.first + (self.after - self.first) // 2
+        return day, day + timedelta(days=1)
 
 
 _VAGUE = (Role.RECENT, Role.SOON)
@@ -145,31 +153,22 @@ def to_json(periods: Sequence[Period]) -> str:
     return json.dumps([TABLES_VERSION, *rows], separators=(",", ":"))
 
 
-def from_json(column: str) -> tuple[Period, ...] | None:
-    """Read what `to_json` wrote; return None if it was written with other tables.
+def dated_key(key: str, when: str) -> str:
+    """Return the key of a text and of the dates that it means, under which verdicts are stored.
 
-    >>> from_json("[1]")
-    ()
+    `key`: the text's `text_key`, which `text_of` gives back. `when`: what `to_json` wrote, or "".
+    A text that means no dates keeps its `text_key`.
+
+    >>> dated_key("f" * 32, to_json(()))
+    'ffffffffffffffffffffffffffffffff'
     """
-    version, *rows = json.loads(column)
-    if version != TABLES_VERSION:
-        return None
-    return tuple(_from_row(*row) for row in rows)
+    dates = [(row[3], *row[5:8]) for row in json.loads(when)[1:] if row[5]] if when else ()
+    return key + hashlib.sha256(json.dumps(dates).encode()).hexdigest()[:16] if dates else key
 
 
-def _from_row(
-    words: str, start: int, end: int, role: str, grain: int, first: str, after: str, part: str,
-    *flags: int,
-) -> Period:  # fmt: skip
-    certain, approximate, relative = map(bool, flags)
-    return Period(
-        words, start, end, Role(role), Grain(grain), _date(first), _date(after), part, certain,
-        approximate, relative,
-    )  # fmt: skip
-
-
-def _date(day: str) -> date | None:
-    return date.fromisoformat(day) if day else None
+def text_of(key: str) -> str:
+    """Return the `text_key` in a `dated_key`."""
+    return key[:TEXT_KEY_LENGTH]
 
 
 def _iso(day: date | None) -> str:
