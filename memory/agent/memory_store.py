@@ -28,7 +28,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import Conflict, Forgotten, MemoryStore
+from memory.store import NOBODY, Conflict, Forgotten, MemoryStore
 from memory.text import clean, undated
 
 logger = logging.getLogger(__name__)
@@ -228,12 +228,12 @@ class AgentMemory:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
             own = reader.memories.newest(None, self._scope) if recent else []
             snapshot = snapshot_of(reader, [row.memory.id for row in own])
-            keys = [(self._store.scope_of(row.memory), row.text_key) for row in own]
-            parted = zip(keys, reader.distinct.of_all(keys), strict=True)
+            texts = [(self._store.scope_of(row.memory), row.dated_key) for row in own]
+            parted = zip(texts, reader.distinct.of_all(texts, NOBODY.bound_by), strict=True)
             distinct = {
-                (scope.key, *sorted((key, other)))
-                for (scope, key), keys in parted
-                for other in keys
+                (scope.key, min(key, other), max(key, other))
+                for (scope, key), others in parted
+                for other in others
             }
         return recent, near_copies(
             replace(snapshot, distinct=frozenset(distinct)),

@@ -1,6 +1,6 @@
 # Written by `python -m scripts.faces`.
 from .applying import Conflict as Conflict
-from .asking import Asker as Asker, RetryPolicy as RetryPolicy
+from .asking import Asker as Asker, NOBODY as NOBODY, RetryPolicy as RetryPolicy
 from .batch_size import AdaptiveBatchSize as AdaptiveBatchSize
 from .comparing import Named as Named, cosines_to as cosines_to, find_named as find_named
 from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, erase as erase, forget_user as forget_user, scrub as scrub
