@@ -67,6 +67,12 @@ def relative_time(moment: datetime, now: datetime) -> str:
     return "just now"
 
 
+def _dated(memory: Memory, most: int) -> str:
+    """Return a memory's text, cut after about `most` characters, and dated if it has time words."""
+    text = memory.dated if memory.periods else memory.content
+    return shortened(text, most + len(text) - len(memory.content))
+
+
 def shown_similarity(distance: float) -> float:
     return max(0.0, min(1.0, 1.0 - distance))
 
@@ -79,7 +85,7 @@ def saved(memory: Memory, related: Sequence[SearchResult], now: datetime) -> str
     lines += ["Most related:"] if related else []
     lines += [
         f"- [{relative_time(hit.memory.timestamp, now)}] "
-        f"{shortened(hit.memory.content, RELATED_QUOTE)} "
+        f"{_dated(hit.memory, RELATED_QUOTE)} "
         f"(similarity: {shown_similarity(hit.distance):.2f})"
         for hit in related[:_RELATED]
     ]
@@ -147,7 +153,7 @@ def recalled(results: Sequence[SearchResult], now: datetime) -> str:
 def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datetime) -> str:
     lines = ["Recent memories:"] if recent else ["No memories yet."]
     lines += [
-        f"- [{relative_time(memory.timestamp, now)}] {shortened(memory.content, QUOTE)} "
+        f"- [{relative_time(memory.timestamp, now)}] {_dated(memory, QUOTE)} "
         f"(emotion: {memory.emotion}, id: {memory.id})"
         for memory in recent
     ]

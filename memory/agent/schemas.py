@@ -127,6 +127,7 @@ def _short(schema: Any, *, optional: bool) -> Any:
 class MemoryView(BaseModel):
     id: str
     content: str
+    dated: str = Field(description="The content with its day and the dates of its relative words")
     timestamp: str
     emotion: str
     importance: int
@@ -145,6 +146,7 @@ class MemoryView(BaseModel):
         return cls(
             id=memory.id,
             content=memory.content,
+            dated=memory.dated,
             timestamp=memory.timestamp.isoformat(),
             emotion=memory.emotion,
             importance=memory.importance,

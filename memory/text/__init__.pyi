@@ -3,7 +3,7 @@ from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_c
 from .dating import dated as dated, day_of as day_of, in_words as in_words, undated as undated, when_field as when_field, with_dates as with_dates
 from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, Grammar as Grammar, JAPANESE as JAPANESE, OTHER as OTHER, grammar_of as grammar_of, language_of as language_of, with_all_languages as with_all_languages
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
-from .period import Period as Period, compatible as compatible, dated_key as dated_key, text_of as text_of, to_json as to_json
+from .period import Grain as Grain, Period as Period, Role as Role, compatible as compatible, dated_key as dated_key, text_of as text_of, to_json as to_json
 from .signs import is_code as is_code, unified as unified
 from .time_finder import periods as periods
 from .tokens import COUNTERS as COUNTERS, Kind as Kind, STATED as STATED, Token as Token, han_value as han_value, is_name as is_name, plain_form as plain_form, search_terms as search_terms, telling_words as telling_words, tokens as tokens, word_token as word_token, wordings as wordings

@@ -78,7 +78,7 @@ def examine(store: MemoryStore) -> list[Finding]:
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise LedgerDamaged(
             f"the ledger {store.ledger.name} holds what cannot be read",
-            "restore a backup with `memory-dedup restore`",
+            "restore a backup with `memory-dedup store restore`",
         ) from exc
     return findings + [
         Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
@@ -166,7 +166,9 @@ def _has_final_successor(memory_id: str, successors: dict[str, str | None], read
 def _vectors(reader: Reader) -> Iterator[Finding]:
     if len(sizes := reader.vectors.byte_lengths()) > 1:
         lengths = ", ".join(f"{n:,} of {(size or 0) // 4}" for size, n in sizes.items())
-        yield Finding(f"vectors have different dimensions: {lengths}", "run `memory-dedup reembed`")
+        yield Finding(
+            f"vectors have different dimensions: {lengths}", "run `memory-dedup store reembed`"
+        )
         return
     keys = [row.text_key for row in reader.memories.live()]
     vectors = reader.vectors.of(keys)
@@ -175,7 +177,9 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
     if vectors:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
-            yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
+            yield Finding(
+                f"{count:,} vectors do not have length 1", "run `memory-dedup store reembed`"
+            )
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
@@ -203,14 +207,16 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
     if counts.pending:
         yield Finding(
             f"{counts.pending:,} questions are waiting for a model",
-            "run `memory-dedup retry`",
+            "run `memory-dedup clean --retry`",
             "yours",
         )
     if counts.turns:
         yield Finding(
             f"{counts.turns:,} turns are waiting to be extracted", "run `memory-chat`", "yours"
         )
-    remedy = "configure another model, or try this one again with `memory-dedup retry --all`"
+    remedy = (
+        "configure another model, or try this one again with `memory-dedup clean --retry --all`"
+    )
     yield from (Finding(what, remedy, "yours") for what in untrusted_readers(reader))
 
 
@@ -331,7 +337,7 @@ def _opened(file: Path, folder: Path) -> Ledger:
         raise InputError(
             file,
             "is not a backup that this version can restore",
-            f"name a file that `memory-dedup backup` wrote ({exc})",
+            f"name a file that `memory-dedup store backup` wrote ({exc})",
         ) from exc
 
 

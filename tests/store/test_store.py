@@ -174,7 +174,7 @@ def test_another_embedder_is_refused_until_all_is_embedded_again(
     with Ledger.create(url) as ledger:
         stranger = MemoryStore(ledger, Other())
         with (
-            pytest.raises(EmbedderMismatch, match="memory-dedup reembed"),
+            pytest.raises(EmbedderMismatch, match="memory-dedup store reembed"),
             ledger.reading() as reader,
         ):
             stranger.embeddings.check(reader)

@@ -149,7 +149,7 @@ def test_a_ledger_that_is_no_database_is_damage_and_says_what_to_do(tmp_path: Pa
     open_store(config).close()
     file = tmp_path / "ledger.db"
     file.write_bytes(b"\0" * 100 + file.read_bytes()[100:])
-    with pytest.raises(LedgerDamaged, match="memory-dedup restore"):
+    with pytest.raises(LedgerDamaged, match="memory-dedup store restore"):
         open_store(config)
     shutil.rmtree(tmp_path)
 
