@@ -31,6 +31,7 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     Price,
+    Scope,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
@@ -71,6 +72,7 @@ class Audit:
 class Batch:
     """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
+    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made.
     Create a new instance for each run. An instance belongs to one event loop.
     """
 
@@ -81,8 +83,10 @@ class Batch:
         judging: Judging,
         settings: BatchSettings,
         calls: CallBudget,
+        scope: Scope | None = None,
     ) -> None:
         self._store = store
+        self._scope = scope
         self._asker = asker
         self._judging = judging
         self._settings = settings
@@ -148,7 +152,8 @@ class Batch:
         """
         started = time.monotonic()
         with telemetry.span("batch") as span:
-            await in_thread(self._store.embeddings.make_missing)
+            if self._scope is None:
+                await in_thread(self._store.embeddings.make_missing)
             reopened = await in_thread(self._reopened)
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
@@ -196,7 +201,7 @@ class Batch:
         def unasked(reader: Reader) -> set[TextPair]:
             return asker.distinct(reader, store.scope_fields) | asker.waiting(reader, store.clock())
 
-        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
+        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most, self._scope)
 
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
@@ -245,7 +250,11 @@ class Batch:
     ) -> RoundPlan:
         whole = not self._settings.plan.rules.guard
         self._snapshot = await in_thread(
-            self._store.snapshot, self._asker, self._snapshot, whole_lineage=whole
+            self._store.snapshot,
+            self._asker,
+            self._snapshot,
+            whole_lineage=whole,
+            scope=self._scope,
         )
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
         return await in_thread(self._planner.plan, snapshot, again)

@@ -35,6 +35,7 @@ from memory.models import (
     Outcome,
     Price,
     Question,
+    Scope,
     SearchResult,
     Usage,
     scale_of,
@@ -352,6 +353,29 @@ class MemoryDeduplicator:
             return (await batch.audit(groups, "certain", None)).report
         return await batch.run(on_progress, on_plan, on_page)
 
+    @property
+    def reads_pages(self) -> bool:
+        """Whether the model reads pages, and not only pairs and small groups."""
+        return self._config.dedup_enabled and self._page_rules(Asker(self._model.name)) is not None
+
+    async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
+        """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
+
+        The calls of the model count as calls for new memories (`dedup_calls_per_hour`). Return None
+        if none is left, if the model reads no pages, or if it may not read this scope.
+        """
+        private = ("is_private", True) in scope.values and not self._config.read_private
+        if private or not self._hourly.left or not self.reads_pages:
+            return None
+        return await self._batch(Asker(self._model.name), None, scope=scope).run(None)
+
+    def count_unread(self, scope: Scope) -> int:
+        """Count the live memories of a scope that the model has not read on a page."""
+        with self._store.ledger.reading() as reader:
+            read = reader.readings.all(self._model.name, scope=scope)
+            live = reader.memories.newest(None, scope)
+        return sum((scope.key, row.memory.dated_key) not in read for row in live)
+
     async def audit(
         self,
         groups: int | None = None,
@@ -394,17 +418,26 @@ class MemoryDeduplicator:
             on_progress, on_page=on_page, pending_only=not again
         )
 
+    def _page_rules(self, asker: Asker) -> PageRules | None:
+        size = min(self._model.page_size, MOST_ON_PAGE)
+        if asker.model != self._model.name or size <= MOST_ASKED:  # pairs and small groups
+            return None
+        return PageRules(size, self._config.read_private, asker.thorough)
+
     def _batch(
-        self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
+        self,
+        asker: Asker,
+        max_calls: int | None,
+        on_compared: Progress | None = None,
+        scope: Scope | None = None,
     ) -> Batch:
-        size, pages = min(self._model.page_size, MOST_ON_PAGE), None
-        if asker.model == self._model.name and size > MOST_ASKED:  # else pairs and small groups
-            pages = PageRules(size, self._config.read_private, asker.thorough)
+        pages = self._page_rules(asker)
         plan = replace(
             self._settings.plan, scale=self._store.scale, pages=pages, on_compared=on_compared
         )
         settings = replace(self._settings, plan=plan)
-        return Batch(self._store, asker, self._judging, settings, self._calls(max_calls))
+        calls = self._calls(max_calls) if scope is None else self._hourly
+        return Batch(self._store, asker, self._judging, settings, calls, scope)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)

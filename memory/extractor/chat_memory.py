@@ -10,6 +10,7 @@ from typing import Any
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, LedgerError, MemoryNotFound
+from memory.extractor.background_pages import BackgroundPages, OnPages
 from memory.extractor.extractor import BackgroundExtraction, MemoryExtractor, OnExtracted
 from memory.ledger import DecisionRecord
 from memory.models import (
@@ -79,6 +80,10 @@ class ChatMemory:
     ten), or `wait_s` seconds after the first of these turns. `concurrency`: the greatest number of
     calls of the model at the same time. `on_extracted`: called in the background thread with the
     result of each extraction. `release`: awaited by `close`, after extraction has stopped.
+
+    If the model reads pages, and `background_pages` is true, it reads the memories of a scope when
+    24 are unread, or a minute after the last write. `on_pages`: called with the report of each such
+    reading.
     """
 
     def __init__(
@@ -89,7 +94,9 @@ class ChatMemory:
         *,
         concurrency: int = 4,
         wait_s: float = 45.0,
+        background_pages: bool = True,
         on_extracted: OnExtracted | None = None,
+        on_pages: OnPages | None = None,
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._store = store
@@ -98,16 +105,40 @@ class ChatMemory:
         self._release = release
         self._closing = threading.Lock()
         self._closed = False
+        self._pages = BackgroundPages(
+            store, deduplicator, is_on=background_pages, on_pages=on_pages
+        )
+
+        def extracted(result: ExtractionResult) -> None:
+            self._pages.wrote(result.outcomes)
+            if on_extracted is not None:
+                on_extracted(result)
+
         # Storing overlaps with the next calls, which the model itself holds to `concurrency`.
         self._background = BackgroundExtraction(
-            extractor, at_once=2 * concurrency, wait_s=wait_s, on_extracted=on_extracted
+            extractor, at_once=2 * concurrency, wait_s=wait_s, on_extracted=extracted
         )
         self._loop = LoopThread("memory")
         self._loop.start(self._background.run())
+        self._loop.start(self._pages.run())
 
     @property
     def store(self) -> MemoryStore:
         return self._store
+
+    async def reads_pages(self) -> bool:
+        """Return whether a page is being read now, or is about to be.
+
+        >>> import asyncio
+        >>> from memory import open_chat_memory
+        >>> async def look() -> bool:
+        ...     async with open_chat_memory(data_dir="doc", llm_provider="offline") as memory:
+        ...         return await memory.reads_pages()
+        >>> asyncio.run(look())
+        False
+        """
+        self._check_open()
+        return await self._loop.run(self._pages.is_due())
 
     async def hear(self, turn: Turn) -> None:
         """Store a turn; return when it is durable. Its memories are extracted later.
@@ -164,7 +195,11 @@ class ChatMemory:
             timestamp=at or self._store.now(),
             metadata=dict(metadata or {}),
         )
-        [done] = await self._loop.run(self._deduplicator.check_and_merge_all([new]))
+        return await self._loop.run(self._store_new(new))
+
+    async def _store_new(self, new: Memory) -> Outcome:
+        [done] = await self._deduplicator.check_and_merge_all([new])
+        self._pages.wrote([done])
         return done
 
     async def recall(
@@ -289,7 +324,9 @@ class ChatMemory:
         return await self._loop.run(self._deduplicator.deduplicate_all(dry_run))
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until all turns heard so far are extracted, or the model fails.
+        """Wait until all turns heard so far are extracted and their memories read on pages.
+
+        Return earlier if the model fails.
 
         Return what was extracted since the last call of this method. `on_progress` is called with
         the number of turns that are extracted and the number of all turns.
@@ -297,7 +334,12 @@ class ChatMemory:
         Raises: LedgerError.
         """
         self._check_open()
-        return await self._loop.run(self._background.settle(on_progress))
+        return await self._loop.run(self._settled(on_progress))
+
+    async def _settled(self, on_progress: Progress | None) -> ExtractionResult:
+        result = await self._background.settle(on_progress)
+        await self._pages.settle()
+        return result
 
     async def waiting(self) -> int:
         self._check_open()
@@ -326,7 +368,7 @@ class ChatMemory:
         )
 
     async def close(self) -> None:
-        """Stop extracting, and close. Turns that wait are extracted after the next start."""
+        """Stop extracting and reading pages, and close. Turns wait for the next start."""
         await in_thread(self._close)
 
     def _close(self) -> None:
@@ -335,6 +377,7 @@ class ChatMemory:
                 return
             self._closed = True
             self._loop.start(self._background.stop()).result()
+            self._loop.start(self._pages.stop()).result()
             if self._release is not None:
                 self._loop.start(self._release()).result()
             self._loop.stop()

@@ -176,8 +176,11 @@ class MemoryStore:
         before: Snapshot | None = None,
         *,
         whole_lineage: bool = False,
+        scope: Scope | None = None,
     ) -> Snapshot:
         """Return all live memories, with vectors and verdicts, at one revision of the ledger.
+
+        `scope`: only the memories of this scope are returned.
 
         `asker`: a model. The snapshot lists the pairs of texts that this model need not be asked
         about. `before`: an earlier snapshot; only memories and vectors written after it are read.
@@ -188,12 +191,13 @@ class MemoryStore:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
                 reader,
-                reader.distinct.all(asker.bound_by) | apart,
+                reader.distinct.all(asker.bound_by, scope) | apart,
                 waiting=asker.waiting(reader, self.clock()),
                 before=before,
                 kept_apart=apart,
-                read=reader.readings.all(asker.model, thorough=asker.thorough),
+                read=reader.readings.all(asker.model, thorough=asker.thorough, scope=scope),
                 whole_lineage=whole_lineage,
+                scope=scope,
             )
 
     # --- finding ---
