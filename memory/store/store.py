@@ -248,9 +248,9 @@ class MemoryStore:
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
             ]
-            shown = self.showing.arranged(fits)
+            shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
-                return shown[:k]
+                return shown
             wanted *= 4
 
     def find_similar(
