@@ -434,9 +434,9 @@ def test_thresholds_beside_a_key_mean_what_they_mean_in_a_configuration(
     config = configured(None, {"data_dir": str(tmp_path / "data")})
     with open_store(config) as store:
         assert store.scale != PLAIN
-        MemoryDeduplicator.from_api_key(store, "key")
+        MemoryDeduplicator(store, "key")
         assert store.scale != PLAIN
-        MemoryDeduplicator.from_api_key(store, "key", lower_threshold=0.80)
+        MemoryDeduplicator(store, "key", lower_threshold=0.80)
         assert store.scale == PLAIN
     assert "compared with plain cosine" in caplog.text
 

@@ -211,7 +211,7 @@ def test_a_candidate_that_names_no_turn_replaces_nothing(
 def test_nothing_is_replaced_where_deduplication_is_off(
     store: MemoryStore, model: ScriptedModel, peanuts: Memory
 ) -> None:
-    off = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    off = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_enabled=False))
     model.extractions = [[naming(0)]]
     hook(MemoryExtractor(store, off, model), turn("It is gone.", 30))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
