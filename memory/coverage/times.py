@@ -73,7 +73,10 @@ class Times:
             for period in self.theirs[position]
             if period.relative
             and period.first is not None
-            and not any(one.means(period) or one.period.compatible(period) for one in self.own)
+            and not any(
+                one.means(period) or one.period.compatible(period) or _recounts(one.period, period)
+                for one in self.own
+            )
         ]
 
     def moved(self) -> str:
@@ -121,11 +124,21 @@ class Times:
         )
 
 
+def _recounts(own: Period, theirs: Period) -> bool:
+    """Return whether a count in the merged text replaces one that may be of the same time."""
+    is_count = own.approximate and theirs.approximate and own.role is theirs.role
+    return is_count and _overlap(own, theirs)
+
+
+def _overlap(own: Period, theirs: Period) -> bool:
+    return own.first < theirs.after and theirs.first < own.after  # type: ignore[operator]
+
+
 def _holds(own: Period, theirs: Period) -> bool:
     if None in (own.first, theirs.first):
         return True
     if not theirs.certain:
-        return own.first < theirs.after and theirs.first < own.after  # type: ignore[operator]
+        return _overlap(own, theirs)
     return own.first <= theirs.first and theirs.after <= own.after  # type: ignore[operator]
 
 
@@ -135,7 +148,7 @@ def _may_be(theirs: Period, own: Period) -> bool:
         return True
     if (theirs.certain and own.certain) or None in (theirs.first, own.first):
         return False
-    return theirs.first < own.after and own.first < theirs.after  # type: ignore[operator]
+    return _overlap(own, theirs)
 
 
 def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:

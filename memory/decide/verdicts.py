@@ -157,25 +157,13 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
     text of a member that states all other members, times included, is accepted in any case.
     """
     same = (one for one in merge.members if one.content == merge.text)
-    if any(
-        all(states(one, other) and _counts_alike(one, other) for other in merge.members)
-        for one in same
-    ):
+    if any(all(states(one, other) for other in merge.members) for one in same):
         return Part(merge, Belief.BELIEVED, verified="by words")
     check = verify_by_words if by_words else verify
     members = merge.members
     found = check(merge.text, [one.content for one in members], [one.said for one in members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
     return Part(merge, found.belief, found.reason, verified)
-
-
-def _counts_alike(a: Memory, b: Memory) -> bool:
-    """Return whether no count differs: "four months" may mean the time of "five months"."""
-    return all(
-        one.words == other.words
-        for one, other in zip(a.periods, b.periods, strict=False)
-        if one.approximate and other.approximate
-    )
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:

@@ -62,6 +62,9 @@ class BatchSettings:
     price: Price | None
 
 
+_FREE_AT_ONCE = 32
+
+
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
     """The result of a dry run: the plan of the first round, and a report about this plan."""
@@ -178,7 +181,9 @@ class Batch:
                 else:
                     break
                 account.rounds += 1
-                plan = await self._plan(frozenset(account.apart), again)
+                # Its answers cost nothing, so it need not wait for those to the first groups.
+                every_pair = self._asker.model == OFFLINE
+                plan = await self._plan(frozenset(account.apart), again, every_pair=every_pair)
             await in_thread(self._record, plan.alone)
             asked = await in_thread(self._asked, reopened, account)
             await in_thread(close_pending, self._store.ledger, asked)
@@ -260,7 +265,11 @@ class Batch:
                 writer.readings.record(texts, self._asker.model, thorough=pages.thorough)
 
     async def _plan(
-        self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
+        self,
+        apart: frozenset[TextPair] = frozenset(),
+        again: AskedAgain | None = None,
+        *,
+        every_pair: bool = False,
     ) -> RoundPlan:
         whole = not self._settings.plan.rules.guard
         self._snapshot = await in_thread(
@@ -271,7 +280,7 @@ class Batch:
             scope=self._scope,
         )
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
-        return await in_thread(self._planner.plan, snapshot, again)
+        return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
 
@@ -287,11 +296,17 @@ class Batch:
         for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
             self._told.step(len(part))
-        await side_by_side(settle, asked, self._settings.concurrency)
+        await side_by_side(settle, asked, self._at_once)
         held, self._held = self._held, []
         if not self._calls.answered:
             held = [(group, without_fallback(decision)) for group, decision in held]
         await self._apply(held, account)
+
+    @property
+    def _at_once(self) -> int:
+        """How many groups are settled at once; as many decisions may share a transaction."""
+        is_free = self._asker.model == OFFLINE
+        return max(self._settings.concurrency, _FREE_AT_ONCE if is_free else 1)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         assert group.question is not None

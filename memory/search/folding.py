@@ -1,4 +1,4 @@
-"""Folding: of hits that state the same, one is shown and names the others."""
+"""The order of hits: of those that state the same one is shown, and the newer comes first."""
 
 from __future__ import annotations
 
@@ -48,6 +48,37 @@ def folded(
         else hits[first]
         for first, members in ranked
     ]
+
+
+def newer_first(
+    hits: Sequence[SearchResult], k: int | None, is_suspect: Callable[[Memory, Memory], bool]
+) -> list[SearchResult]:
+    """Return the first `k` hits; each that may be outdated stands directly below the newer one.
+
+    Both stand at the better of their ranks. A newer hit beyond `k` takes the place of the last one.
+    All other hits keep their order. `is_suspect`: whether the second memory may be outdated by the
+    first, the newer one.
+    """
+    leader = list(range(len(hits)))
+    for n, m in combinations(range(len(hits)), 2):
+        if k is not None and n >= k:
+            break
+        a, b = hits[n].memory, hits[m].memory
+        if leader[m] == leader[n] or a.timestamp == b.timestamp:
+            continue
+        newer, older = (a, b) if a.timestamp > b.timestamp else (b, a)
+        if (k is None or m < k or newer is b) and is_suspect(newer, older):
+            first = leader[n]
+            leader = [first if one == leader[m] else one for one in leader]
+    order = sorted(
+        range(len(hits)),
+        key=lambda n: (
+            (leader[n], -hits[n].memory.timestamp.timestamp(), n)
+            if leader.count(leader[n]) > 1
+            else (n, 0.0, n)
+        ),
+    )
+    return [hits[n] for n in order][:k]
 
 
 def restate_each_other(a: Memory, b: Memory) -> bool:
