@@ -97,7 +97,7 @@ _ALIASES: Commands = {
 """Earlier names of commands, and shorter ones; --help does not show them."""
 
 _store = typer.Typer(
-    no_args_is_help=True, help="Back up, restore, upgrade or measure the store; try a model."
+    no_args_is_help=True, help="Back up, restore or upgrade the store; try a model."
 )
 app.add_typer(_store, name="store")
 for _name, _command in _COMMANDS.items():
