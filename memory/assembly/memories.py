@@ -87,14 +87,32 @@ class Memories:
         self,
         text: str,
         *,
-        user: str | None = None,
+        user: str | Sequence[str] | None = None,
         everyone: bool = False,
+        private: bool = False,
         k: int = 5,
         min_score: float | None = None,
+        category: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Sequence[Recalled]:
         """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does."""
         return self._wait(
-            self._memory.recall(text, user=user, everyone=everyone, k=k, min_score=min_score)
+            self._memory.recall(
+                text,
+                user=user,
+                everyone=everyone,
+                private=private,
+                k=k,
+                min_score=min_score,
+                category=category,
+                tags=tags,
+                metadata=metadata,
+                since=since,
+                until=until,
+            )
         )
 
     def update(self, memory_id: str, text: str) -> Memory:

@@ -40,7 +40,7 @@ def build_deduplicator(
     return deduplicator.MemoryDeduplicator(
         store,
         guarded(model, config),
-        config.memory,
+        config=config.memory,
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -101,7 +101,8 @@ def recall(
     """Show the memories that match a query best, with scores."""
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
-        found = store.search(query, k, user=user, everyone=user is None, min_score=min_score)
+        whose: dict[str, Any] = {"user": user} if user else {"everyone": True, "private": True}
+        found = store.search(query, k, **whose, min_score=min_score)
         others = "" if found or user is None else users_hint(store, user)
     if not found:
         err().print(f"nothing found{others}")

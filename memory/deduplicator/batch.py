@@ -23,6 +23,7 @@ from memory.decide import (
 )
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
+from memory.deduplicator.run_progress import OnEvent, RunProgress
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -59,6 +60,9 @@ class BatchSettings:
     concurrency: int
     budget_s: float
     price: Price | None
+
+
+_FREE_AT_ONCE = 32
 
 
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
@@ -100,6 +104,7 @@ class Batch:
         # memories are kept as they are instead.
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
+        self._told = RunProgress()
 
     async def audit(self, groups: int | None, order: Order, user: str | None) -> Audit:
         started = time.monotonic()
@@ -139,9 +144,9 @@ class Batch:
 
     async def run(
         self,
-        on_progress: Progress | None,
+        on_progress: Progress | None = None,
         on_plan: OnPlan | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         *,
         pending_only: bool = False,
     ) -> DeduplicationReport:
@@ -151,6 +156,8 @@ class Batch:
         the questions that a model failed to answer earlier.
         """
         started = time.monotonic()
+        self._told = RunProgress(on_event, on_progress, self._settings.price)
+        forecast = Usage()
         with telemetry.span("batch") as span:
             if self._scope is None:
                 await in_thread(self._store.embeddings.make_missing)
@@ -162,17 +169,21 @@ class Batch:
                 new_run(), plan, only_ids=members if pending_only else None, started=started
             )
             if on_plan is not None:
-                on_plan(await in_thread(self._planned, account, ()))
+                planned = await in_thread(self._planned, account, ())
+                forecast = planned.estimated
+                on_plan(planned)
             while True:
                 if todo := account.undecided(plan):
-                    await self._settle_all(todo, account, on_progress)
+                    await self._settle_all(todo, account)
                 elif pages := account.unread(plan):
-                    await self._read_all(pages, account, on_page or on_progress)
+                    await self._read_all(pages, account)
                     again = AskedAgain(alone=pending_only)
                 else:
                     break
                 account.rounds += 1
-                plan = await self._plan(frozenset(account.apart), again)
+                # Its answers cost nothing, so it need not wait for those to the first groups.
+                every_pair = self._asker.model == OFFLINE
+                plan = await self._plan(frozenset(account.apart), again, every_pair=every_pair)
             await in_thread(self._record, plan.alone)
             asked = await in_thread(self._asked, reopened, account)
             await in_thread(close_pending, self._store.ledger, asked)
@@ -185,7 +196,15 @@ class Batch:
                     "calls": report.usage.calls,
                 }
             )
-        return report.model_copy(update={"money": self._money(report.usage)})
+        told = self._told.event
+        return report.model_copy(
+            update={
+                "money": self._money(report.usage),
+                "estimated": forecast,
+                "readings": told.readings,
+                "retries": told.retries,
+            }
+        )
 
     def _reopened(self) -> list[DecisionRecord]:
         """Return pending decisions, whose questions this run asks again; undo them where possible.
@@ -246,7 +265,11 @@ class Batch:
                 writer.readings.record(texts, self._asker.model, thorough=pages.thorough)
 
     async def _plan(
-        self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
+        self,
+        apart: frozenset[TextPair] = frozenset(),
+        again: AskedAgain | None = None,
+        *,
+        every_pair: bool = False,
     ) -> RoundPlan:
         whole = not self._settings.plan.rules.guard
         self._snapshot = await in_thread(
@@ -257,29 +280,33 @@ class Batch:
             scope=self._scope,
         )
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
-        return await in_thread(self._planner.plan, snapshot, again)
+        return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
 
-    async def _settle_all(
-        self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
-    ) -> None:
+    async def _settle_all(self, groups: Sequence[GroupPlan], account: Account) -> None:
         replaced = [(group, group.replacement) for group in groups if group.replacement is not None]
         asked = [group for group in groups if group.replacement is None]
-        finished = _step_counter(on_progress, len(groups))
+        self._told.begin("questions" if asked else "rules", len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
-            finished()
+            self._told.step()
 
         for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
-            finished(len(part))
-        await side_by_side(settle, asked, self._settings.concurrency)
+            self._told.step(len(part))
+        await side_by_side(settle, asked, self._at_once)
         held, self._held = self._held, []
         if not self._calls.answered:
             held = [(group, without_fallback(decision)) for group, decision in held]
         await self._apply(held, account)
+
+    @property
+    def _at_once(self) -> int:
+        """How many groups are settled at once; as many decisions may share a transaction."""
+        is_free = self._asker.model == OFFLINE
+        return max(self._settings.concurrency, _FREE_AT_ONCE if is_free else 1)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         assert group.question is not None
@@ -288,6 +315,7 @@ class Batch:
             return
         asking = Asking(self._calls, Budget(self._settings.budget_s))
         decision = await self._judging.decide(group.question, asking)
+        self._told.spent(decision.usage)
         if decision.pending and decision.model is None:
             account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now
@@ -318,17 +346,15 @@ class Batch:
 
     # --- pages ---
 
-    async def _read_all(
-        self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
-    ) -> None:
+    async def _read_all(self, scopes: Sequence[Sequence[PagePlan]], account: Account) -> None:
         arrival = {row.memory.id: n for n, row in enumerate(account.latest.snapshot.rows)}
-        finished = _step_counter(on_progress, sum(map(len, scopes)))
+        self._told.begin("pages", sum(map(len, scopes)))
         concurrency = asyncio.Semaphore(self._settings.concurrency)
 
         async def read(pages: Sequence[PagePlan]) -> None:
             reading = self._reading(pages, account, arrival, concurrency)
             try:
-                await reading.run(finished)
+                await reading.run()
             finally:
                 account.usage += reading.usage
                 account.failure = reading.failure or account.failure
@@ -375,6 +401,7 @@ class Batch:
             apply=apply,
             record=record,
             arrival=arrival,
+            told=self._told,
         )
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
@@ -388,18 +415,6 @@ class Batch:
         keys = {member.id: member.dated_key for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
         return {(scope, min(pair), max(pair)) for pair in pairs}
-
-
-def _step_counter(on_progress: Progress | None, count: int) -> Callable[..., None]:
-    done = 0
-
-    def finished(steps: int = 1) -> None:
-        nonlocal done
-        done += steps
-        if on_progress is not None:
-            on_progress(done, count)
-
-    return finished
 
 
 def new_run() -> str:

@@ -22,6 +22,7 @@ from memory.decide import (
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
+from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     PLAIN,
@@ -104,7 +105,16 @@ class MemoryDeduplicator:
 
     Use `check_and_merge` for each new memory, and `deduplicate_all` to clean the whole store.
 
-    `model` answers what rules cannot decide. `concurrency`: the greatest number of questions that a
+    A language model answers what rules cannot decide. `api_key`: the key of Gemini, whose model
+    `model` is asked; or a language model of your own. A pair of memories with a similarity of
+    `upper_threshold` or more may be joined without the model; the model is asked about other pairs
+    with a similarity of at least `lower_threshold`. `config` replaces both thresholds.
+
+    `store.scale` turns the cosines of the embedder into similarities. It is changed in one case: a
+    threshold beside a key differs from its default, and `store.scale` is the scale calibrated for
+    the embedder. Then it is set to the plain cosine, and a warning is logged.
+
+    `concurrency`: the greatest number of questions that a
     batch asks at once. `budget_s`: seconds that one new memory, or one group of a batch, may wait
     for the model. `price`: the price of the model's tokens, used in reports. `executor`: where
     batches search for pairs and plan groups; None means in this process.
@@ -113,17 +123,24 @@ class MemoryDeduplicator:
     def __init__(
         self,
         store: MemoryStore,
-        model: LanguageModel,
-        config: MemoryConfig | None = None,
+        api_key: str | LanguageModel,
+        model: str = "gemini-3-flash-preview",
+        upper_threshold: float = 0.95,
+        lower_threshold: float = 0.90,
         *,
+        config: MemoryConfig | None = None,
         concurrency: int = 4,
         budget_s: float = 60.0,
         price: Price | None = None,
         executor: DistributedExecutor | None = None,
     ) -> None:
         self._store = store
-        self._model = completed(model)
-        self._config = config or MemoryConfig()
+        self._config = config or MemoryConfig(
+            dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold
+        )
+        if isinstance(api_key, str):
+            api_key = _gemini(store, api_key, model, self._config)
+        self._model = completed(api_key)
         self._rules = self._config.rules
         plan = PlanSettings(self._rules, neighbours=self._config.dedup_candidates)
         if executor is not None:
@@ -139,36 +156,6 @@ class MemoryDeduplicator:
         )
         self._hourly = CallBudget(self._config.dedup_calls_per_hour, window_s=3_600.0)
         self._hourly.answered = True  # a single failed merge falls back at once
-
-    @classmethod
-    def from_api_key(
-        cls,
-        store: MemoryStore,
-        api_key: str,
-        model: str = "gemini-3-flash-preview",
-        upper_threshold: float = 0.95,
-        lower_threshold: float = 0.90,
-    ) -> MemoryDeduplicator:
-        """Return a deduplicator that asks Gemini, with default settings otherwise.
-
-        A pair of memories with a similarity of `upper_threshold` or more may be merged without the
-        model. The model is asked about other pairs with a similarity of at least `lower_threshold`.
-
-        `store.scale` turns the cosines of the embedder into similarities. It is changed in one
-        case: a threshold differs from its default, and `store.scale` is the scale calibrated for
-        the embedder. Then `store.scale` is set to the plain cosine, and a warning is logged.
-        """
-        from memory.providers import GeminiModel  # 0.4 s that other models do without
-
-        config = MemoryConfig(
-            dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold
-        )
-        own_scale = scale_of(store.embeddings.fingerprint)
-        if config.thresholds_without_scale and store.scale == own_scale != PLAIN:
-            logger.warning(PLAIN_THRESHOLDS)
-            store.scale = PLAIN
-        llm = LLMConfig(model=model)
-        return cls(store, GeminiModel(SecretStr(api_key), llm), config, concurrency=llm.concurrency)
 
     # --- one new memory ---
 
@@ -334,7 +321,7 @@ class MemoryDeduplicator:
         max_calls: int | None = None,
         groups: int | None = None,
         on_progress: Progress | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         on_plan: OnPlan | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
@@ -356,16 +343,16 @@ class MemoryDeduplicator:
         that were not thorough.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
-        its groups. `on_page` is called with the number of pages read and the number of all pages
-        (default: `on_progress`). `on_compared` is called, in another thread, with the number of
-        texts compared and the number of all texts. `on_plan` is called with the report of the
-        planned first round, before the model is asked.
+        its groups, or with the number of pages read and the number of all pages. `on_event` is told
+        more: the stage, the model's answers and the cost so far. `on_compared` is called, in
+        another thread, with the number of texts compared and the number of all texts. `on_plan` is
+        called with the report of the planned first round, before the model is asked.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
             return (await batch.audit(groups, "certain", None)).report
-        return await batch.run(on_progress, on_plan, on_page)
+        return await batch.run(on_progress, on_plan, on_event)
 
     @property
     def reads_pages(self) -> bool:
@@ -414,7 +401,7 @@ class MemoryDeduplicator:
         *,
         again: bool = False,
         on_progress: Progress | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Repeat the questions that the model failed to answer earlier; return a report.
@@ -429,7 +416,7 @@ class MemoryDeduplicator:
         if again:
             await in_thread(self._judging.begin_again)
         return await self._batch(asker, None, on_compared).run(
-            on_progress, on_page=on_page, pending_only=not again
+            on_progress, on_event=on_event, pending_only=not again
         )
 
     def _page_rules(self, asker: Asker) -> PageRules | None:
@@ -480,3 +467,14 @@ def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Que
         arrow,
         decision.reason,
     )
+
+
+def _gemini(store: MemoryStore, key: str, model: str, config: MemoryConfig) -> LanguageModel:
+    """Return Gemini's model; set the store's scale to the cosine if thresholds were chosen."""
+    from memory.providers import GeminiModel  # 0.4 s that other models do without
+
+    own_scale = scale_of(store.embeddings.fingerprint)
+    if config.thresholds_without_scale and store.scale == own_scale != PLAIN:
+        logger.warning(PLAIN_THRESHOLDS)
+        store.scale = PLAIN
+    return GeminiModel(SecretStr(key), LLMConfig(model=model))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +24,48 @@ from memory.models import (
 )
 from memory.runtime import LoopThread, Progress, in_thread
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
-from memory.text import undated
+from memory.text import clean, undated
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which memories a search may return: those for which a call returns True.
+
+    >>> from datetime import UTC, datetime
+    >>> may, june = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
+    >>> one = Memory(content="Mia rows.", tags=("sport",), timestamp=may)
+    >>> Wanted(tags=frozenset({"sport"}))(one), Wanted(since=june)(one)
+    (True, False)
+
+    `users`: None means any user. `metadata`: keys and their values. `since`, `until`: a memory
+    counts from when it was said or, if that is unknown, recorded.
+
+    Raises: InputError if `since` or `until` has no offset.
+    """
+
+    users: frozenset[str] | None = None
+    category: str | None = None
+    tags: frozenset[str] = frozenset()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            moment = getattr(self, name)
+            if moment is not None and moment.tzinfo is None:
+                raise InputError("recall", f"{name} has no time zone", "give it an offset")
+
+    def __call__(self, memory: Memory) -> bool:
+        at = memory.said or memory.timestamp
+        return (
+            (self.users is None or memory.user in self.users)
+            and self.category in (None, memory.category)
+            and self.tags <= {*memory.tags}
+            and all(memory.metadata.get(key) == value for key, value in self.metadata.items())
+            and (self.since is None or self.since <= at)
+            and (self.until is None or at < self.until)
+        )
 
 
 class ChatMemory:
@@ -164,27 +206,49 @@ class ChatMemory:
         self,
         text: str,
         *,
-        user: str | None = None,
+        user: str | Sequence[str] | None = None,
         everyone: bool = False,
+        private: bool = False,
         k: int = 5,
         min_score: float | None = None,
+        category: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
 
         Of memories that state the same, one is returned, and its `also` holds the others.
 
-        Search either the memories of `user` or, with `everyone=True`, the public memories of all
-        users. `min_score`: leave out memories with a lower score.
+        Search either the memories of `user`, a name or several whose memories are ranked together,
+        or, with `everyone=True`, the public memories of all users; `private=True` adds their
+        private ones. `min_score`: leave out memories with a lower score.
 
-        Raises: InputError if both `user` and `everyone` are given, or neither; EmbeddingError;
-        LedgerError.
+        Only memories are returned that have this `category`, all these `tags` and these values in
+        their `metadata`, and that were said at `since` or later, and before `until`.
+
+        Raises: InputError if both `user` and `everyone` are given, or neither, or a value is not
+        valid; EmbeddingError; LedgerError.
         """
         self._check_open()
         if (user is None) is not everyone:
             raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
-        scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
-        text = _text("recall", text)
-        found = await in_thread(self._store.search, text, k, scope=scope, min_score=min_score)
+        users = None if user is None or isinstance(user, str) else frozenset(map(clean, user))
+        wanted = Wanted(users, category, frozenset(tags), metadata or {}, since, until)
+        scope = (
+            Scope.of_user(user)
+            if isinstance(user, str)
+            else Scope.of_all(private=private or users is not None)
+        )
+        found = await in_thread(
+            self._store.search,
+            _text("recall", text),
+            k,
+            scope=scope,
+            min_score=min_score,
+            where=wanted if wanted != Wanted() else None,
+        )
         return [
             Recalled.model_construct(**dict(hit.memory), score=hit.score, also=hit.also)
             for hit in found

@@ -340,6 +340,11 @@ class Scope:
     values: tuple[tuple[str, str | bool | None], ...]
 
     @classmethod
+    def of_all(cls, *, private: bool = False) -> Scope:
+        """Return the scope of all public memories; with `private`, that of all memories."""
+        return cls(() if private else (("is_private", False),))
+
+    @classmethod
     def of_user(cls, user: str, **others: str | bool | None) -> Scope:
         check_length("user", user, MAX_NAME)
         if not (name := clean(user)):

@@ -210,15 +210,17 @@ class MemoryStore:
         user: str | None = None,
         scope: Scope | None = None,
         everyone: bool = False,
+        private: bool = False,
         min_score: float | None = None,
         where: Callable[[Memory], bool] | None = None,
     ) -> list[SearchResult]:
         """Return the `k` live memories that answer a query best, best first.
 
-        Give exactly one of `user`, `scope` and `everyone=True`, which searches the memories of all
-        users. `min_score` leaves out results with a lower `score`, `where` those for which it
-        returns False. The `similarity` of a result is the embedder's cosine; the store's `scale` is
-        not applied. An empty query gives an empty list.
+        Give exactly one of `user`, `scope` and `everyone=True`, which searches the public memories
+        of all users, and with `private=True` also their private ones. `min_score` leaves out
+        results with a lower `score`, `where` those for which it returns False. The `similarity` of
+        a result is the embedder's cosine; the store's `scale` is not applied. An empty query gives
+        an empty list.
 
         Of memories that state the same, one counts and is returned, and its `also` names the
         others.
@@ -231,7 +233,8 @@ class MemoryStore:
         if k < 1:
             raise InputError("search", f"k must be at least 1, not {k}")
         check_length("query", query, MAX_CONTENT)
-        scope = scope or (Scope(()) if user is None else Scope.of_user(user))
+        if scope is None:
+            scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
         phrasings = wordings(clean(query), scope.user)
@@ -253,18 +256,32 @@ class MemoryStore:
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
     ) -> SearchResult | None:
-        """Return the user's live memory that is most similar to `content`.
+        """Return the live memory of a user that is most similar to `content`.
 
-        Return None if `content` is empty, or if no similarity reaches `threshold`. If `user` is
-        None, memories without a user are searched. Private memories are not searched. If the
-        embedder fails, only a memory with the same text is found.
+        If `user` is None, the public memories of all users are searched. Return None if `content`
+        is empty, or if no similarity reaches `threshold`. If the embedder fails, only a memory with
+        the same text is found.
+
+        Raises: LedgerError; EmbedderMismatch.
         """
         if not clean(content):
             return None
-        nearby = Nearby(1, threshold, ())
-        [new] = self.prepare([self.new_memory(content, user=user)], nearby)
+        new = self.new_memory(content, user=user)
+        scope = Scope.of_all() if user is None else self.scope_of(new)
         with self.ledger.reading() as reader:
-            return next(iter(self._matches(reader, new, nearby)), None)
+            self.embeddings.check(reader)
+            copies = reader.memories.live_with_texts([text_key(new.content)], scope)
+        if copies:
+            return SearchResult(copies[0].memory, 1.0)
+        [embedded] = self.embeddings.embed([new])
+        if embedded.vector is None:
+            return None
+        min_cosine = self.scale.cosine(threshold, new.content)
+        [near] = self.index.nearest([Query(embedded.vector, scope, 1, min_cosine)])
+        with self.ledger.reading() as reader:
+            rows = [row for row in reader.memories.rows(near).values() if row.live]
+            hits = ranked(reader, Probe(new.content, embedded.vector), rows, self.scale)
+        return next((hit for hit in hits if hit.similarity >= threshold), None)
 
     def prepare(self, memories: Sequence[Memory], nearby: Nearby) -> list[NewMemory]:
         """Embed new memories and search for what may be near them; return an item for each.

@@ -69,7 +69,10 @@ def opened(
     with (
         MemoryStore(Ledger.create(url), placed(), clock=ticking()) as store,
         DedupStore(
-            store, MemoryDeduplicator(store, model, config), namespaces=namespaces, fields=fields
+            store,
+            MemoryDeduplicator(store, model, config=config),
+            namespaces=namespaces,
+            fields=fields,
         ) as adapted,
     ):
         yield adapted

@@ -57,7 +57,7 @@ def chat(
     """Do some work with an open chat memory; return the reports of its readings."""
     reports: list[DeduplicationReport] = []
     config = MemoryConfig.model_validate(settings)
-    deduplicator = MemoryDeduplicator(store, model, config)
+    deduplicator = MemoryDeduplicator(store, model, config=config)
 
     async def run() -> None:
         async with ChatMemory(

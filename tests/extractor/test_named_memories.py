@@ -211,7 +211,7 @@ def test_a_candidate_that_names_no_turn_replaces_nothing(
 def test_nothing_is_replaced_where_deduplication_is_off(
     store: MemoryStore, model: ScriptedModel, peanuts: Memory
 ) -> None:
-    off = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    off = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_enabled=False))
     model.extractions = [[naming(0)]]
     hook(MemoryExtractor(store, off, model), turn("It is gone.", 30))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
@@ -222,7 +222,9 @@ def test_a_candidate_of_two_speakers_turns_is_of_the_one_whom_it_is_about_and_re
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts_here: Memory
 ) -> None:
     model.extractions = [[naming(0, turns=(1, 0))]]
-    hook(extractor, turn("I outgrew the allergy.", 30), turn("Her allergy is gone.", 31, "Ben"))
+    hook(
+        extractor, turn("I have outgrown the allergy.", 30), turn("Her allergy is gone.", 31, "Ben")
+    )
     assert live(store) == [("Mia", PEANUTS), ("Mia", OUTGROWN)]
     [_, memory] = store.memories()
     assert memory.metadata == {"conversation": "c", "turn": "30", "turns": ["30", "31"]}
