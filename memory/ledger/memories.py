@@ -34,11 +34,6 @@ _OF_IDS = Prepared(sa.select(t.memories).where(_AMONG_IDS))
 _ARRIVED = Prepared(
     sa.select(t.memories).where(sa.or_(_AMONG_IDS, among(t.memories.c.identity_hash, "hashes")))
 )
-_SUPERSEDED_BY = Prepared(
-    sa.select(t.memories).where(
-        among(t.memories.c.successor_id, "ids"), t.memories.c.until.is_not(None)
-    )
-)
 _WITH_TEXTS = sa.select(t.memories).where(among(t.memories.c.text_key, "keys"), t.memories.c.live)
 _WRITTEN_AFTER = sa.select(t.memories).where(
     t.memories.c.revision > sa.bindparam("after"), t.memories.c.live
@@ -221,29 +216,6 @@ class Memories(Successors):
         self._update(
             {name: {"live": False, "successor_id": successor} for name, successor in successions}
         )
-
-    def supersede(self, ends: Mapping[str, datetime]) -> None:
-        """Record when what retired memories state ceased to hold, by their ids."""
-        self._update({name: {"until": at.isoformat()} for name, at in ends.items()})
-
-    def revive(self, memory_id: str) -> None:
-        """Make a superseded memory live again."""
-        self._update({memory_id: {"live": True, "successor_id": None, "until": None}})
-
-    def superseded(self, *successors: str) -> list[Row]:
-        """Return the memories that these superseded, also by way of others."""
-        found, todo = dict[str, Row](), list(successors)
-        while todo:
-            rows = self._found(_SUPERSEDED_BY, ids=[*todo, *self.ancestors(*todo)])
-            todo = [row.memory.id for row in rows if row.memory.id not in found]
-            found |= {row.memory.id: row for row in rows}
-        return [row for name, row in found.items() if name not in successors]
-
-    def superseded_in(self, scope: Scope) -> list[Row]:
-        """Return all superseded memories of the scope, in order of arrival."""
-        query = sa.select(t.memories.c.id).where(t.memories.c.until.is_not(None), *in_scope(scope))
-        rows = self.rows(list(self._connection.scalars(query))).values()
-        return [row for row in rows if not row.live and scope.has(row.memory)]
 
     def restore_links(self, links: Sequence[tuple[str, MemoryLink]]) -> None:
         """Restore links; `links` are pairs of a memory's id and a link from this memory.

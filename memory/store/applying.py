@@ -188,7 +188,7 @@ class Applier:
         if survivors:
             self._replace(writer, survivors, names, made)
         if decision.action is Action.SUPERSEDE:
-            writer.memories.supersede(
+            writer.superseded.end(
                 {
                     name: one.memory.said or one.memory.timestamp
                     for one in survivors

@@ -107,7 +107,7 @@ def _with_origins(reader: Reader, memory_id: str, lineage: bool) -> tuple[list[R
         raise MemoryNotFound(memory_id)
     if alive.memory.id != memory_id:
         raise StillStatedBy(memory_id, alive.memory.id)
-    ended = [row.memory.id for row in reader.memories.superseded(memory_id)] if lineage else []
+    ended = [row.memory.id for row in reader.superseded.by(memory_id)] if lineage else []
     names = [memory_id, *ended]
     rows = reader.memories.rows([*names, *reader.memories.ancestors(*names)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)

@@ -536,7 +536,7 @@ class MemoryStore:
         """
         remaining = self._restatements(clean(memory_id))
         with self.ledger.reading() as reader:
-            ended = [] if lineage else reader.memories.superseded(clean(memory_id))
+            ended = [] if lineage else reader.superseded.by(clean(memory_id))
         memory, origins = erase(self.ledger, clean(memory_id), self.clock(), lineage=lineage)
         aside = tuple(self.ledger.set_aside_files())
         erased = self.scrub() and not aside

@@ -215,9 +215,9 @@ def _take_back_edges(writer: Writer, record: DecisionRecord) -> None:
             other = _other_end(writer, record, name)
             if other is not None:
                 writer.memories.retire([(name, other.memory.id)])
-                writer.memories.supersede({name: other.memory.said or other.memory.timestamp})
+                writer.superseded.end({name: other.memory.said or other.memory.timestamp})
                 continue
-            writer.memories.revive(name)
+            writer.superseded.revive(name)
             own = [
                 (low, MemoryLink(target_id=high, link_type=kind, note=note, confidence=confidence))
                 for low, high, kind, note, confidence in links

@@ -1,4 +1,4 @@
-"""A superseded memory is retired with its successor, can be read, undone and forgotten by its id."""
+"""A superseded memory is retired with its successor; undo and forget work on it alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_older_is_retired_and_says_until_when_it_held(store: MemoryStore) ->
         assert (row.live, row.successor_id, row.until) == (False, new.id, new.said)
         assert row.memory.content == GHENT
         assert reader.memories.living(old.id) is None, "no live memory states it"
-        assert [one.memory.id for one in reader.memories.superseded(new.id)] == [old.id]
+        assert [one.memory.id for one in reader.superseded.by(new.id)] == [old.id]
     assert [one.reason for one in store.history(old.id)] == ["stored as it is", "she moved"]
 
 
