@@ -11,12 +11,15 @@ from memory.text import Kind, has_cjk, is_name, normalise, tokens
 
 _MAIL = re.compile(r"[0-9A-Za-z_.+-]{1,64}@[0-9A-Za-z-]{1,64}(?:\.[0-9A-Za-z-]{1,64}){1,8}")
 _CODE = re.compile(
-    r"\+?[0-9A-Za-z]{1,64}(?:[-–._:][0-9A-Za-z]{1,64}|(?<=[0-9])[ /()]{1,2}[0-9]{1,64}){0,12}"
+    r"\+?[0-9A-Za-z]{1,64}(?:[-–._][0-9A-Za-z]{1,64}|(?<=[0-9])[ /()]{1,2}[0-9]{1,64}"
+    r"|(?<=[0-9A-Fa-f]{2}):[0-9A-Fa-f]{2}(?![0-9A-Za-z])){0,12}"
 )
 _SEPARATORS = re.compile(r"[-–._: /()]")
 _LETTER = re.compile(r"(?<=[^\W\d_] )[A-HJ-Z](?![\w'’])")  # "Building A", not the word I
 _FEWEST_DIGITS = 6
-_RUN = re.compile(r"[\u30a1-\u30fa\u30fc]{2,}|[\u3400-\u9fff々][\u3040-\u309f]?(?:[\u30a1-\u30fa\u30fc\u3400-\u9fff々])+")
+_RUN = re.compile(
+    r"[\u30a1-\u30fa\u30fc]{2,}|[\u3400-\u9fff々][\u3040-\u309f]?(?:[\u30a1-\u30fa\u30fc\u3400-\u9fff々])+"
+)
 
 
 def identifiers(text: str) -> frozenset[str]:
