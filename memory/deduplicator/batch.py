@@ -8,8 +8,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from memory.decide import (
+    MOST_ON_PAGE,
     Account,
     AskedAgain,
     GroupPlan,
@@ -76,7 +78,8 @@ class Audit:
 class Batch:
     """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
-    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made.
+    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made. Of
+    what the model has not read, only the newest 48 texts are put on pages.
     Create a new instance for each run. An instance belongs to one event loop.
     """
 
@@ -105,6 +108,7 @@ class Batch:
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
         self._told = RunProgress()
+        self._to_read: frozenset[ScopedText] = frozenset()
 
     async def audit(self, groups: int | None, order: Order, user: str | None) -> Audit:
         started = time.monotonic()
@@ -279,7 +283,12 @@ class Batch:
             whole_lineage=whole,
             scope=self._scope,
         )
+        if self._scope is not None and not self._to_read:
+            self._to_read = _newest_unread(self._snapshot, self._scope)
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
+        if self._scope is not None:
+            texts = {(self._scope.key, row.dated_key) for row in snapshot.rows}
+            snapshot = replace(snapshot, read=snapshot.read | (texts - self._to_read))
         return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
@@ -415,6 +424,11 @@ class Batch:
         keys = {member.id: member.dated_key for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
         return {(scope, min(pair), max(pair)) for pair in pairs}
+
+
+def _newest_unread(snapshot: Snapshot, scope: Scope) -> frozenset[ScopedText]:
+    texts = ((scope.key, row.dated_key) for row in reversed(snapshot.rows))
+    return frozenset(islice((text for text in texts if text not in snapshot.read), MOST_ON_PAGE))
 
 
 def new_run() -> str:

@@ -362,6 +362,8 @@ class MemoryDeduplicator:
     async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
         """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
 
+        Of what the model has not read, only the newest 48 texts are put on pages, each with its
+        nearest ones: the rest is for `deduplicate_all`, whose cost the user knows in advance.
         The calls of the model count as calls for new memories (`dedup_calls_per_hour`). Return None
         if none is left, if the model reads no pages, or if it may not read this scope.
         """
@@ -369,13 +371,6 @@ class MemoryDeduplicator:
         if private or not self._hourly.left or not self.reads_pages:
             return None
         return await self._batch(Asker(self._model.name), None, scope=scope).run(None)
-
-    def count_unread(self, scope: Scope) -> int:
-        """Count the live memories of a scope that the model has not read on a page."""
-        with self._store.ledger.reading() as reader:
-            read = reader.readings.all(self._model.name, scope=scope)
-            live = reader.memories.newest(None, scope)
-        return sum((scope.key, row.memory.dated_key) not in read for row in live)
 
     async def audit(
         self,

@@ -14,6 +14,7 @@ from memory.extractor import ChatMemory, MemoryExtractor
 from memory.ledger import Lease
 from memory.models import Action, DeduplicationReport, Memory, Question, Verdict
 from memory.store import MemoryStore
+from tests.conftest import MakeMemory
 from tests.doubles import START, Groups, PageModel
 
 DUE = 24
@@ -201,3 +202,17 @@ def test_a_model_that_fails_is_left_alone_and_nothing_is_lost(store: MemoryStore
 
     assert chat(store, model, work) == []
     assert store.counts().live == DUE + 1
+
+
+def test_an_imported_store_waits_for_a_batch(store: MemoryStore, make_memory: MakeMemory) -> None:
+    store.add_batch([make_memory(f"The ship{n} is old.", user="Mia") for n in range(200)])
+    model = PageModel(boats)
+
+    async def work(memory: ChatMemory) -> None:
+        await write(memory, DUE)
+        await memory.settle()
+
+    [report] = chat(store, model, work)
+    assert report.merged == DUE // 2
+    with store.ledger.reading() as reader:
+        assert reader.readings.count_unread(model.name, private=False) == 200 - (48 - DUE)
