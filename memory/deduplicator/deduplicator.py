@@ -22,6 +22,7 @@ from memory.decide import (
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
+from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     PLAIN,
@@ -41,7 +42,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Asking, Budget, CallBudget, completed
+from memory.providers import Asking, Budget, CallBudget, completed, estimated
 from memory.runtime import Progress, in_thread, telemetry
 from memory.store import (
     Arrivals,
@@ -320,7 +321,7 @@ class MemoryDeduplicator:
         max_calls: int | None = None,
         groups: int | None = None,
         on_progress: Progress | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         on_plan: OnPlan | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
@@ -342,16 +343,16 @@ class MemoryDeduplicator:
         that were not thorough.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
-        its groups. `on_page` is called with the number of pages read and the number of all pages
-        (default: `on_progress`). `on_compared` is called, in another thread, with the number of
-        texts compared and the number of all texts. `on_plan` is called with the report of the
-        planned first round, before the model is asked.
+        its groups, or with the number of pages read and the number of all pages. `on_event` is told
+        more: the stage, the model's answers and the cost so far. `on_compared` is called, in
+        another thread, with the number of texts compared and the number of all texts. `on_plan` is
+        called with the report of the planned first round, before the model is asked.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
             return (await batch.audit(groups, "certain", None)).report
-        return await batch.run(on_progress, on_plan, on_page)
+        return await batch.run(on_progress, on_plan, on_event)
 
     @property
     def reads_pages(self) -> bool:
@@ -361,6 +362,8 @@ class MemoryDeduplicator:
     async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
         """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
 
+        Of what the model has not read, only the newest 48 texts are put on pages, each with its
+        nearest ones: the rest is for `deduplicate_all`, whose cost the user knows in advance.
         The calls of the model count as calls for new memories (`dedup_calls_per_hour`). Return None
         if none is left, if the model reads no pages, or if it may not read this scope.
         """
@@ -369,12 +372,30 @@ class MemoryDeduplicator:
             return None
         return await self._batch(Asker(self._model.name), None, scope=scope).run(None)
 
-    def count_unread(self, scope: Scope) -> int:
-        """Count the live memories of a scope that the model has not read on a page."""
+    def forecast(self) -> Usage:
+        """Estimate what `deduplicate_all` would cost, without making its plan.
+
+        Each memory that the model has not read counts once, on a page of its scope. The cost is
+        zero if the model reads no pages.
+        """
+        rules, asker = self._page_rules(Asker(self._model.name)), Asker(self._model.name)
+        if rules is None:
+            return Usage()
+        unread: dict[Scope, list[Memory]] = {}
         with self._store.ledger.reading() as reader:
-            read = reader.readings.all(self._model.name, scope=scope)
-            live = reader.memories.newest(None, scope)
-        return sum((scope.key, row.memory.dated_key) not in read for row in live)
+            read = reader.readings.all(asker.model)
+            for row in reader.memories.live():
+                scope = self._store.scope_of(row.memory)
+                may_be_read = rules.private or not row.memory.is_private
+                if may_be_read and (scope.key, row.dated_key) not in read:
+                    unread.setdefault(scope, []).append(row.memory)
+        pages = [
+            [Question(tuple(its[n : n + rules.size]), "forecast", 0.0, is_page=True)]
+            for its in unread.values()
+            for n in range(0, len(its), rules.size)
+            if len(its) > 1
+        ]
+        return estimated((), pages)
 
     async def audit(
         self,
@@ -400,7 +421,7 @@ class MemoryDeduplicator:
         *,
         again: bool = False,
         on_progress: Progress | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Repeat the questions that the model failed to answer earlier; return a report.
@@ -415,7 +436,7 @@ class MemoryDeduplicator:
         if again:
             await in_thread(self._judging.begin_again)
         return await self._batch(asker, None, on_compared).run(
-            on_progress, on_page=on_page, pending_only=not again
+            on_progress, on_event=on_event, pending_only=not again
         )
 
     def _page_rules(self, asker: Asker) -> PageRules | None:

@@ -59,7 +59,7 @@ def test_whose_a_row_is(metadata: dict[str, Any], user: str) -> None:
 
 def test_a_row_that_is_too_large_is_not_read() -> None:
     for large in (row("x" * 50_000_000), row(name="x" * 50_000_000), row(topics=[1] * 10_000)):
-        with pytest.raises(ValueError, match="more than (2,000,000 char|10,000 val)"):
+        with pytest.raises(ValueError, match=r"more than (2,000,000 char|10,000 val)"):
             as_memory(large, Reading())
 
 
