@@ -34,6 +34,7 @@ from memory.models import (
     Turn,
     check_length,
     name_of_candidate,
+    turns_of,
 )
 from memory.search import SearchRouter
 from memory.text import clean, sentences, telling_words, text_key
@@ -394,10 +395,8 @@ def _may_answer_anyone(turn: Turn) -> bool:
 
 
 def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
-    conversation, others = memory.metadata.get("conversation"), memory.metadata.get("turns")
-    for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
-        if isinstance(conversation, str) and isinstance(name, str):
-            yield conversation, name
+    for conversation, names in turns_of(memory.metadata).items():
+        yield from ((conversation, name) for name in names)
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:
