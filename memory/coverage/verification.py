@@ -208,7 +208,8 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
 # --- hard facts -----------------------------------------------------------------------------------
 
 _NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
-_MOMENT = re.compile(r"^(?:at |day )|(?::00|\.)$")
+_MOMENT = re.compile(r"^day |(?::00|\.)$")
+_HOUR = re.compile(r"at (\d+)(:\d+)").match
 _NOUN_LETTERS = "".join(grammar.LETTERS for grammar in GRAMMARS.values() if grammar.CAPITAL_NOUNS)
 _POINTING = frozenset(("the", "these", "those"))
 _DIGITS = re.compile(r"\d+")
@@ -320,7 +321,9 @@ def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
         if points_back:
             continue
         if token.kind == Kind.NUMBER:
-            key = _MOMENT.sub("", token.key)
+            hour = _HOUR(token.key)
+            key = f"{int(hour[1]) % 12 or 12}{hour[2]}" if hour else token.key
+            key = _MOMENT.sub("", key)
             if key != "1" or token.surface[:1].isdigit():
                 yield key, token.surface
         elif (token.key == token.surface and is_code(token.key)) or token.key in _NAMED:
