@@ -1,5 +1,6 @@
 from .assembly import AuditReport as AuditReport
 from .assembly import ImportReport as ImportReport
+from .assembly import Memories as Memories
 from .assembly import Source as Source
 from .assembly import WriteBackReport as WriteBackReport
 from .assembly import audit as audit

@@ -144,7 +144,7 @@ class LeaseLost(MemoryPipelineError):
         super().__init__(f"another process extracts {conversation[:100]!r} now")
 
 
-class MemoryNotFound(MemoryPipelineError):
+class MemoryNotFound(MemoryPipelineError, LookupError):
     def __init__(self, memory_id: str) -> None:
         super().__init__(
             f"no live memory has the id {memory_id[:100]!r}", "see `memory-dedup export`"

@@ -83,7 +83,10 @@ class PlacedEmbedder:
 
 
 class ScriptedModel:
-    """A model with a queue of answers: verdicts, errors to raise, functions of the question."""
+    """A model with a queue of answers: verdicts, errors to raise, functions of the question.
+
+    If the queue is empty, it repeats its last answer when it is asked once more.
+    """
 
     name = "scripted"
     page_size = 8
@@ -100,7 +103,9 @@ class ScriptedModel:
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
-        answer = self._answers.pop(0)
+        if self._answers or not question.objection:  # else it insists on its last answer
+            self._last = self._answers.pop(0)
+        answer = self._last
         if isinstance(answer, ModelError):
             raise answer
         return answer if isinstance(answer, Verdict) else answer(question)
@@ -145,11 +150,14 @@ class PageModel(ScriptedModel):
         super().__init__()
         self._groups = groups
         self.checked: Callable[[ProposedMerge], MergeReading | None] = lambda _: MergeReading()
+        self.ending = ""  # of every text, to give another text than before
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
         found = self._groups([member.content for member in question.members])
-        parts = tuple(MergeGroup(members=tuple(members), text=text) for members, text in found)
+        parts = tuple(
+            MergeGroup(members=tuple(members), text=text + self.ending) for members, text in found
+        )
         return Verdict(parts=parts, usage=Usage(calls=1))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:

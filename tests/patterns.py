@@ -252,8 +252,8 @@ def superlinear(
             call_of(use, filled(text, length)) for length in (characters, characters // 4)
         )
         if timed(long, _LIMIT_S)[0] > suspect_s:
-            of_short = _cpu_s(short)
-            if of_short >= _LIMIT_S or _cpu_s(long) > 8 * of_short:
+            of_short, stopped = _cpu_s(short)
+            if stopped or _cpu_s(long)[0] > 8 * of_short:
                 return text
     return None
 
@@ -266,10 +266,13 @@ def filled(text: tuple[str, str, str], characters: int) -> str:
     return start + middle * (characters // len(middle)) + end
 
 
-def _cpu_s(call: Callable[[], object]) -> float:
-    """Return the CPU time of a call: an average, since some machines count in steps of 4 ms."""
+def _cpu_s(call: Callable[[], object]) -> tuple[float, bool]:
+    """Return the CPU seconds of a call, and whether it was stopped.
+
+    The time is an average, since some machines count in steps of 4 ms.
+    """
     spent, calls, stopped = 0.0, 0, False
     while spent < 0.05 and not stopped:
         seconds, stopped = timed(call, _LIMIT_S)
         spent, calls = spent + seconds, calls + 1
-    return spent / calls
+    return spent / calls, stopped

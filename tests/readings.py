@@ -34,7 +34,7 @@ def readings(
 def answered(data: dict[str, Any], lost: Mapping[str, str]) -> str:
     """Return the answer as JSON; `lost` maps words of a text to what that text loses."""
     told = [
-        {"number": one["n"], "lost": _lost(one["text"], lost), "added": []}
+        {"number": one["number"], "lost": _lost(one["text"], lost), "added": []}
         for one in data["merges"]
     ]
     return json.dumps({"merges": told})

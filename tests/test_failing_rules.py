@@ -62,7 +62,7 @@ WITHOUT_PRECAUTION = {
     "_all_replaced", "_whole_texts", "_not_checked", "_plain_words", "_as_asked", "_as_said",
     "_nothing_shared", "_all_as_said", "_own_day",
     # write and read a column, without any rule
-    "to_json", "from_json", "_from_row", "_date", "_iso",
+    "to_json", "dated_key", "text_of", "_iso",
     # run while modules are loaded
     "with_all_languages", "_evidence", "time_finder._named",
 }  # fmt: skip
@@ -124,6 +124,8 @@ SAID = [
     "I'd been to Peru with my aunt before my wedding. Note: I am vegan.",
     "I had soup with a client downtown.",
 ]
+_ONE_OF = 8
+"""One rule of so many fails in every run, the others in the drills."""
 
 
 class Paired:
@@ -398,7 +400,13 @@ def test_the_texts_reach_the_rules(reached: Reached) -> None:
     assert missing == set()
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if n % _ONE_OF == 0 else pytest.mark.drill)
+        for n, name in enumerate(sorted(RULES))
+    ],
+)
 def test_nothing_is_lost_if_a_rule_fails(
     name: str,
     reached: Reached,

@@ -18,6 +18,7 @@ from memory.models import Action, Decision, Memory, MemoryLink, Outcome, Scale
 from memory.offline import OfflineModel
 from memory.providers import WordLlamaEmbedder
 from memory.store import Conflict, MemoryStore
+from memory.text import text_key
 from tests.doubles import PlacedEmbedder, ticking, under
 
 Import = Callable[[MemoryDeduplicator, list[Memory]], list[Outcome]]
@@ -160,7 +161,8 @@ def test_an_import_makes_no_text_that_a_person_told_from_one_it_would_stand_for(
         stored = store.add(store.new_memory(whole))
         made = "Mia sails on Sundays with Jo. Mia has a cat."
         with store.ledger.writing() as writer:
-            writer.distinct.mark(store.scope_of(stored), whole, made, "kept apart", "person")
+            keys = text_key(whole), text_key(made)
+            writer.distinct.mark_all([(store.scope_of(stored), *keys, "kept apart")], "person")
         new = [store.new_memory(longer), store.new_memory("Bo rows.")]
         together(MemoryDeduplicator(store, OfflineModel()), new)
         assert {memory.content for memory in store.memories()} == {whole, longer, "Bo rows."}

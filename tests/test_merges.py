@@ -61,7 +61,7 @@ def test_prompts_are_written_without_labels_and_answers_are_read_as_a_models(
     question = json.loads((tmp_path / "01.json").read_text(encoding="utf-8"))
     [merge] = question["merges"]
     assert merge["text"] == "Mia keeps a tabby cat."
-    assert set(merge) == {"n", "of", "text", "under"}
+    assert set(merge) == {"number", "of", "text", "under"}
     assert as_json(read(merges, tmp_path))["faithful"]["doubtful"] == 0  # nobody has answered yet
     answer = {"merges": [{"number": 1, "lost": [], "added": []}]}
     (tmp_path / "01.answer.json").write_text(json.dumps(answer), encoding="utf-8")

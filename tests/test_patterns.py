@@ -28,7 +28,7 @@ def test_no_pattern_takes_quadratic_time(part: int) -> None:
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("seed", range(1, 11))
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_no_pattern_takes_quadratic_time_on_more_texts(seed: int) -> None:
     assert [(use.where, slow) for use in USES if (slow := superlinear(use, seed=seed))] == []
 
@@ -38,13 +38,18 @@ def test_no_pattern_takes_quadratic_time_on_more_texts(seed: int) -> None:
     [
         r"(a+)+$",  # exponential
         r"\s+(?:and|but)\s+",
-        r"(\\*)(<|\])",
         r"a.*b.*c",
-        r"(?:\w+\s?)*$",
-        r"\d+(?:,\d+)*;",
-        r"^\s+|\s+$",
-        r"\w+@\w+",
-        r"(?:^|[.\n]\s*)([^\W\d_]\w*)",
+        *(
+            pytest.param(slow, marks=pytest.mark.drill)
+            for slow in (
+                r"(\\*)(<|\])",
+                r"(?:\w+\s?)*$",
+                r"\d+(?:,\d+)*;",
+                r"^\s+|\s+$",
+                r"\w+@\w+",
+                r"(?:^|[.\n]\s*)([^\W\d_]\w*)",
+            )
+        ),
     ],
 )
 def test_a_slow_pattern_is_caught(slow: str) -> None:

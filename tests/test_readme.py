@@ -47,9 +47,11 @@ def run(folder: Path, *args: str) -> str:
 
 DAY = r"\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d\]"
 SAYS = {
-    "README.md 1": rf"\[\]\n\['{DAY} Mia moved to Porto in 2021\.'\]\n",
+    "README.md 1": rf"{DAY} Mia has a tabby cat\.\n",
+    "README.md 2": rf"\[\]\n\['{DAY} Mia moved to Porto in 2021\.'\]\n",
     "docs/library.md 1": (
-        rf"mem_[0-9a-f]{{12}} Mia has a tabby cat\.\n\['{DAY} Mia has a tabby cat\.'\]\n"
+        r"add nothing similar mem_[0-9a-f]{12} Mia has a tabby cat\.\n"
+        rf"\['{DAY} Mia has a tabby cat\.'\]\n"
         r"\['Mia has a tabby cat\.'\]\n1 erased for good\n"
     ),
     "docs/library.md 2": r"mem_[0-9a-f]{12} Mia has a tabby cat named Pepper\.\n",
@@ -69,10 +71,10 @@ def test_a_snippet_runs_offline_and_prints_what_it_should(snippet: str, tmp_path
     assert re.fullmatch(SAYS.get(snippet, r"(.|\n)*"), said), said
 
 
-def test_the_hook_takes_ten_lines() -> None:
-    [hook] = re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL)
-    body = hook.partition("async def on_message")[2].partition("async def main")[0]
-    assert len(body.strip().splitlines()) <= 10
+@pytest.mark.parametrize(("number", "most"), [(1, 6), (2, 12)], ids=["script", "bot"])
+def test_the_first_program_takes_few_lines(number: int, most: int) -> None:
+    lines = PYTHON[f"README.md {number}"].splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= most
 
 
 def without_ids(shown: str) -> str:

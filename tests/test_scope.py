@@ -12,6 +12,7 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.ledger import Ledger
 from memory.models import Action, Memory, Scope, ScopeField
 from memory.store import MemoryStore
+from memory.text import text_key
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel, ticking
 from tests.search.vectors import BruteForce
@@ -78,7 +79,9 @@ def test_memories_kept_apart_stay_apart_in_scopes_of_other_fields(
         store.add_batch([told_to("a", make_memory, black), told_to("a", make_memory, dark)])
         scope = store.scope_of(next(store.memories()))
         with store.ledger.writing() as writer:
-            writer.distinct.mark(scope, black, dark, "kept by a person", "person")
+            writer.distinct.mark(
+                scope, text_key(black), text_key(dark), "kept by a person", "person"
+            )
     with MemoryStore(
         Ledger.create(ledger_url), embedder, scope_fields=fields, clock=ticking()
     ) as store:
@@ -105,7 +108,9 @@ def test_an_import_too_keeps_apart_what_a_person_did_in_scopes_of_other_fields(
         store.add(told_to("a", make_memory, black))
         here = Scope.of(next(store.memories()), ("user",))
         with store.ledger.writing() as writer:
-            writer.distinct.mark(here, black, dark, "kept by a person", "person")
+            writer.distinct.mark(
+                here, text_key(black), text_key(dark), "kept by a person", "person"
+            )
         deduplicator = MemoryDeduplicator(store, ScriptedModel())
         new = [told_to("a", make_memory, dark), told_to("a", make_memory, "Mia rows.")]
         asyncio.run(deduplicator.check_and_merge_all(new, run="run_1"))

@@ -42,7 +42,7 @@ from memory.models import MAX_CONTENT, MAX_NAME, Action, Condition, Decision, Me
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
 from memory.store import Conflict, MemoryStore, cosines_to, erase
-from memory.text import clean, text_key
+from memory.text import clean
 
 logger = logging.getLogger(__name__)
 
@@ -287,10 +287,10 @@ class DedupStore(BaseStore):
     ) -> None:
         arrival = next((memory for memory in new if memory.id == new_id), None)
         old = _unreferenced(writer, former_id)
-        if arrival is None or old is None or text_key(old.content) == text_key(arrival.content):
+        if arrival is None or old is None or old.dated_key == arrival.dated_key:
             return
         writer.distinct.mark(
-            self._store.scope_of(arrival), old.content, arrival.content, "overwritten", "person"
+            self._store.scope_of(arrival), old.dated_key, arrival.dated_key, "overwritten", "person"
         )
 
     def _drop(self, former_id: str, new_id: str | None) -> bool:

@@ -100,7 +100,8 @@ class DedupMemoryStore(MemoryStore):
         Raises: InputError if the text is not valid; LedgerError.
         """
         chat = await self._memory.get()
-        return (await chat.remember(content, user=self._user, metadata=metadata)).id
+        done = await chat.remember(content, user=self._user, metadata=metadata)
+        return done.memory.id
 
     async def add_messages(
         self, messages: list[Message], context: AddMessagesContext | None = None

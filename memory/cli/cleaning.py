@@ -174,6 +174,7 @@ def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
     decisions = ", ".join(f"{n:,} {name}" for name, n in _by_count(report.decisions))
     left = f"{report.left:,} groups, for the next run (calls spent, or the model rests)"
     unread = f"{report.pages_left:,}, for the next run (calls spent, or no answer)"
+    refused = f"{report.refused:,} merged texts; history and review show them"
     failed = f"{report.undecided:,} pairs that the model failed at before; see retry --all"
     return [
         *_found(report),
@@ -183,6 +184,7 @@ def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
         ("retired", f"{report.retired:,}, none destroyed"),
         ("merged texts", f"{report.merged:,}"),
         ("pending", f"{report.pending:,}"),
+        ("refused", refused if report.refused else ""),
         ("pages read", f"{report.pages:,}" if report.pages else ""),
         ("left", left if report.left else ""),
         ("pages left", unread if report.pages_left else ""),

@@ -128,12 +128,16 @@ def stats(context: typer.Context, as_json: AsJson = False) -> None:
         ("users", f"{len(users):,}: {shown}" if users else "none"),
         ("decisions", decided or "none"),
         ("pending", f"{counts.pending:,}"),
+        (
+            "refused",
+            f"{counts.refused:,} with a merged text; see history" if counts.refused else "",
+        ),
         *(("read", f"all but {left:,} memories ({model})") for model, left in unread.items()),
         ("turns to extract", f"{counts.turns:,}"),
         ("embedder", embedder),
         ("ledger", store.ledger.name),
     ]
-    show(table(rows))
+    show(table([row for row in rows if row[1]]))
 
 
 def history(
@@ -177,7 +181,7 @@ def known_id(reader: ledger.Reader, given: str) -> str:
 
 
 def _decision_json(record: ledger.DecisionRecord) -> dict[str, object]:
-    fields = asdict(record)
+    fields = asdict(record) | {"refused": [one.model_dump() for one in record.refused]}
     del fields["before"]  # only undo reads it
     return {
         **fields,
@@ -251,7 +255,8 @@ def _decision(card: review.Card) -> RenderableType:
     made = [
         ("becomes", f"{kept.text}  {kept.id}") for kept in card.kept if kept.is_new and kept.text
     ]
-    rows = [*made, ("reason", card.reason), ("by", f"{recorded.by}{verified}")]
+    refused = [("refused", f"{one.text}  (by {one.by}: {one.why})") for one in recorded.refused]
+    rows = [*made, ("reason", card.reason), *refused, ("by", f"{recorded.by}{verified}")]
     if recorded.reversible and not recorded.undone:
         rows.append(("to undo", f"memory-dedup undo {recorded.number}"))
     return members_view(_title(card), card.members, rows)

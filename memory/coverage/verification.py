@@ -212,6 +212,8 @@ _MOMENT = re.compile(r"^day |(?::00|\.)$")
 _HOUR = re.compile(r"at (\d+)(:\d+)").match
 _NOUN_LETTERS = "".join(grammar.LETTERS for grammar in GRAMMARS.values() if grammar.CAPITAL_NOUNS)
 _POINTING = frozenset(("the", "these", "those"))
+_BOTH = frozenset(("人", particle) for particle in ("は", "も", "とも", "で"))
+"""What follows 二 in 二人は, which is "both", but not in 子供が二人いる. The key of が is は."""
 _DIGITS = re.compile(r"\d+")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 
@@ -315,8 +317,11 @@ def _facts_of_document(text: str, names: frozenset[str]) -> HardFacts:
 
 def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     before = ""
-    for token in parse(text).tokens:
+    tokens = parse(text).tokens
+    for position, token in enumerate(tokens, start=1):
         points_back = token.surface == "two" and before in _POINTING  # "the two" counts nothing
+        if token.surface == "二":
+            points_back = tuple(one.key for one in tokens[position : position + 2]) in _BOTH
         before = token.key
         if points_back:
             continue

@@ -4,4 +4,4 @@ from .likeness import Alike as Alike, AlikeGroup as AlikeGroup, Compared as Comp
 from .pages import MOST_ON_PAGE as MOST_ON_PAGE, PagePlan as PagePlan, PageRules as PageRules
 from .planning import AskedAgain as AskedAgain, PlanSettings as PlanSettings, Planner as Planner, RoundPlan as RoundPlan, plan_again as plan_again
 from .policy import GroupPlan as GroupPlan, MOST_ASKED as MOST_ASKED, after_failure as after_failure, decide_new as decide_new, inherit as inherit, oldest_first as oldest_first, survive as survive, without_fallback as without_fallback
-from .verdicts import Apart as Apart, MOST_IN_GROUP as MOST_IN_GROUP, Part as Part, as_read as as_read, checked as checked, decided as decided, merged as merged, part_alone as part_alone, resolve as resolve
+from .verdicts import Apart as Apart, MOST_IN_GROUP as MOST_IN_GROUP, Part as Part, as_read as as_read, checked as checked, decided as decided, merged as merged, objection as objection, part_alone as part_alone, refused_again as refused_again, resolve as resolve, same_fact as same_fact

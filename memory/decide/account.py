@@ -23,7 +23,7 @@ from memory.models import (
     Scope,
     Usage,
 )
-from memory.text import clean, identity, text_key
+from memory.text import clean, identity
 
 MOST_READINGS = 2
 Order = Literal["certain", "size", "time"]
@@ -119,7 +119,7 @@ class Account:
         if left:
             self.unread_ids.update(one.id for _, one in members)
         else:
-            self.shown.update((scope, text_key(one.content)) for scope, one in members)
+            self.shown.update((scope, one.dated_key) for scope, one in members)
 
     def left_any_of(self, members: Collection[str]) -> bool:
         return any(not group.isdisjoint(members) for group in (self.unread_ids, *self.left))
@@ -143,7 +143,7 @@ class Account:
             group,
             self.latest.likeness.group(group.members),
             Steps(decision.action.value, decision.reason, fates),
-        )
+        ).model_copy(update={"refused": decision.refused})
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         known = {member.id for member in decision.members}
@@ -195,6 +195,7 @@ class Account:
             merged=self.merged,
             pending=self.pending,
             left=len(self.left),
+            refused=sum(len(one.refused) for one in self.decided),
             pages=self.pages,
             pages_left=self.pages_left,
             undecided=self.latest.snapshot.waiting,

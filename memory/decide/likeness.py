@@ -349,7 +349,7 @@ def near_copies(
             scores = scale.similarities(cosines, is_cjk | is_cjk[n])
             for m in np.flatnonzero(scores >= min_similarity).tolist():
                 older, newer = rows[min(n, m)], rows[max(n, m)]
-                low, high = sorted((older.text_key, newer.text_key))
+                low, high = sorted((older.dated_key, newer.dated_key))
                 if m != n and (scope.key, low, high) not in snapshot.distinct:
                     found[older.seq, newer.seq] = NearCopies(
                         older.memory, newer.memory, float(scores[m])

@@ -33,7 +33,7 @@ from memory.search import (
     joined,
     nearest_of,
 )
-from memory.text import has_cjk
+from memory.text import has_cjk, text_of
 
 BANDS = (0.98, 0.95, 0.90)
 
@@ -42,7 +42,7 @@ BANDS = (0.98, 0.95, 0.90)
 class AskedAgain:
     """Groups of texts that are put on pages even if the model has already read them.
 
-    `groups` maps the key of a scope to groups of text keys. The texts of a group count as each
+    `groups` maps the key of a scope to groups of `dated_key`s. The texts of a group count as each
     other's nearest neighbours, so that they share pages. `alone`: if true, all other texts count as
     already read, and no page is made for them.
     """
@@ -214,14 +214,14 @@ def plan_again(snapshot: Snapshot, rules: Rules, scale: Scale = PLAIN) -> RoundP
 
 
 _Nodes = dict[str, list[Row]]
-"""For each text key of one scope, the rows of the memories with this text, oldest first."""
+"""For each `dated_key` of one scope, the rows of the memories with it, oldest first."""
 
 
 def _scopes(rows: Iterable[Row], scope_of: Callable[[Memory], Scope]) -> dict[Scope, _Nodes]:
     scopes: dict[Scope, _Nodes] = {}
     for row in rows:
         nodes = scopes.setdefault(scope_of(row.memory), {})
-        nodes.setdefault(row.text_key, []).append(row)
+        nodes.setdefault(row.dated_key, []).append(row)
     return scopes
 
 
@@ -240,8 +240,8 @@ class _Scope:
         self._ancestors = snapshot.ancestors
         self._settings = settings
         # Ties go by position: the same groups whatever order they came in.
-        self._keys = sorted(key for key in nodes if key in snapshot.vectors)
-        self._rows = self._vectors.positions(self._keys)
+        self._keys = sorted(key for key in nodes if text_of(key) in snapshot.vectors)
+        self._rows = self._vectors.positions(map(text_of, self._keys))
         self._made = {n for n, key in enumerate(self._keys) if self._ancestors_of(key)}
         contents = (nodes[key][0].memory.content for key in self._keys)
         self._is_cjk = np.fromiter(map(has_cjk, contents), np.bool_)
@@ -262,7 +262,7 @@ class _Scope:
         if self._unread:
             floor, neighbours = min(floor, 0.0), max(neighbours, NEIGHBOURS)
         return PairSearch(
-            tuple(self._keys),
+            tuple(map(text_of, self._keys)),
             self._is_cjk,
             np.array([len(self._nodes[key]) for key in self._keys], np.int64),
             settings.scale,
@@ -321,7 +321,7 @@ class _Scope:
         grown = pages(
             np.array([len(row.memory.content) for row in left], np.int64),
             joined([nearest_of(pairs, len(left), NEIGHBOURS), _pairs_to_meet(left, again)]),
-            np.array([row.text_key in self._unread for row in left], np.bool_),
+            np.array([row.dated_key in self._unread for row in left], np.bool_),
             thorough=rules.thorough,
             most=rules.size,
         )
@@ -329,7 +329,7 @@ class _Scope:
         return tuple(
             PagePlan(scope, tuple(row.memory for row in rows))
             for rows in found
-            if not self._all_distinct([row.text_key for row in rows])
+            if not self._all_distinct([row.dated_key for row in rows])
         )
 
     def unshown(self, pages: Sequence[PagePlan]) -> list[str]:
@@ -337,7 +337,8 @@ class _Scope:
         return [
             key
             for key in self._unread or ()
-            if key in self._vectors and shown.isdisjoint(row.memory.id for row in self._nodes[key])
+            if text_of(key) in self._vectors
+            and shown.isdisjoint(row.memory.id for row in self._nodes[key])
         ]
 
     def _all_distinct(self, keys: Collection[str]) -> bool:
@@ -355,7 +356,7 @@ class _Scope:
             [self._keys[n] for n in group]
             for group in cohesive(range(len(self._keys)), edges, self._may_join)
         ]
-        return found + [[key] for key in self._nodes if key not in self._vectors]
+        return found + [[key] for key in self._nodes if text_of(key) not in self._vectors]
 
     def _may_join(self, left: Sequence[int], right: Sequence[int]) -> bool:
         if self._distinct and any(
@@ -384,7 +385,7 @@ class _Scope:
         keys = [
             (n, key)
             for n in nodes
-            for key in dict.fromkeys([self._keys[n], *self._ancestors_of(self._keys[n])])
+            for key in dict.fromkeys([text_of(self._keys[n]), *self._ancestors_of(self._keys[n])])
             if key in self._vectors
         ]
         return self._vectors.positions(key for _, key in keys), self._lower[[n for n, _ in keys]]
@@ -398,7 +399,7 @@ class _Scope:
 
 
 def _pairs_to_meet(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:
-    position = {row.text_key: n for n, row in enumerate(rows)}
+    position = {row.dated_key: n for n, row in enumerate(rows)}
     found = [sorted(position[key] for key in group if key in position) for group in groups]
     pairs = sorted({pair for numbers in found for pair in combinations(numbers, 2)})
     i, j = np.array(pairs, np.int64).reshape(-1, 2).T

@@ -20,7 +20,7 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.text import identity, text_key
+from memory.text import identity
 
 Similarity = Callable[[Memory, Memory], float]
 MOST_ASKED = 8
@@ -64,10 +64,10 @@ def decide_new(
     of the decision table in ARCHITECTURE.md.
 
     `matches`: similar memories of the same scope, most similar first. The caller must leave out
-    memories whose text was judged distinct from the new text. `shown`: keys of texts that the model
-    saw when it wrote the new memory; no question is asked about these texts. `asks`: whether a
-    model can be asked. If not, a memory replaces one from `rules.lower` on if each states all that
-    the other states; otherwise the new memory is added.
+    memories whose text was judged distinct from the new text. `shown`: the `dated_key` of texts
+    that the model saw when it wrote the new memory; no question is asked about these texts.
+    `asks`: whether a model can be asked. If not, a memory replaces one from `rules.lower` on if
+    each states all that the other states; otherwise the new memory is added.
     """
     close = [
         match
@@ -83,7 +83,7 @@ def decide_new(
         if replacement is not None:
             similarity = min(match.similarity, replacement.similarity or 1.0)
             return replace(replacement, similarity=similarity, cosine=match.cosine), match
-    unseen = [match for match in close if text_key(match.memory.content) not in shown and asks]
+    unseen = [match for match in close if match.memory.dated_key not in shown and asks]
     if unseen:
         members = oldest_first(unseen[0].memory, new)
         question = _question(members, unseen[0].similarity, rules)

@@ -7,7 +7,7 @@ second reading; `as_read` applies the result. `decided` makes the decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -21,11 +21,13 @@ from memory.models import (
     MergeReading,
     ProposedMerge,
     Question,
+    Refusal,
+    Refuser,
     Survivor,
     Verdict,
     Verified,
 )
-from memory.text import undated
+from memory.text import text_key, undated
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Part:
     `reason`: if the merge is refused, why, worded for a model. If it is accepted, a remark on
     values of older members that the text leaves out because they are outdated, or "". `verified`:
     how an accepted text was checked. `is_final`: whether the merge is refused for good. The model
-    is then not asked about it again.
+    is then not asked about it again. `why`: the model's reason for proposing the merge, or "".
+    `by`: who refused the merge.
     """
 
     merge: ProposedMerge
@@ -44,10 +47,30 @@ class Part:
     reason: str = ""
     verified: Verified | None = None
     is_final: bool = False
+    why: str = ""
+    by: Refuser = "the program"
 
     @property
     def ids(self) -> set[str]:
         return {member.id for member in self.merge.members}
+
+    @property
+    def is_refused(self) -> bool:
+        return self.belief is Belief.REFUSED
+
+    @property
+    def key(self) -> str:
+        """A hash of the merged text and of the members' texts."""
+        texts = sorted(member.dated_key for member in self.merge.members)
+        return text_key("\n".join([*texts, self.merge.text]))
+
+    @property
+    def refusal(self) -> Refusal:
+        """What is recorded of a refused merge."""
+        members = tuple(member.id for member in self.merge.members)
+        return Refusal(
+            members=members, text=self.merge.text, by=self.by, why=self.reason, key=self.key
+        )
 
 
 MOST_IN_GROUP = 12
@@ -79,7 +102,8 @@ def resolve(question: Question, verdict: Verdict, apart: Apart = lambda _: None)
             fault = "it names a memory that was not shown"
         taken.update(known if len(known) > 1 else ())
         keeper = apart(merge.members)
-        parts.append(part_alone(merge, keeper, fault, is_last=bool(question.objection)))
+        part = part_alone(merge, keeper, fault, is_last=bool(question.objection))
+        parts.append(replace(part, why=group.reason))
     return parts
 
 
@@ -107,10 +131,11 @@ def part_alone(
     elif len(merge.text) > most:
         final = f"the merged text has more than {most} characters"
     if final:
-        return Part(merge, Belief.REFUSED, final, is_final=True)
+        by: Refuser = "a person" if keeper == "person" else "the program"
+        return Part(merge, Belief.REFUSED, final, is_final=True, by=by)
     if keeper is not None:
         why = "an earlier verdict says that two of them are different facts"
-        return Part(merge, Belief.REFUSED, why, is_final=is_last)
+        return Part(merge, Belief.REFUSED, why, is_final=is_last, by="the model")
     fault = fault if merge.text else "the merged text is empty"
     return Part(merge, Belief.REFUSED, fault) if fault else checked(merge)
 
@@ -157,7 +182,35 @@ def as_read(part: Part, reading: MergeReading | None) -> Part:
         return replace(part, belief=Belief.BELIEVED, reason="", verified="by a second reading")
     faults = [f"loses: {'; '.join(reading.lost)}"] if reading.lost else []
     faults += [f"adds: {'; '.join(reading.added)}"] if reading.added else []
-    return replace(part, belief=Belief.REFUSED, reason=f"the merged text {', and '.join(faults)}")
+    why = f"the merged text {', and '.join(faults)}"
+    return replace(part, belief=Belief.REFUSED, reason=why, by="a second reading")
+
+
+def refused_again(part: Part, before: Collection[Refusal]) -> Part:
+    """Return a doubtful part as refused if a second reading refused this text for its members."""
+    read = (one for one in before if one.by == "a second reading")
+    known = next((one for one in read if one.key == part.key), None)
+    if part.belief is not Belief.DOUBTFUL or known is None:
+        return part
+    return replace(part, belief=Belief.REFUSED, reason=known.why, by=known.by)
+
+
+def objection(
+    members: Sequence[Memory], refused: Sequence[Part], stand: Sequence[Part] = ()
+) -> str:
+    """Return what a model is told of its last answer before it is asked once more.
+
+    `members`: the memories that it is shown now, in order. `refused`: its groups whose text was
+    refused. `stand`: its groups of these memories that were accepted.
+    """
+    number = {member.id: str(n) for n, member in enumerate(members, start=1)}
+
+    def named(part: Part) -> str:
+        shown = (number[one.id] for one in part.merge.members if one.id in number)
+        return f"group {', '.join(shown)} with the text {part.merge.text!r}"
+
+    why = [f"{named(part)}: {part.reason}" for part in refused]
+    return "; ".join([*why, *(f"accepted: {named(part)}" for part in stand)])
 
 
 def decided(
@@ -175,7 +228,8 @@ def decided(
     survivors = tuple(merged(part.merge.text, part.merge.members, new_id) for part in parts)
     part_of = {one.id: n for n, part in enumerate(parts) for one in part.merge.members}
     by_reading = any(part.verified == "by a second reading" for part in parts)
-    why = verdict.reason or ("states the same fact" if verdict.parts else "judged distinct")
+    same = same_fact("; ".join(dict.fromkeys(filter(None, (part.why for part in parts)))))
+    why = verdict.reason or (same if verdict.parts else "judged distinct")
     return Decision(
         Action.MERGE if survivors else Action.KEEP_BOTH,
         "; ".join([why, *(part.reason for part in parts if part.reason)]),
@@ -192,6 +246,11 @@ def decided(
         usage=verdict.usage,
         verified=("by a second reading" if by_reading else "by words") if survivors else None,
     )
+
+
+def same_fact(why: str) -> str:
+    """Return the reason of a merge; `why`: what the model said about it, or ""."""
+    return f"states the same fact: {why}" if why else "states the same fact"
 
 
 def merged(text: str, group: tuple[Memory, ...], new_id: Callable[[], str]) -> Survivor:

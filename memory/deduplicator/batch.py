@@ -43,14 +43,11 @@ from memory.store import (
     close_pending,
     reopen_pending,
 )
-from memory.text import text_key
 
 logger = logging.getLogger(__name__)
 
 _JUST_BELOW = 0.05
 """Width of the similarity band just below the lower threshold in which an audit counts pairs."""
-
-_MOST_ANSWERS = 2
 
 OnPlan = Callable[[DeduplicationReport], None]
 
@@ -216,7 +213,7 @@ class Batch:
                 rows = [row for row in reader.memories.rows(question.members).values() if row.live]
                 if rows and (pages.private or not rows[0].memory.is_private):
                     scope = self._store.scope_of(rows[0].memory).key
-                    groups.setdefault(scope, []).append(frozenset(row.text_key for row in rows))
+                    groups.setdefault(scope, []).append(frozenset(row.dated_key for row in rows))
         return {scope: tuple(found) for scope, found in groups.items()}
 
     def _asked(self, reopened: Sequence[DecisionRecord], account: Account) -> list[DecisionRecord]:
@@ -281,7 +278,7 @@ class Batch:
             account.leave(group)
             return
         asking = Asking(self._calls, Budget(self._settings.budget_s))
-        decision = await self._judging.decide(group.question, asking, _MOST_ANSWERS)
+        decision = await self._judging.decide(group.question, asking)
         if decision.pending and decision.model is None:
             account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now
@@ -379,7 +376,7 @@ class Batch:
 
     def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
         scope = self._store.scope_of(decision.members[0]).key
-        keys = {member.id: text_key(member.content) for member in decision.members}
+        keys = {member.id: member.dated_key for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
         return {(scope, min(pair), max(pair)) for pair in pairs}
 

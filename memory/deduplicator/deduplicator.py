@@ -313,7 +313,7 @@ class MemoryDeduplicator:
         new = undecided.new
         head.budget = head.budget or Budget(self._settings.budget_s)
         asking = Asking(calls, head.budget)
-        decision = await self._judging.decide(undecided.question, asking, most_answers=1)
+        decision = await self._judging.decide(undecided.question, asking)
         if decision.pending and not calls.answered:
             decision = without_fallback(decision)
         return replace(
@@ -403,7 +403,7 @@ class MemoryDeduplicator:
         """
         asker = Asker(self._model.name, RetryPolicy.AGAIN if again else RetryPolicy.NOW)
         if again:
-            await in_thread(self._judging.forget_trial)
+            await in_thread(self._judging.begin_again)
         return await self._batch(asker, None, on_compared).run(
             on_progress, on_page=on_page, pending_only=not again
         )

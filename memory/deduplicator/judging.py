@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
@@ -24,8 +24,11 @@ from memory.decide import (
     checked,
     decided,
     merged,
+    objection,
     part_alone,
+    refused_again,
     resolve,
+    same_fact,
 )
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
 from memory.ledger import Reader
@@ -39,6 +42,7 @@ from memory.models import (
     Memory,
     ProposedMerge,
     Question,
+    Refusal,
     Rereading,
     Rules,
     Usage,
@@ -54,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 QUOTED = 60
 _BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
-_PREFIX = "second_reading:1:"
+_PREFIX = "second_reading:2:"
 """Prefix of the ledger's keys for results of trials; a model's name follows.
 
 Raise the number when the test merges change, so that every model is tried with the new ones.
@@ -88,38 +92,50 @@ class Judging:
         self.model = model
         self._rules = rules
         self._trusted: bool | None = None
+        self._asks_again = False
         self._trying: OfEachLoop[asyncio.Lock] = OfEachLoop()
 
-    async def decide(self, question: Question, asking: Asking, most_answers: int) -> Decision:
+    async def decide(self, question: Question, asking: Asking) -> Decision:
         """Ask the model and return its decision, or a fallback if it gives no usable answer.
 
-        After an unusable answer, the question is repeated and says why the answer was refused.
-        There are at most `most_answers` answers. If the last answer has some groups with accepted
-        texts, only these groups are merged.
+        If a merged text is refused, the model is told why, and answers once more. Groups whose text
+        is accepted then are merged, and those of the first answer that share no member with them.
 
-        If the last answer has no such group, or if a call fails, rules decide. If no calls are
-        left, all members are kept. Both decisions are pending: a later batch asks the model again.
-        If no calls are left or the model was not asked, `model` is None in the decision.
+        If there are no such groups, or if the first call fails, rules decide. If no calls are left,
+        all members are kept. Both decisions are pending: a later batch asks the model again. If no
+        calls are left or the model was not asked, `model` is None in the decision.
         """
-        for _ in range(most_answers):
+        try:
+            verdict, parts = await self._answer(question, asking)
+        except CallsSpent as exc:
+            decision = left_open(question.members, exc.problem, question.similarity)
+            return replace(decision, cosine=question.cosine, usage=asking.usage)
+        except ModelError as exc:
+            asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
+            what = "DEDUP_FAIL: LLM merge failed"
+            return await self._failed(question, str(exc), what, asking.usage, asked=asked)
+        refused = [part for part in parts if part.is_refused]
+        believed = [part for part in parts if not part.is_refused]
+        to_mend = [part for part in refused if not part.is_final]
+        if to_mend:
+            again = replace(question, objection=objection(question.members, to_mend, believed))
+            logger.warning("the model's answer is discarded: %s", again.objection)
             try:
-                decision, refusal = await self._answer(question, asking)
-            except CallsSpent as exc:
-                decision = left_open(question.members, exc.problem, question.similarity)
-                return replace(decision, cosine=question.cosine, usage=asking.usage)
+                verdict, parts = await self._answer(again, asking, to_mend)
             except ModelError as exc:
-                asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
-                what = "DEDUP_FAIL: LLM merge failed"
-                return await self._failed(question, str(exc), what, asking.usage, asked=asked)
-            if not refusal:
-                break
-            logger.warning("the model's answer is discarded: %s", refusal)
-            question = replace(question, objection=refusal)
-        if refusal and not decision.survivors:
-            what = "DEDUP_REFUSED: merged text refused"
-            return await self._failed(question, refusal, what, asking.usage)
+                logger.warning("the judge has no second answer: %s", exc)
+            else:
+                believed = _believed(parts, believed)
+                refused += [part for part in parts if part.is_refused]
+                to_mend = [part for part in parts if part.is_refused]
+        refusals = _not_mended(refused, believed)
+        if not believed and (to_mend or refused):
+            what, why = "DEDUP_REFUSED: merged text refused", (to_mend or refused)[-1].reason
+            decision = await self._failed(question, why, what, asking.usage)
+            return replace(decision, refused=refusals)
+        decision = self._merging(question, verdict, believed, to_mend)
         log_merges(decision)
-        return replace(decision, usage=asking.usage)
+        return replace(decision, usage=asking.usage, refused=refusals)
 
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
@@ -136,7 +152,9 @@ class Judging:
                 merge = ProposedMerge(named.members, extracted.merged.strip())
                 part = await in_thread_if_long(_merge_texts(merge), part_alone, merge, named.keeper)
                 parts.append(part)
+        parts = await self._without_repeats(parts)
         settled, problem = await self._read_all(parts, asking)
+        settled = await self._mended(settled, asking)
         remaining, joined = iter(settled), list[NamedMerge]()
         bound_by = Asker(self.model.name).bound_by
         for (_, embedded), named in zip(new, found, strict=True):
@@ -154,20 +172,18 @@ class Judging:
             joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
 
-    def join(
-        self, part: Part, similarity: float | None, why: str = "states the same fact"
-    ) -> Decision:
+    def join(self, part: Part, similarity: float | None, why: str = "") -> Decision:
         """Return the decision about one proposed merge whose text has been checked.
 
-        If the text was accepted, the decision merges the members, with the reason `why`. If the
-        text was refused, the decision keeps the members. It is then pending, so that a later batch
+        If the text was accepted, the decision merges the members, with the reason `why` (default:
+        the model's). If it was refused, the decision keeps them. It is then pending: a later batch
         asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
         if part.belief is Belief.BELIEVED:
             return Decision(
                 Action.MERGE,
-                "; ".join(filter(None, (why, part.reason))),
+                "; ".join(filter(None, (why or same_fact(part.why), part.reason))),
                 members,
                 (merged(part.merge.text, members, self._store.new_id),),
                 similarity=similarity,
@@ -177,7 +193,36 @@ class Judging:
         text = shortened(part.merge.text, QUOTED)
         logger.warning('DEDUP_REFUSED: "%s" is not merged (%s)', text, part.reason)
         decision = left_open(members, f"refused: {part.reason}", similarity, self.model.name)
-        return replace(decision, pending=not part.is_final)
+        return replace(decision, pending=not part.is_final, refused=(part.refusal,))
+
+    async def _mended(self, parts: Sequence[Part], asking: Asking) -> list[Part]:
+        """Ask the model once more about each refused merge; return the merges, mended if it can.
+
+        A mended merge has the same members. If the model has no other text, the merge stays
+        refused, and a page asks about its members later.
+        """
+        refused = [part for part in parts if part.is_refused and not part.is_final]
+        mended: dict[str, Part] = {}
+
+        async def mend(part: Part) -> None:
+            members = part.merge.members
+            question = Question(
+                members, "asked once more", 0.0, objection=objection(members, [part])
+            )
+            _, found = await self.ask(question, asking, refused=[part])
+            mended.update((part.key, one) for one in found if one.ids == part.ids)
+
+        try:
+            for part in refused:
+                await mend(part)
+            texts = await self.settle([*mended.values()], asking)
+        except ModelError as exc:
+            logger.warning("the judge has no second answer: %s", exc)
+            return list(parts)
+        accepted = {
+            key: part for key, part in zip(mended, texts, strict=True) if not part.is_refused
+        }
+        return [accepted.get(part.key, part) for part in parts]
 
     async def _read_all(self, parts: Sequence[Part], asking: Asking) -> tuple[Sequence[Part], str]:
         first, others = parts[:MOST_READ], parts[MOST_READ:]
@@ -190,12 +235,27 @@ class Judging:
             logger.warning("DEDUP_FAIL: LLM merge failed, falling back to keep both (%s)", exc)
             return parts, str(exc)
 
-    async def _answer(self, question: Question, asking: Asking) -> tuple[Decision, str]:
-        """Ask once; return the decision that merges the accepted groups, and why others are not."""
-        verdict, parts = await self.ask(question, asking)
-        settled = await self.settle(parts, asking)
-        refused = [part for part in settled if part.belief is Belief.REFUSED]
-        believed = [part for part in settled if part.belief is not Belief.REFUSED]
+    async def _answer(
+        self, question: Question, asking: Asking, refused: Sequence[Part] = ()
+    ) -> tuple[Verdict, Sequence[Part]]:
+        """Ask once; return the answer and its merges, each accepted or refused.
+
+        `refused`: the merges whose texts were refused before; they are not read again.
+        """
+        verdict, parts = await self.ask(question, asking, refused=refused)
+        return verdict, await self.settle(parts, asking)
+
+    def _merging(
+        self,
+        question: Question,
+        verdict: Verdict,
+        believed: Sequence[Part],
+        refused: Sequence[Part],
+    ) -> Decision:
+        """Return the decision that merges the accepted groups of a question.
+
+        The members of refused groups are left out of it, unless they are in an accepted group.
+        """
         gone = set[str]().union(*(part.ids for part in refused))
         gone.difference_update(*(part.ids for part in believed))
         left = tuple(member for member in question.members if member.id not in gone)
@@ -203,22 +263,43 @@ class Judging:
         decision = decided(rest, verdict, believed, self._store.new_id, self.model.name)
         why = "; ".join(part.reason for part in refused)
         reason = f"{decision.reason}; another group is refused: {why}" if why else decision.reason
-        return replace(decision, reason=reason), why
+        return replace(decision, reason=reason)
 
     async def ask(
-        self, question: Question, asking: Asking, apart: Apart = lambda _: None
+        self,
+        question: Question,
+        asking: Asking,
+        apart: Apart = lambda _: None,
+        refused: Sequence[Part] = (),
     ) -> tuple[Verdict, list[Part]]:
         """Ask a question; return the model's answer, and the proposed merges in it.
 
         Each merge is checked without a model, and marked as accepted, refused or doubtful. `apart`:
         takes memories, and returns the judge who ruled that two of them are different facts, or
-        None. If there is such a judge, the merge of the memories is refused.
+        None. If there is such a judge, the merge of the memories is refused. A text that was
+        refused before for the same memories, in `refused` or in the ledger, is refused again.
 
         Raises: ModelError.
         """
         verdict = await asking.ask(self.model.judge, question)
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
-        return verdict, await in_thread_if_long(texts, resolve, question, verdict, apart)
+        parts = await in_thread_if_long(texts, resolve, question, verdict, apart)
+        return verdict, await self._without_repeats(parts, refused)
+
+    async def _without_repeats(
+        self, parts: Sequence[Part], refused: Sequence[Part] = ()
+    ) -> list[Part]:
+        ids = {name for part in parts if part.belief is Belief.DOUBTFUL for name in part.ids}
+        if not ids:
+            return list(parts)
+        before = [part.refusal for part in refused]
+        if not self._asks_again:
+            before += await in_thread(self._refusals, ids)
+        return [refused_again(part, before) for part in parts]
+
+    def _refusals(self, ids: Collection[str]) -> list[Refusal]:
+        with self._store.ledger.reading() as reader:
+            return reader.refusals.of(ids)
 
     async def _failed(
         self, question: Question, why: str, what: str, usage: Usage, *, asked: bool = True
@@ -289,14 +370,29 @@ class Judging:
         with self._store.ledger.writing() as writer:
             writer.set_meta(_PREFIX + self.model.name, str(wrong))
 
-    def forget_trial(self) -> None:
+    def begin_again(self) -> None:
+        """Ask the model as if it had judged nothing before, and try it once more."""
         self._trusted = None
+        self._asks_again = True
         with self._store.ledger.writing() as writer:
             writer.drop_meta(_PREFIX + self.model.name)
 
 
 def _merge_texts(merge: ProposedMerge) -> list[str]:
     return [merge.text, *(member.content for member in merge.members)]
+
+
+def _believed(new: Sequence[Part], before: Sequence[Part]) -> list[Part]:
+    """Return the accepted merges of a second answer, and those of the first that they leave."""
+    found = [part for part in new if not part.is_refused]
+    taken = set[str]().union(*(part.ids for part in found))
+    return [*found, *(part for part in before if part.ids.isdisjoint(taken))]
+
+
+def _not_mended(refused: Sequence[Part], believed: Sequence[Part]) -> tuple[Refusal, ...]:
+    """Return the refusals that no accepted merge has made up for, each once."""
+    left = (part for part in refused if not any(part.ids <= one.ids for one in believed))
+    return tuple({part.key: part.refusal for part in left}.values())
 
 
 def left_open(
@@ -352,8 +448,8 @@ _MERGES = (
     (
         _FAITHFUL,
         "Lucia is thinking about giving up meat.",
-        "Lucia is a vegetarian now, though she still eats fish on holidays.",
-        "Lucia has become a vegetarian, but eats fish when she is on holiday.",
+        "Lucia is a vegetarian now, though she still eats fish when she travels.",
+        "Lucia has become a vegetarian, but eats fish on her travels.",
     ),
     (
         _FAITHFUL,

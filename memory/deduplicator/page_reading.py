@@ -11,13 +11,12 @@ from itertools import combinations
 from typing import TypeVar
 
 from memory.coverage import Belief
-from memory.decide import MOST_IN_GROUP, Apart, PagePlan, Part, connected
+from memory.decide import Apart, PagePlan, Part, connected, objection
 from memory.deduplicator.judging import Judging, left_open, log_merges
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Usage
 from memory.providers import Asking, Budget, CallBudget
-from memory.text import text_key
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class KeptApart:
     def __call__(self, members: Sequence[Memory]) -> Judge | None:
         if self._by_person and _any_pair(map(self._texts, members), self._by_person):
             return "person"
-        texts = ({text_key(member.content)} for member in members)
+        texts = ({member.dated_key} for member in members)
         return "model" if self._judged and _any_pair(texts, self._judged) else None
 
     def joined(self, decision: Decision) -> None:
@@ -54,7 +53,7 @@ class KeptApart:
             self._stands_for[survivor.memory.id] = set().union(*map(self._texts, decision.members))
 
     def _texts(self, memory: Memory) -> set[str]:
-        return {text_key(memory.content), *self._stands_for.get(memory.id, ())}
+        return {memory.dated_key, *self._stands_for.get(memory.id, ())}
 
 
 def _any_pair(texts: Iterable[set[str]], pairs: set[tuple[str, str]]) -> bool:
@@ -141,7 +140,11 @@ class ScopeReading:
                 read = (self._read(page, page.plan.with_living(self._living)) for page in pages)
                 groups = [group for found in await asyncio.gather(*read) for group in found]
                 groups = await self._checked(self._without_overlaps(groups))
-                for group in await self._ask_again(groups):
+                refused = [one for one in groups if one.part.is_refused and not one.part.is_final]
+                for group in groups:
+                    if group not in refused:
+                        await self._settle(group)
+                for group in await self._ask_again(refused):
                     await self._settle(group)
                 for page in pages:
                     await self._record(page)
@@ -186,9 +189,11 @@ class ScopeReading:
                 page.is_open = True
         return []
 
-    async def _groups(self, page: _Page, question: Question) -> list[_NamedGroup]:
+    async def _groups(
+        self, page: _Page, question: Question, refused: Sequence[Part] = ()
+    ) -> list[_NamedGroup]:
         verdict, parts = await self._within_limits(
-            lambda asking: self.judging.ask(question, asking, self.apart)
+            lambda asking: self.judging.ask(question, asking, self.apart, refused)
         )
         page.usage += verdict.usage  # not its reason: that may quote members of no group
         return [_NamedGroup(page, part) for part in parts if len(part.merge.members) > 1]
@@ -213,21 +218,19 @@ class ScopeReading:
         Otherwise, one new group with all their members takes their place. No text was written for
         it, so it is marked as refused. The model is asked once more about refused groups.
 
-        The new group may be too large, or may have two members that were judged different. Then it
-        is not made. The old groups are taken one by one, the largest first, and a group is kept if
-        it shares no member with the groups kept so far. The members of no kept group are marked to
-        be read again.
+        If the new group is larger than a page, it is not made. The old groups are taken one by one,
+        the largest first, and a group is kept if it shares no member with the groups kept so far.
+        The members of no kept group are marked to be read again.
         """
-        kept = set(filter(_is_refused, groups))
+        kept = {group for group in groups if group.part.is_refused}
         found = [group for group in groups if group not in kept]
         numbered = enumerate([group.part.ids for group in found])
         shared = [(n, m) for (n, a), (m, b) in combinations(numbered, 2) if not a.isdisjoint(b)]
-        most = min(MOST_IN_GROUP, self.judging.model.page_size)
         for component in connected(len(found), shared):
             entangled = sorted((found[n] for n in component), key=lambda one: -len(one.members))
             largest = entangled[0]
             members = {one.id: one for group in entangled for one in group.members}
-            if len(entangled) > 1 and (len(members) > most or self.apart([*members.values()])):
+            if len(members) > self.judging.model.page_size:
                 for group in entangled:
                     if members.keys() >= group.part.ids:
                         kept.add(group)
@@ -260,17 +263,14 @@ class ScopeReading:
             for group, part in zip(groups, settled, strict=True):
                 group.part = part
 
-    async def _ask_again(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
-        accepted = set[str]().union(*(one.part.ids for one in groups if not _is_refused(one)))
+    async def _ask_again(self, refused: Sequence[_NamedGroup]) -> list[_NamedGroup]:
+        """Ask once more about refused groups, as many in a question as a page may show."""
         settled: list[_NamedGroup] = []
         batches: list[list[_NamedGroup]] = []
         room = 0
-        for group in groups:
-            if not _is_refused(group) or group.part.is_final:
-                settled.append(group)
-                continue
-            members = tuple(one for one in group.members if one.id not in accepted)
-            if len(members) < 2:
+        for group in refused:
+            members = tuple({one.id: one for one in map(self._now, group.members)}.values())
+            if len(members) < 2:  # it was part of another group, which was accepted
                 continue
             group.part = replace(group.part, merge=replace(group.part.merge, members=members))
             if len(members) > room:
@@ -282,6 +282,20 @@ class ScopeReading:
             settled += await self._answered_again(batch)
         return settled
 
+    def _now(self, memory: Memory) -> Memory:
+        while self._living.get(memory.id, memory) is not memory:
+            memory = self._living[memory.id]
+        return memory
+
+    def _shown_again(self, refused: Sequence[_NamedGroup]) -> tuple[Memory, ...]:
+        """Return the members of refused groups, and what was merged on the same pages so far."""
+        members = {one.id: one for group in refused for one in group.members}
+        plans = {id(group.page.plan): group.page.plan for group in refused}.values()
+        on_pages = (self._now(one) for plan in plans for one in plan.members)
+        made = {one.id: one for one in on_pages if one.dated_key in self._made}
+        most = max(len(members), self.judging.model.page_size)
+        return self._oldest_first([*(members | made).values()][:most])
+
     async def _answered_again(self, refused: list[_NamedGroup]) -> list[_NamedGroup]:
         """Ask once more about refused groups; return the new groups that replace them.
 
@@ -289,18 +303,15 @@ class ScopeReading:
         judged these members different, so the group is returned as finally refused. If there is no
         usable answer, all refused groups are returned unchanged.
         """
-        members = {one.id: one for group in refused for one in group.members}
-        shown = self._oldest_first(members.values())
+        parts = [group.part for group in refused]
+        shown = self._shown_again(refused)
         question = Question(
-            shown,
-            "asked once more",
-            0.0,
-            objection=_objection(shown, [group.part for group in refused]),
-            is_page=True,
+            shown, "asked once more", 0.0, objection=objection(shown, parts), is_page=True
         )
         page = _Page(refused[0].page.plan)
         try:
-            again = await self._checked(await self._groups(page, question))
+            again = await self._groups(page, question, parts)
+            again = await self._checked(self._without_overlaps(again))
         except ModelError as exc:
             logger.warning("the judge has no second answer: %s", exc)
             return refused
@@ -327,7 +338,7 @@ class ScopeReading:
         elif living is not None and decision.survivors:
             log_merges(decision)
             self._living |= dict.fromkeys(group.part.ids, living)
-            self._made.add(text_key(living.content))
+            self._made.add(living.dated_key)
 
     async def _record(self, page: _Page) -> None:
         """Record which texts of a page, and which merged texts, the model has read.
@@ -355,17 +366,4 @@ def _log_failure(exc: ModelError) -> None:
 
 
 def _keys(members: Iterable[Memory]) -> set[str]:
-    return {text_key(one.content) for one in members}
-
-
-def _is_refused(group: _NamedGroup) -> bool:
-    return group.part.belief is Belief.REFUSED
-
-
-def _objection(shown: Sequence[Memory], parts: Sequence[Part]) -> str:
-    number = {member.id: str(n) for n, member in enumerate(shown, start=1)}
-    named = [(", ".join(number[one.id] for one in part.merge.members), part) for part in parts]
-    return "; ".join(
-        f"group {numbers} with the text {part.merge.text!r}: {part.reason}"
-        for numbers, part in named
-    )
+    return {one.dated_key for one in members}

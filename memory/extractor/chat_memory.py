@@ -7,12 +7,19 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from memory.deduplicator import MemoryDeduplicator
-from memory.errors import InputError, LedgerError
+from memory.errors import InputError, LedgerError, MemoryNotFound
 from memory.extractor.extractor import BackgroundExtraction, MemoryExtractor, OnExtracted
-from memory.models import ExtractionResult, Memory, Recalled, Scope, Turn, first_problem
+from memory.ledger import DecisionRecord
+from memory.models import (
+    DeduplicationReport,
+    ExtractionResult,
+    Memory,
+    Outcome,
+    Recalled,
+    Scope,
+    Turn,
+)
 from memory.runtime import LoopThread, Progress, in_thread
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
 from memory.text import undated
@@ -66,6 +73,8 @@ class ChatMemory:
         Raises: LedgerError if the turn could not be stored.
         """
         self._check_open()
+        if not isinstance(turn, Turn):
+            raise InputError("hear", f"needs a Turn, not {type(turn).__name__}", "see `exchange`")
         await self._extractor.keep_one(turn)
         self._loop.soon(self._background.wake)
 
@@ -91,10 +100,11 @@ class ChatMemory:
         metadata: Mapping[str, Any] | None = None,
         at: datetime | None = None,
         external_id: str | None = None,
-    ) -> Memory:
-        """Deduplicate and store one memory; return the live memory that now states it.
+    ) -> Outcome:
+        """Deduplicate and store one memory; return what happened, and why.
 
-        The returned memory is the new one, an older one that already states it, or a merge of both.
+        `memory` of the result is the live memory that now states the text: the new one, an older
+        one that already states it, or a merge of both.
         `text`: the dates that `Memory.dated` adds are left out, since a bot may repeat them.
         `is_private`: whether to leave the memory out when the memories of all users are searched.
         `metadata`: values of your own to store with the memory. `at`: when it was said, with the
@@ -103,19 +113,17 @@ class ChatMemory:
         Raises: InputError if a value is not valid; LedgerError.
         """
         self._check_open()
-        try:
-            new = Memory(
-                id=self._store.new_id(),
-                external_id=external_id,
-                content=undated(text),
-                user=user,
-                is_private=is_private,
-                timestamp=at or self._store.now(),
-                metadata=dict(metadata or {}),
-            )
-        except ValidationError as exc:
-            raise InputError("memory", first_problem(exc).what) from exc
-        return await self._loop.run(self._deduplicator.check_and_merge(new))
+        new = Memory(
+            id=self._store.new_id(),
+            external_id=external_id,
+            content=undated(_text("remember", text)),
+            user=user,
+            is_private=is_private,
+            timestamp=at or self._store.now(),
+            metadata=dict(metadata or {}),
+        )
+        [done] = await self._loop.run(self._deduplicator.check_and_merge_all([new]))
+        return done
 
     async def recall(
         self,
@@ -138,8 +146,78 @@ class ChatMemory:
         if (user is None) is not everyone:
             raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
         scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
+        text = _text("recall", text)
         found = await in_thread(self._store.search, text, k, scope=scope, min_score=min_score)
         return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
+
+    async def exchange(
+        self,
+        text: str,
+        *,
+        user: str,
+        conversation: str = "default",
+        k: int = 5,
+        at: datetime | None = None,
+        turn_id: str | None = None,
+    ) -> list[Recalled]:
+        """Recall memories for a turn of a user, then hear the turn; return the `k` best memories.
+
+        `at`: when it was said, with the speaker's offset (default: now). `turn_id`: your own
+        identifier for the turn.
+
+        Raises: InputError if a value is not valid; EmbeddingError; LedgerError.
+        """
+        found = await self.recall(text, user=user, k=k)
+        turn = Turn(
+            speaker=user,
+            text=text,
+            at=at or self._store.now(),
+            conversation=conversation,
+            id=turn_id,
+            recalled_ids=tuple(one.id for one in found),
+        )
+        await self.hear(turn)
+        return found
+
+    async def update(self, memory_id: str, text: str) -> Memory:
+        """Change the text of a memory, which keeps its id; return the memory.
+
+        The former text is kept as a retired memory. `undo` brings it back.
+
+        Raises: MemoryNotFound; InputError if the text is empty or too long; LedgerError.
+        """
+        self._check_open()
+        await in_thread(self._store.update, memory_id, undated(text))
+        changed = await in_thread(self._store.get, memory_id)
+        if changed is None:  # another process retired it meanwhile
+            raise MemoryNotFound(memory_id)
+        return changed
+
+    async def history(self, memory_id: str | None = None) -> Sequence[DecisionRecord]:
+        """Return the decisions about a memory, oldest first; None: all but plain additions."""
+        self._check_open()
+        return await in_thread(self._store.history, memory_id)
+
+    async def undo(self, target: int | str) -> Sequence[DecisionRecord]:
+        """Undo a decision, given by its number, or a whole run, given by its name.
+
+        Return the undone decisions, newest first. Memories that are parted here are never joined
+        again by rules or a model.
+
+        Raises: CannotUndo if a later decision builds on it; LedgerError.
+        """
+        self._check_open()
+        return await in_thread(self._store.undo, target)
+
+    async def clean(self, *, dry_run: bool = False) -> DeduplicationReport:
+        """Find all near-copies in the store and join them; return a report.
+
+        `dry_run`: only report what would be done; nothing changes, and no model is asked.
+
+        Raises: LedgerError.
+        """
+        self._check_open()
+        return await self._loop.run(self._deduplicator.deduplicate_all(dry_run))
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
         """Wait until all turns heard so far are extracted, or the model fails.
@@ -214,3 +292,9 @@ class ChatMemory:
     def _newest(self, user: str, limit: int | None) -> Sequence[Memory]:
         with self._store.ledger.reading() as reader:
             return [row.memory for row in reader.memories.newest(limit, Scope.of_user(user))]
+
+
+def _text(verb: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise InputError(verb, f"needs a text, not {type(text).__name__}")
+    return text

@@ -7,10 +7,8 @@ turn that the model cannot handle does not stop the extraction from the other tu
 from __future__ import annotations
 
 import logging
-from calendar import month_name
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from itertools import chain, pairwise, zip_longest
 
 from pydantic import JsonValue
@@ -24,6 +22,7 @@ from memory.errors import (
     ModelRefused,
     ModelTooSlow,
 )
+from memory.extractor.attribution import SourceTurns, attributed, people, source_turns
 from memory.ledger import Lease, PendingTurn, Writer
 from memory.models import (
     MAX_CONTENT,
@@ -43,7 +42,7 @@ from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
 from memory.store import MemoryStore
-from memory.text import telling_words, text_key, undated
+from memory.text import text_key, undated
 
 logger = logging.getLogger(__name__)
 
@@ -63,23 +62,6 @@ class TurnsRead:
 
     result: ExtractionResult = field(default_factory=ExtractionResult)
     fault: ModelError | None = None
-
-
-@dataclass(frozen=True)
-class SourceTurns:
-    """The turns from which a model extracted a candidate.
-
-    `anchor`: one of these turns. The candidate's memory will belong to the speaker of this turn. It
-    takes its external id and time from this turn, too.
-    `names`: the `PendingTurn.name` of each of these turns that a person spoke; empty unless the
-    model named several turns.
-    `is_guess`: True if the model did not name any turn. The candidate must then not replace a
-    stored memory.
-    """
-
-    anchor: PendingTurn
-    names: tuple[str, ...] = ()
-    is_guess: bool = False
 
 
 class TurnReader:
@@ -182,7 +164,7 @@ class TurnReader:
         remembered, usage, over_limit = tuple[Memory, ...](), Usage(), 0
         if to_ask:
             context = await in_thread(self._context, to_ask)
-            remembered = await in_thread(self._remembered, to_ask)
+            remembered = await in_thread(self._remembered, to_ask, context)
             turns = [one.turn for one in to_ask]
             with telemetry.span("extract", turns=len(turns)) as seen:
                 extraction = await Budget(self._budget_s).wait_for(
@@ -191,10 +173,10 @@ class TurnReader:
                 seen.set_attribute("candidates", len(extraction.candidates))
             usage = extraction.usage
             taken, over_limit = _limited(extraction.candidates, to_ask)
-            shown = [*context, *turns]
-            texts = [turn.text for turn in shown] + [one.content for one in remembered]
+            texts = [turn.text for turn in (*context, *turns)]
+            texts += [one.content for one in remembered]
             for said, candidate in await in_thread_if_long(
-                texts, _uncopied, taken, shown, remembered
+                texts, attributed, taken, to_ask, context, remembered
             ):
                 found[said.anchor.seq].append(self._kept(said, candidate, remembered))
 
@@ -212,16 +194,16 @@ class TurnReader:
 
         `candidate.replaces` has positions in `remembered`; the stored form has the ids of these
         memories. A candidate may replace only memories of its own user and scope. It may replace
-        none if the model did not say from which turns it comes: its user is then a guess.
+        none unless `said.may_replace`.
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
         named = [
             remembered[n]
             for n in asked_for
-            if not said.is_guess
+            if said.may_replace
             and 0 <= n < len(remembered)
-            and remembered[n].user == said.anchor.turn.speaker
+            and remembered[n].user == said.owner
             and self._store.scope_of(remembered[n]) == own
         ]
         named = named[:_MOST_REPLACED] if candidate.merged.strip() else []
@@ -235,6 +217,7 @@ class TurnReader:
         return KeptCandidate(
             content=undated(candidate.content),  # the bot's turns may repeat what was dated for it
             user=candidate.user,
+            owner=said.owner,
             category=candidate.category,
             intensity=candidate.intensity,
             merged=undated(candidate.merged) if named else "",
@@ -253,14 +236,25 @@ class TurnReader:
         starts = after_silences([*before, first.turn], self._gap_s)
         return before[max(starts, default=0) :]
 
-    def _remembered(self, chunk: Sequence[PendingTurn]) -> tuple[Memory, ...]:
+    def _remembered(
+        self, chunk: Sequence[PendingTurn], context: Sequence[Turn]
+    ) -> tuple[Memory, ...]:
+        """Return public memories of the people who speak in `chunk`, oldest first.
+
+        If several people speak in the chunk and its context, only memories that this conversation
+        produced are returned: what one of them told elsewhere is not for the others.
+        """
         said: dict[str, list[str]] = {}
         for one in chunk:
             if not one.turn.is_bot:
                 said.setdefault(one.turn.speaker, []).append(one.turn.text)
+        is_shared = len(people(context) | said.keys()) > 1
         conversation = chunk[0].turn.conversation
         try:
-            found = [self._memories_about(texts, who, conversation) for who, texts in said.items()]
+            found = [
+                self._memories_about(texts, who, conversation, is_shared)
+                for who, texts in said.items()
+            ]
         except MemoryPipelineError as exc:
             logger.warning("extracted without what is remembered: %s", exc)
             return ()
@@ -271,16 +265,38 @@ class TurnReader:
         )
 
     def _memories_about(
-        self, texts: Sequence[str], speaker: str, conversation: str
+        self, texts: Sequence[str], speaker: str, conversation: str, is_shared: bool
     ) -> list[Memory]:
         scope = Scope.of_user(speaker, is_private=False)
         with self._store.ledger.reading() as reader:
             newest = [row.memory for row in reader.memories.newest(_MOST_REMEMBERED, scope)]
-        if len(newest) < _MOST_REMEMBERED:  # these are all
-            return newest
+        is_all = len(newest) < _MOST_REMEMBERED
         latest = [one for one in newest if one.metadata.get("conversation") == conversation]
-        hits = self._store.search(" ".join(texts), _MOST_REMEMBERED, scope=scope)
-        return [*latest[:_MOST_LATEST], *(hit.memory for hit in hits)]
+        if is_shared:
+            scope = Scope.of_user(speaker, is_private=False, conversation=conversation)
+        if is_all:
+            found = latest if is_shared else newest
+        else:
+            hits = self._store.search(" ".join(texts), _MOST_REMEMBERED, scope=scope)
+            found = [*latest[:_MOST_LATEST], *(hit.memory for hit in hits)]
+        return self._told_in(conversation, found) if is_shared else found
+
+    def _told_in(self, conversation: str, memories: Sequence[Memory]) -> list[Memory]:
+        """Return the memories of which every part was told in this conversation.
+
+        A merge has the metadata of its newest part, so the parts are looked at, too.
+        """
+        with self._store.ledger.reading() as reader:
+            return [
+                one
+                for one in memories
+                if all(
+                    _is_told_in(conversation, row.memory)
+                    for row in reader.memories.rows(
+                        [one.id, *reader.memories.ancestors(one.id)]
+                    ).values()
+                )
+            ]
 
     # --- what becomes of what it finds ---
 
@@ -294,7 +310,7 @@ class TurnReader:
         recalled = await in_thread(self._recalled, chunk)
         # Only a model that reads pages has compared it with what it was shown.
         compared = remembered if self._model.page_size else ()
-        keys = frozenset(text_key(one.content) for one in compared)
+        keys = frozenset(one.dated_key for one in compared)
         every = [
             (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
             for kept in chunk
@@ -321,13 +337,16 @@ class TurnReader:
     def _memory(self, kept: PendingTurn, candidate: Candidate, position: int) -> Memory:
         turn = kept.turn
         metadata: dict[str, JsonValue] = {"conversation": turn.conversation, "turn": kept.name}
-        if isinstance(candidate, KeptCandidate) and candidate.said_in:
-            metadata["turns"] = list(candidate.said_in)
+        owner = turn.speaker
+        if isinstance(candidate, KeptCandidate):
+            owner = candidate.owner or owner
+            if candidate.said_in:
+                metadata["turns"] = list(candidate.said_in)
         return Memory(
             id=self._store.new_id(),
             external_id=name_of_candidate(turn.conversation, kept.name, position),
             content=candidate.content,
-            user=turn.speaker,
+            user=owner,
             category=candidate.category,
             intensity=candidate.intensity,
             timestamp=turn.at,
@@ -343,6 +362,11 @@ class TurnReader:
         with self._store.ledger.writing() as writer:
             writer.leases.check(lease)
             change(writer)
+
+
+def _is_told_in(conversation: str, memory: Memory) -> bool:
+    own = (memory.external_id or "").startswith(f"{conversation}/")
+    return own or bool(memory.merged_from and memory.external_id is None)
 
 
 def _unstated(
@@ -399,23 +423,6 @@ def _requested(turn: Turn) -> list[KeptCandidate | None]:
     ]
 
 
-def _source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTurns | None:
-    """Return the turns from which a candidate comes; None if only the bot spoke these turns.
-
-    If the candidate names no turn, it may come from any turn in `asked`. The anchor is the last of
-    the candidate's turns that `candidate.user` spoke. If this user spoke none of them, the anchor
-    is the last that any person spoke.
-    """
-    named = [asked[n] for n in sorted(set(candidate.turns)) if 0 <= n < len(asked)]
-    people = [one for one in named or asked if not one.turn.is_bot]
-    if not people:
-        return None
-    own = [one for one in people if one.turn.speaker == candidate.user]
-    anchor = (own or people)[-1]
-    names = tuple(one.name for one in people) if len(named) > 1 else ()
-    return SourceTurns(anchor, names, is_guess=not named)
-
-
 def _limited(
     candidates: Sequence[Candidate], asked: Sequence[PendingTurn]
 ) -> tuple[list[tuple[SourceTurns, Candidate]], int]:
@@ -428,7 +435,7 @@ def _limited(
     """
     by_turn: dict[int, list[tuple[SourceTurns, Candidate]]] = {}
     for candidate in candidates:
-        if (said := _source_turns(candidate, asked)) is not None:
+        if (said := source_turns(candidate, asked)) is not None:
             by_turn.setdefault(said.anchor.seq, []).append((said, candidate))
     in_turn = chain.from_iterable(zip_longest(*by_turn.values()))
     found = [one for one in in_turn if one is not None]
@@ -440,49 +447,6 @@ def _limited(
             *(f"{n:,}" for n in (len(found), len(asked), most, len(found) - most)),
         )
     return found[:most], max(0, len(found) - most)
-
-
-def _uncopied(
-    taken: Sequence[tuple[SourceTurns, Candidate]],
-    turns: Sequence[Turn],
-    remembered: Sequence[Memory],
-) -> list[tuple[SourceTurns, Candidate]]:
-    """Leave out the candidates that copy a stored memory of another speaker.
-
-    Otherwise, a turn that orders the model to repeat its memories could move a memory from one user
-    to another. `turns`: the turns that the model was shown. `remembered`: the memories that it was
-    shown.
-
-    A candidate's new words are those that no turn contains. Names of speakers do not count as new.
-    Dates within two weeks of the turns do not count either, because a model writes them in place of
-    "yesterday". A candidate is a copy if two conditions hold: one memory of another speaker
-    contains all new words of the candidate; and the new words are at least half of the candidate's
-    words or include a digit.
-    """
-    speakers = {source.anchor.turn.speaker for source, _ in taken}
-    others = [one for one in remembered if speakers != {one.user}]
-    if not others:
-        return list(taken)
-    names = {word for turn in turns for word in telling_words(turn.speaker)}
-    known = [(one.user, set(telling_words(one.content))) for one in others]
-    days = {turn.at.date() + timedelta(n) for turn in turns for n in range(-14, 15)}
-    dates = (
-        f"{month_name[day.month]} {day.day} {day.year} {day} {day.year}年{day.month}月{day.day}日"
-        for day in days
-    )
-    said = chain((turn.text for turn in turns), dates)
-    old = names.union(*map(telling_words, said))
-    kept = []
-    for source, candidate in taken:
-        words = set(telling_words(candidate.content)) - names
-        new = words - old
-        is_much = 2 * len(new) >= len(words) or any(map(str.isdigit, "".join(new)))
-        speaker = source.anchor.turn.speaker
-        if new and is_much and any(new <= its for user, its in known if user != speaker):
-            logger.warning("a candidate was dropped: it copies a memory of another speaker")
-        else:
-            kept.append((source, candidate))
-    return kept
 
 
 def after_silences(turns: Sequence[Turn], gap_s: float) -> list[int]:

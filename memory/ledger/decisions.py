@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 
 from memory.ledger import tables as t
 from memory.ledger.memories import to_row
@@ -23,7 +24,8 @@ from memory.ledger.records import (
     with_verdicts,
 )
 from memory.ledger.statements import Prepared, TableGroup, among, naming_damage
-from memory.models import PERSON, Action, Decision, Memory, Usage
+from memory.models import PERSON, Action, Decision, Memory, Refusal, Usage
+from memory.text import text_of
 
 _HIGHEST_NUMBER = 2**31 - 1  # of an integer column in PostgreSQL
 
@@ -174,6 +176,7 @@ class Decisions(TableGroup):
             for survivor in decision.survivors:
                 involved |= {survivor.memory.id, *survivor.stands_for}
             compared = {name for name, _ in decision.candidates}
+            compared |= {name for refusal in decision.refused for name in refusal.members}
             compared |= {end for link in json.loads(before)["links"] for end in link[:2]}
             mentions += [
                 {"decision": number, "memory_id": name, "involved": name in involved}
@@ -264,7 +267,7 @@ class Decisions(TableGroup):
         for record in self._found(sa.select(t.decisions).where(by_index)):
             verdicts = tuple(
                 known._replace(reason=FORGOTTEN_REASON)
-                if known.reason in reasons and (known.low_key in keys or known.high_key in keys)
+                if known.reason in reasons and any(text_of(key) in keys for key in known.pair[1:])
                 else known
                 for known in record.verdicts
             )
@@ -272,6 +275,22 @@ class Decisions(TableGroup):
                 where = t.decisions.c.seq == record.number
                 image = with_verdicts(record.before, verdicts)
                 self._connection.execute(t.decisions.update().where(where).values(before=image))
+
+
+class Refusals(TableGroup):
+    """The merged texts that decisions refused."""
+
+    def of(self, ids: Collection[str]) -> list[Refusal]:
+        """Return the texts that were refused for any of these memories, oldest first."""
+        query = sa.select(t.decisions.c.refused).where(_REFUSED, _mentioning(ids))
+        found = self._connection.scalars(query.order_by(t.decisions.c.seq))
+        return [one for stored in found for one in _refused(stored)]
+
+    def count(self) -> int:
+        """Count the decisions that refused a merged text, and that nobody has undone."""
+        return self._transaction.count(
+            t.decisions, sa.and_(_REFUSED, sa.not_(t.decisions.c.undone))
+        )
 
 
 def _scrubbed(
@@ -321,7 +340,16 @@ def _record(row: Any) -> DecisionRecord:
             model=row.model,
             cosine=row.cosine,
             verified=row.verified,
+            refused=_refused(row.refused),
         )
+
+
+_REFUSALS = TypeAdapter(tuple[Refusal, ...])
+_REFUSED = t.decisions.c.refused != ""
+
+
+def _refused(stored: str) -> tuple[Refusal, ...]:
+    return _REFUSALS.validate_json(stored) if stored else ()
 
 
 def _check_image(image: Mapping[str, Any]) -> None:
@@ -369,6 +397,7 @@ _SCRUB = (
         before=sa.bindparam("left"),
         pending=sa.bindparam("still_pending"),
         reason=FORGOTTEN_REASON,
+        refused="",
     )
 )
 
@@ -391,5 +420,6 @@ def _columns(decision: Decision, before: str) -> dict[str, Any]:
         "undone": False,
         "model": decision.model,
         "verified": decision.verified,
+        "refused": _REFUSALS.dump_json(decision.refused).decode() if decision.refused else "",
         "usage": decision.usage.model_dump_json(),
     }

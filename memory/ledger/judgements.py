@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,20 +12,20 @@ import sqlalchemy as sa
 from memory.ledger import tables as t
 from memory.ledger.records import FORGOTTEN_REASON, Attempt, KnownPair
 from memory.ledger.statements import Prepared, TableGroup, among, scope_values_of
-from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Scope
-from memory.text import text_key
+from memory.models import JUDGES, PERSON, SCOPE_FIELDS, Judge, Memory, Scope
+from memory.text import dated_key, text_of
 
 TextPair = tuple[str, str, str]
-"""The key of a scope, and the keys of two texts in sorted order."""
+"""The key of a scope, and the `dated_key` of two texts in sorted order."""
 ScopedText = tuple[str, str]
-"""The key of a scope and the key of a text."""
+"""The key of a scope and the `dated_key` of a text."""
 _PAIR = ("scope", "low_key", "high_key")
 _DISTINCT = t.distinct_pairs.c
 _ATTEMPTS = t.attempts.c
 _READ = t.readings.c
 _ABOUT = Prepared(
     sa.select(_DISTINCT.scope, _DISTINCT.low_key, _DISTINCT.high_key, _DISTINCT.by).where(
-        sa.or_(among(_DISTINCT.low_key, "keys"), among(_DISTINCT.high_key, "keys")),
+        sa.or_(among(t.LOW_TEXT, "keys"), among(t.HIGH_TEXT, "keys")),
         among(_DISTINCT.by, "by"),
     )
 )
@@ -36,7 +37,8 @@ class DistinctPairs(TableGroup):
     ) -> list[set[str]]:
         """Return, for each of `texts`, the keys of the texts that were called distinct from it.
 
-        `texts`: pairs of a scope and a text key. Only verdicts of the judges in `by` count.
+        `texts`: pairs of a scope and a `dated_key`; so are the keys that are returned. Only
+        verdicts of the judges in `by` count.
 
         A verdict counts in its own scope. A person's verdict also counts in another scope if the
         two scopes have equal values in every field that both of them have.
@@ -46,7 +48,8 @@ class DistinctPairs(TableGroup):
         """
         known: dict[str, set[tuple[str, str, str]]] = {}
         keys = {key for _, key in texts}
-        for where, a, b, judge in _ABOUT.rows(self._connection, keys=keys, by=by):
+        found = _ABOUT.rows(self._connection, keys={*map(text_of, keys)}, by=by)
+        for where, a, b, judge in self._on_all_days(found, keys):
             known.setdefault(a, set()).add((b, where, judge))
             known.setdefault(b, set()).add((a, where, judge))
         return [
@@ -60,8 +63,39 @@ class DistinctPairs(TableGroup):
         ]
 
     def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
-        query = sa.select(*(_DISTINCT[name] for name in _PAIR)).where(_DISTINCT.by.in_(by))
-        return {tuple(row) for row in self._connection.execute(query)}
+        columns = (*(_DISTINCT[name] for name in _PAIR), _DISTINCT.by)
+        found = self._connection.execute(sa.select(*columns).where(_DISTINCT.by.in_(by)))
+        return {row[:3] for row in self._on_all_days(list(map(tuple, found)))}
+
+    def _on_all_days(
+        self, verdicts: Sequence[tuple[str, str, str, str]], keys: Collection[str] = ()
+    ) -> Iterator[tuple[str, str, str, str]]:
+        """Yield verdicts; also those of a person without dates, for the dates that a text means.
+
+        A person's verdict has no dates if it was recorded by schema 8, or if one of the texts was
+        said at an unknown time. `keys`: keys of texts that may not be stored.
+        """
+        undated = {
+            key
+            for _, *pair, judge in verdicts
+            for key in pair
+            if judge == PERSON and text_of(key) == key
+        }
+        dates: dict[str, set[str]] = {}
+        for key in (*keys, *self._dated(undated)):
+            dates.setdefault(text_of(key), set()).add(key)
+        for where, low, high, judge in verdicts:
+            if judge != PERSON:
+                yield where, low, high, judge
+            else:
+                both = ({key, *dates.get(key, ())} for key in (low, high))
+                for a, b in product(*both):
+                    yield where, min(a, b), max(a, b), judge
+
+    def _dated(self, undated: Collection[str]) -> Iterator[str]:
+        c = t.memories.c
+        query = sa.select(c.text_key, c.when).where(among(c.text_key, undated), c.when != "")
+        return (dated_key(*row) for row in self._connection.execute(query.distinct()))
 
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
         low, high = sorted((key_a, key_b))
@@ -71,14 +105,14 @@ class DistinctPairs(TableGroup):
         reason, by = self._connection.execute(query).first() or (None, None)
         return KnownPair(scope.key, low, high, reason, by)
 
-    def mark(self, scope: Scope, text_a: str, text_b: str, reason: str, by: Judge) -> None:
-        self.mark_all([(scope, text_key(text_a), text_key(text_b), reason)], by)
+    def mark(self, scope: Scope, key_a: str, key_b: str, reason: str, by: Judge) -> None:
+        self.mark_all([(scope, key_a, key_b, reason)], by)
 
     def mark_all(self, pairs: Iterable[tuple[Scope, str, str, str]], by: Judge) -> None:
         """Record pairs of texts that the judge `by` called distinct.
 
-        `pairs`: the scope, the two text keys and the reason. A verdict replaces only the verdict of
-        a lower judge (offline < model < person).
+        `pairs`: the scope, the `dated_key` of each text and the reason. A verdict replaces only the
+        verdict of a lower judge (offline < model < person).
         """
         rows = [
             {"scope": scope.key, "low_key": min(a, b), "high_key": max(a, b)}
@@ -111,20 +145,19 @@ class DistinctPairs(TableGroup):
         """Erase reasons of verdicts; the pairs of texts stay distinct.
 
         A verdict loses its reason if the reason is in `reasons` and one of the two texts has its
-        key in `keys`.
+        `text_key` in `keys`.
         """
         statement = t.distinct_pairs.update().where(
-            _in_pair(_DISTINCT, keys), among(_DISTINCT.reason, reasons)
+            sa.or_(among(t.LOW_TEXT, keys), among(t.HIGH_TEXT, keys)),
+            among(_DISTINCT.reason, reasons),
         )
         self._connection.execute(statement.values(reason=FORGOTTEN_REASON))
 
     def drop(self, keys: Collection[str]) -> None:
+        """Delete all verdicts on texts, and failures to judge them. `keys`: their `text_key`."""
+        of_texts = sa.or_(among(t.LOW_TEXT, keys), among(t.HIGH_TEXT, keys))
         for table in (t.distinct_pairs, t.attempts):
-            self._connection.execute(table.delete().where(_in_pair(table.c, keys)))
-
-
-def _in_pair(columns: Any, keys: Collection[str]) -> sa.ColumnElement[bool]:
-    return sa.or_(among(columns.low_key, keys), among(columns.high_key, keys))
+            self._connection.execute(table.delete().where(of_texts))
 
 
 # --- questions that a model failed at -------------------------------------------------------------
@@ -158,8 +191,8 @@ class Attempts(TableGroup):
     def count(
         self,
         scope: Scope,
-        text_a: str,
-        text_b: str,
+        a: Memory,
+        b: Memory,
         model: str,
         now: datetime,
         first_pause: timedelta,
@@ -170,7 +203,7 @@ class Attempts(TableGroup):
         further pause is six times as long. After the fifth failure, it is never asked again. A
         failure of another model starts a new count.
         """
-        pair = (scope.key, *sorted((text_key(text_a), text_key(text_b))))
+        pair = (scope.key, *sorted((a.dated_key, b.dated_key)))
         keys = dict(zip(_PAIR, pair, strict=True))
         same_pair = (_ATTEMPTS[name] == value for name, value in keys.items())
         query = sa.select(_ATTEMPTS.attempts).where(*same_pair, _ATTEMPTS.model == model)
@@ -209,12 +242,12 @@ class Readings(TableGroup):
         return sorted(self._connection.scalars(sa.select(_READ.model).distinct()))
 
     def count_unread(self, model: str, *, private: bool) -> int:
-        memories = t.memories.c
-        read = sa.exists().where(_READ.text_key == memories.text_key, _READ.model == model)
-        unread = sa.and_(memories.live, sa.not_(read))
+        c = t.memories.c
+        read = {*self._connection.scalars(sa.select(_READ.text_key).where(_READ.model == model))}
+        live = sa.select(c.text_key, c.when).where(c.live)
         if not private:
-            unread = sa.and_(unread, sa.not_(memories.is_private))
-        return self._transaction.count(t.memories, unread)
+            live = live.where(sa.not_(c.is_private))
+        return sum(dated_key(*row) not in read for row in self._connection.execute(live))
 
     def record(self, texts: Iterable[ScopedText], model: str, *, thorough: bool) -> None:
         """Record that a model has read these texts.
@@ -236,11 +269,12 @@ class Readings(TableGroup):
 
     def _held(self, texts: set[ScopedText]) -> set[ScopedText]:
         c = t.memories.c
-        columns = (c.text_key, c.metadata, *(c[name] for name in SCOPE_FIELDS))
-        query = sa.select(*columns).where(among(c.text_key, {key for _, key in texts})).distinct()
+        columns = (c.text_key, c.when, c.metadata, *(c[name] for name in SCOPE_FIELDS))
+        stored = among(c.text_key, {text_of(key) for _, key in texts})
         values: dict[str, list[Any]] = {}
-        for key, metadata, *scope in self._connection.execute(query):
-            values.setdefault(key, []).append(scope_values_of(metadata, scope))
+        for row in self._connection.execute(sa.select(*columns).where(stored).distinct()):
+            key, when, metadata, *scope = row
+            values.setdefault(dated_key(key, when), []).append(scope_values_of(metadata, scope))
         scopes = {key: Scope.from_key(key) for key, _ in texts}
         return {
             (scope, key)
@@ -249,7 +283,7 @@ class Readings(TableGroup):
         }
 
     def drop(self, keys: Collection[str]) -> None:
-        self._connection.execute(t.readings.delete().where(among(_READ.text_key, sorted(keys))))
+        self._connection.execute(t.readings.delete().where(among(t.READ_TEXT, sorted(keys))))
 
     def drop_all(self, model: str) -> None:
         self._connection.execute(t.readings.delete().where(_READ.model == model))

@@ -22,7 +22,7 @@ from memory.ledger import migrations
 from memory.ledger import tables as t
 from memory.ledger.attachments import Episodes, Items
 from memory.ledger.database import Database, SqliteDatabase
-from memory.ledger.decisions import Decisions
+from memory.ledger.decisions import Decisions, Refusals
 from memory.ledger.judgements import Attempts, DistinctPairs, Readings
 from memory.ledger.links import Links
 from memory.ledger.memories import Memories
@@ -218,6 +218,7 @@ class Reader:
         self.distinct = DistinctPairs(self.transaction)
         self.attempts = Attempts(self.transaction)
         self.decisions = Decisions(self.transaction)
+        self.refusals = Refusals(self.transaction)
         self.turns = Turns(self.transaction)
         self.leases = Leases(self.transaction)
         self.episodes = Episodes(self.transaction)
@@ -272,6 +273,7 @@ class Reader:
             users=by_user,
             decisions=self.transaction.counted(actions),
             pending=self.decisions.count_pending(),
+            refused=self.refusals.count(),
             turns=self.turns.count_waiting(),
         )
 

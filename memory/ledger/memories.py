@@ -17,7 +17,7 @@ from memory.ledger.links import Links, Successors, inherited, resolved_link, see
 from memory.ledger.records import Row
 from memory.ledger.statements import Prepared, among, in_scope, naming_damage
 from memory.models import SCOPE_FIELDS, Memory, MemoryLink, Scope
-from memory.text import periods, text_key, to_json
+from memory.text import dated_key, periods, text_key, to_json
 
 _PAGE = 2_000
 
@@ -359,7 +359,7 @@ def to_columns(memory: Memory) -> dict[str, Any]:
         "text_key": text_key(memory.content),
         "timestamp": memory.timestamp.isoformat(),
         "said": memory.said and memory.said.isoformat(),
-        "when": to_json(memory.periods) if memory.periods else "",
+        "when": memory.when,
         "tags": json.dumps(memory.tags),
         "merged_from": json.dumps(memory.merged_from),
         "metadata": json.dumps(memory.metadata),
@@ -396,6 +396,7 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
         live=values["live"],
         successor_id=values["successor_id"],
         text_key=values["text_key"],
+        dated_key=dated_key(values["text_key"], values.get("when", "")),
         identity_hash=values["identity_hash"],
         seq=values["seq"],
         revision=values["revision"],

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from memory.errors import LedgerError
 from memory.ledger import tables as t
 from memory.ledger.database import Database, SqliteDatabase
 from memory.runtime import replacing_alone
-from memory.text import periods, to_json
+from memory.text import dated_key, periods, text_of, to_json
 
 PREVIOUS = "8"
 """The only earlier schema that this version can upgrade."""
@@ -71,26 +72,76 @@ def upgrade(database: Database, keep_copy: Callable[[], Path]) -> Path | None:
 
 
 def _to_9(connection: Connection) -> None:
-    """Add when each memory was said, and the periods of its text.
+    """Add when each memory was said, the periods of its text, and what a decision refused.
 
     The time of a stored memory is that of its text, since texts were never changed in place without
-    their time. Also delete a note that only schemas before 8 needed.
+    their time. Also index verdicts by the texts in their keys, to which dates are added, and delete
+    a note that only schemas before 8 needed.
     """
     connection.exec_driver_sql("DELETE FROM meta WHERE key = 'last_turn_with_defaults'")
     connection.exec_driver_sql("ALTER TABLE memories ADD COLUMN said TEXT")
     connection.exec_driver_sql(
         """ALTER TABLE memories ADD COLUMN "when" TEXT NOT NULL DEFAULT ''"""
     )
+    connection.exec_driver_sql("ALTER TABLE decisions ADD COLUMN refused TEXT NOT NULL DEFAULT ''")
     connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
-    rows = connection.exec_driver_sql("SELECT id, content, said FROM memories WHERE content <> ''")
-    found = (
-        {"id": row.id, "when": to_json(resolved)}
-        for row in rows.all()
-        if (resolved := periods(row.content, datetime.fromisoformat(row.said)))
+    for column, index, columns in (
+        (
+            "distinct_pairs_low_key",
+            "distinct_pairs_low_text",
+            "distinct_pairs (substr(low_key, 1, 32))",
+        ),
+        (
+            "distinct_pairs_high_key",
+            "distinct_pairs_high_text",
+            "distinct_pairs (substr(high_key, 1, 32))",
+        ),
+        ("readings_text_key", "readings_text", "readings (substr(text_key, 1, 32))"),
+    ):
+        connection.exec_driver_sql(f"DROP INDEX ix_{column}")
+        connection.exec_driver_sql(f"CREATE INDEX ix_{index} ON {columns}")
+    resolve_times(connection)
+
+
+def resolve_times(connection: Connection) -> None:
+    """Compute the column `when` of all memories with the present tables of time words.
+
+    Verdicts and the record of texts that a model has read stay with the dates of the only memory
+    that has the text. If several memories have it, a model's verdict on it no longer counts,
+    because it is not known which of them the model saw. A person's verdict without dates counts for
+    all of them.
+    """
+    rows = connection.exec_driver_sql(
+        """SELECT id, text_key, content, said, "when" FROM memories WHERE content <> ''"""
+    ).all()
+    changed, moves = list[dict[str, str]](), set[tuple[str, str]]()
+    for row in rows:
+        found = periods(row.content, row.said and datetime.fromisoformat(row.said))
+        when = to_json(found) if found else ""
+        moves.add((dated_key(row.text_key, row.when), dated_key(row.text_key, when)))
+        if when != row.when:
+            changed.append({"id": row.id, "when": when})
+    old, new = (Counter(keys) for keys in zip(*moves, strict=True)) if moves else (Counter(),) * 2
+    moved = [
+        {"old": a, "text": text_of(a), "new": b}
+        for a, b in sorted(moves)
+        if a != b and old[a] == new[b] == 1
+    ]
+    for statement, values in (
+        ('UPDATE memories SET "when" = :when WHERE id = :id', changed),
+        (_MOVE.format("readings", "text_key"), moved),
+        (_MOVE.format("distinct_pairs", "low_key") + _UNLESS_UNDATED, moved),
+        (_MOVE.format("distinct_pairs", "high_key") + _UNLESS_UNDATED, moved),
+    ):
+        if values:
+            connection.execute(sa.text(statement), values)
+    connection.exec_driver_sql(
+        "UPDATE distinct_pairs SET low_key = high_key, high_key = low_key WHERE low_key > high_key"
     )
-    when = sa.text('UPDATE memories SET "when" = :when WHERE id = :id')
-    for part in iter(lambda: list(islice(found, 1_000)), []):
-        connection.execute(when, part)
+
+
+_MOVE = "UPDATE {0} SET {1} = :new WHERE substr({1}, 1, 32) = :text AND {1} = :old"
+_UNLESS_UNDATED = """ AND ("by" <> 'person' OR :old <> :text)"""
 
 
 # --- the copy of an upgrade -----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from memory.models import PERSON, Action, KeptCandidate, Memory, Turn, Usage
+from memory.models import PERSON, Action, KeptCandidate, Memory, Refusal, Turn, Usage
 
 REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 """The actions that retire memories and can be undone."""
@@ -17,9 +17,9 @@ REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
 class KnownPair(NamedTuple):
     """A pair of texts in a scope, and the verdict that the two texts are distinct.
 
-    `scope`: the key of the scope. `low_key` and `high_key`: the keys of the two texts, in sorted
-    order. `by`: the judge who called the texts distinct. `reason`: why. `by` and `reason` are None
-    if there is no verdict.
+    `scope`: the key of the scope. `low_key` and `high_key`: the `dated_key` of the two texts, in
+    sorted order; in decisions of schema 8, their `text_key`. `by`: the judge who called the texts
+    distinct. `reason`: why. `by` and `reason` are None if there is no verdict.
     """
 
     scope: str
@@ -51,7 +51,8 @@ def with_verdicts(image: str, verdicts: Sequence[KnownPair]) -> str:
 class Row:
     """A memory as stored. `seq` numbers the rows in order of arrival.
 
-    `text_key`: a key made from the text alone; "" if the memory was forgotten. `identity_hash`: a
+    `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
+    of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
     hash that recognises the memory if it arrives again. `revision`: the number of the transaction
     that wrote the row last.
     """
@@ -60,6 +61,7 @@ class Row:
     live: bool
     successor_id: str | None
     text_key: str
+    dated_key: str
     identity_hash: str
     seq: int
     revision: int
@@ -103,7 +105,7 @@ class DecisionRecord:
     that the decision is about. `survivors` has pairs: the id of a memory that the decision kept
     live, and the ids of the memories that it replaced. `before`: JSON with the state that undo
     restores: rows of the table `memories`, links and verdicts. `model`: the model's name, or
-    "person"; None if rules decided alone.
+    "person"; None if rules decided alone. `refused`: the merged texts that were refused.
 
     `similarity` and `cosine`: those of the compared memories on which the decision is based. For
     more than two memories, they are the lowest. Each of them is None if it was not recorded.
@@ -127,6 +129,7 @@ class DecisionRecord:
     model: str | None
     cosine: float | None = None
     verified: str | None = None
+    refused: tuple[Refusal, ...] = ()
 
     @property
     def scrubbed(self) -> bool:
@@ -277,7 +280,8 @@ class StoredItem:
 class Counts:
     """Numbers of rows. `users`: live memories of each user. `decisions`: decisions by action.
 
-    `pending`: decisions whose question is still open. `turns`: turns that wait for extraction.
+    `pending`: decisions whose question is still open. `refused`: decisions that refused a merged
+    text. `turns`: turns that wait for extraction.
     """
 
     live: int
@@ -285,4 +289,5 @@ class Counts:
     users: dict[str | None, int]
     decisions: dict[str, int]
     pending: int
+    refused: int
     turns: int

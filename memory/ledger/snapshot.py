@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory.ledger.judgements import ScopedText, TextPair
@@ -23,7 +23,7 @@ class Snapshot:
       pairs that the model failed to judge recently or too often.
     - `waiting`: the number of pairs that the model failed to judge recently or too often.
     - `kept_apart`: pairs that a person keeps as two memories.
-    - `stands_for`: maps a memory's id to the text keys of all retired memories that it has
+    - `stands_for`: maps a memory's id to the `dated_key` of all retired memories that it has
       replaced, directly or in several steps. It is empty if `kept_apart` is empty.
     - `read`: texts that the model has already read on a page, a question about many memories.
     """
@@ -59,10 +59,10 @@ def take_snapshot(
     """
     rows, ancestors = _live_rows(reader, before)
     if whole_lineage:
-        ancestors |= _keys_stood_for(reader, rows)
+        ancestors |= {name: _text_keys(its) for name, its in _stood_for(reader, rows).items()}
     keys = [row.text_key for row in rows]
     keys += [key for of_one in ancestors.values() for key in of_one]
-    stands_for = _keys_stood_for(reader, rows) if kept_apart else {}
+    stands_for = _stood_for(reader, rows) if kept_apart else {}
     return Snapshot(
         rows=rows,
         vectors=reader.vectors.table(keys, None if before is None else before.vectors),
@@ -72,7 +72,9 @@ def take_snapshot(
         waiting=len(waiting),
         judged=frozenset(distinct),
         kept_apart=frozenset(kept_apart),
-        stands_for=stands_for,
+        stands_for={
+            name: tuple({row.dated_key: None for row in its}) for name, its in stands_for.items()
+        },
         read=frozenset(read),
     )
 
@@ -111,13 +113,13 @@ def _live_rows(
     return tuple(rows), ancestors
 
 
-def _keys_stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, tuple[str, ...]]:
+def _stood_for(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
     retired = reader.memories.rows(list(reader.memories.successions()))
     alive = reader.memories.living_ids(retired)
-    found: dict[str, list[str]] = {row.memory.id: [] for row in rows}
+    found: dict[str, list[Row]] = {row.memory.id: [] for row in rows}
     for name, end in alive.items():
-        found[end].append(retired[name].text_key)
-    return {name: tuple(dict.fromkeys(keys)) for name, keys in found.items() if keys}
+        found[end].append(retired[name])
+    return {name: its for name, its in found.items() if its}
 
 
 def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
@@ -128,4 +130,8 @@ def _ancestor_keys(reader: Reader, row: Row) -> tuple[str, ...]:
         found |= rows
         merged = dict.fromkeys(name for row in rows.values() for name in row.memory.merged_from)
         todo = tuple(name for name in merged if name not in found)
-    return tuple(dict.fromkeys(row.text_key for row in found.values()))
+    return _text_keys(found.values())
+
+
+def _text_keys(rows: Iterable[Row]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row.text_key for row in rows))

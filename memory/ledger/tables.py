@@ -78,6 +78,7 @@ decisions = sa.Table(
     sa.Column("undone", sa.Boolean, nullable=False, default=False),
     sa.Column("model", sa.Text),
     sa.Column("verified", sa.Text),
+    sa.Column("refused", sa.Text, nullable=False, server_default=""),  # as JSON, "" if none
     sa.Column("usage", sa.Text, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -99,11 +100,21 @@ distinct_pairs = sa.Table(
     "distinct_pairs",
     schema,
     sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("low_key", sa.Text, primary_key=True, index=True),
-    sa.Column("high_key", sa.Text, primary_key=True, index=True),
+    sa.Column("low_key", sa.Text, primary_key=True),
+    sa.Column("high_key", sa.Text, primary_key=True),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
 )
+"""Verdicts that two texts of a scope are distinct.
+
+The keys here, in `attempts` and in `readings` are those of the texts and the dates that they mean
+(`dated_key`). An index finds them by the part of the text alone (`LOW_TEXT`, `HIGH_TEXT`).
+"""
+LOW_TEXT: sa.ColumnElement[str] = sa.literal_column("substr(low_key, 1, 32)", sa.Text)
+HIGH_TEXT: sa.ColumnElement[str] = sa.literal_column("substr(high_key, 1, 32)", sa.Text)
+READ_TEXT: sa.ColumnElement[str] = sa.literal_column("substr(text_key, 1, 32)", sa.Text)
+sa.Index("ix_distinct_pairs_low_text", LOW_TEXT, _table=distinct_pairs)
+sa.Index("ix_distinct_pairs_high_text", HIGH_TEXT, _table=distinct_pairs)
 attempts = sa.Table(
     "attempts",
     schema,
@@ -122,10 +133,11 @@ readings = sa.Table(
     "readings",
     schema,
     sa.Column("scope", sa.Text, primary_key=True),
-    sa.Column("text_key", sa.Text, primary_key=True, index=True),
+    sa.Column("text_key", sa.Text, primary_key=True),
     sa.Column("model", sa.Text, primary_key=True),
     sa.Column("thorough", sa.Boolean, nullable=False),
 )
+sa.Index("ix_readings_text", READ_TEXT, _table=readings)
 """The texts that each model has read on a page.
 
 A page is a question that shows a model many memories. `thorough`: whether the model has read the

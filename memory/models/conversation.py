@@ -14,6 +14,7 @@ from pydantic import (
 
 from memory.models.decision import Outcome, Usage
 from memory.models.memory import (
+    Checked,
     Cleaned,
     Content,
     Frozen,
@@ -30,7 +31,7 @@ def _number_as_name(value: object) -> object:
     return str(value) if is_number else value
 
 
-class Turn(Frozen):
+class Turn(Checked):
     """One message of a conversation, said by a person or by the bot."""
 
     speaker: Name
@@ -97,7 +98,8 @@ class KeptCandidate(Candidate):
     """A candidate in the form in which it is stored in the ledger, until it becomes a memory.
 
     `said_in`: the names of the turns in which people state the fact, if the model named several
-    turns; otherwise empty. `named`: the stored memories that the fact repeats or changes.
+    turns; otherwise empty. `named`: the stored memories that the fact repeats or changes. `owner`:
+    the person to whom the memory will belong; None stands for the speaker of its turn.
 
     These fields take the place of `turns` and `replaces`, which are empty. The positions in
     `turns` and `replaces` are only valid during one call of the model.
@@ -105,6 +107,7 @@ class KeptCandidate(Candidate):
 
     said_in: tuple[Name, ...] = ()
     named: tuple[NamedMemory, ...] = ()
+    owner: Name | None = None
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,24 @@ class Price(Frozen):
         return (self.input * usage.input_tokens + self.output * usage.output_tokens) / 1e6
 
 
+Refuser = Literal["the program", "a second reading", "the model", "a person"]
+
+
+class Refusal(Frozen):
+    """A merged text that was proposed for some memories and refused.
+
+    `members`: the ids of these memories, oldest first. `by`: who refused the text. `why`: what the
+    text lost or added, or what it did not fit. `key`: a hash of the text and of its members' texts.
+    The same text for the same memories is not read again.
+    """
+
+    members: tuple[str, ...]
+    text: str
+    by: Refuser
+    why: str
+    key: str
+
+
 @dataclass(frozen=True)
 class Survivor:
     """A memory that is live after a decision, and the ids of the memories that it replaces.
@@ -150,6 +168,8 @@ class Decision:
     `similarity` and `cosine` are those of the compared memories on which the decision is based. For
     more than two memories, they are the lowest. Each of them is None if it was not recorded.
 
+    `refused`: the merged texts about these memories that were refused on the way to this decision.
+
     `arrival`: the member that is not stored yet, with its vector; None if all members are stored.
     `condition`: what must still hold when the decision is applied. A decision about a new memory
     also fails if this memory was stored meanwhile, or if another memory took its id.
@@ -167,6 +187,7 @@ class Decision:
     usage: Usage = field(default_factory=Usage)
     cosine: float | None = None
     verified: Verified | None = None
+    refused: tuple[Refusal, ...] = ()
     arrival: Embedded | None = field(default=None, compare=False, repr=False)
     condition: Condition = Condition()
 
@@ -211,11 +232,12 @@ class Question:
 class MergeGroup(Frozen):
     """Memories of a question that state the same fact, and one text that replaces their texts.
 
-    `members` are positions in `Question.members`, from 0.
+    `members` are positions in `Question.members`, from 0. `reason`: why, in a few words.
     """
 
     members: tuple[int, ...] = Field(min_length=2)
     text: Cleaned
+    reason: Cleaned = ""
 
 
 class Verdict(Frozen):
@@ -290,7 +312,8 @@ class Outcome:
     `memory` is the newest of them. If the memory is retired now, its live successor is given.
     `pending`: whether a later batch will ask a model about the memory. `model`: as in `Decision`.
     `number`: the number of the decision in the ledger, which `undo` takes; 0 if nothing was
-    decided, because the memory was already stored.
+    decided, because the memory was already stored. `retired`: the memories that another one
+    replaces since this decision.
     """
 
     memory: Memory
@@ -300,6 +323,7 @@ class Outcome:
     pending: bool = False
     model: str | None = None
     number: int = 0
+    retired: tuple[Memory, ...] = ()
 
 
 # --- the report of a run over the whole store -------------------------------------------------
@@ -322,7 +346,8 @@ class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
     `members` are ordered oldest first. `similarities` holds triples (a, b, similarity); a and b are
-    positions in `members`, from 0. `differences` say how members differ from the newest.
+    positions in `members`, from 0. `differences` say how members differ from the newest. `refused`:
+    the merged texts that were refused.
     """
 
     user: str | None
@@ -333,6 +358,7 @@ class GroupReport(Frozen):
     similarities: tuple[tuple[int, int, float], ...]
     differences: tuple[str, ...]
     needs_model: bool
+    refused: tuple[Refusal, ...] = ()
 
 
 class JustBelow(Frozen):
@@ -398,6 +424,8 @@ class DeduplicationReport(Frozen):
     pending: int
     """The number of questions that the model failed to answer; a later run repeats them."""
     left: int
+    refused: int = 0
+    """The number of merged texts that were refused and that nothing replaced."""
     pages: int = 0
     pages_left: int = 0
     characters: int = 0

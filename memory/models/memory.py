@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from pydantic import (
     ValidationError,
 )
 
+from memory.errors import InputError
 from memory.models.sizes import (
     MAX_CHARACTERS,
     MAX_CONTENT,
@@ -33,7 +34,16 @@ from memory.models.sizes import (
     check_length,
     too_large,
 )
-from memory.text import Period, clean, clean_json, dated, periods
+from memory.text import (
+    Period,
+    clean,
+    clean_json,
+    dated,
+    dated_key,
+    periods,
+    text_key,
+    to_json,
+)
 
 Vector = npt.NDArray[np.float32]
 """A unit vector of shape (dim,)."""
@@ -112,6 +122,27 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
+class _NamesTheArgument(type(BaseModel)):  # type: ignore[misc]
+    """Metaclass whose models raise an InputError if they are called with a wrong argument.
+
+    Validation of JSON and of nested models raises a ValidationError as with other models.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except ValidationError as exc:
+            raise InputError(cls.__name__, str(first_problem(exc))) from exc
+
+
+if TYPE_CHECKING:  # type checkers see the fields as arguments only without a metaclass
+    Checked = Frozen
+else:
+
+    class Checked(Frozen, metaclass=_NamesTheArgument):
+        """Base class of the models that callers make."""
+
+
 def new_memory_id() -> str:
     return "mem_" + secrets.token_hex(6)
 
@@ -152,7 +183,7 @@ def _periods(
     return periods(text, said)
 
 
-class Memory(Frozen):
+class Memory(Checked):
     """A short text that states something worth remembering, with its user and its time."""
 
     id: str = Field(default_factory=new_memory_id, pattern=r"^mem_[0-9a-f]{12}$")
@@ -187,6 +218,16 @@ class Memory(Frozen):
         return _periods(
             self.content, self.said, None if self.said is None else self.said.utcoffset()
         )
+
+    @property
+    def when(self) -> str:
+        """The periods as JSON, "" if there are none."""
+        return to_json(self.periods) if self.periods else ""
+
+    @property
+    def dated_key(self) -> str:
+        """The key of the text and of the dates that it means, under which verdicts are stored."""
+        return dated_key(text_key(self.content), self.when)
 
     @property
     def dated(self) -> str:
@@ -293,7 +334,9 @@ class Scope:
     @classmethod
     def of_user(cls, user: str, **others: str | bool | None) -> Scope:
         check_length("user", user, MAX_NAME)
-        return cls((("user", clean(user)), *others.items()))
+        if not (name := clean(user)):
+            raise InputError("user", "user is empty", "give a name")
+        return cls((("user", name), *others.items()))
 
     @classmethod
     def of(cls, memory: Memory, fields: tuple[ScopeField, ...]) -> Scope:

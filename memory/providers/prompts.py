@@ -12,7 +12,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+)
 
 from memory.errors import ModelAnswerError
 from memory.models import (
@@ -39,6 +47,13 @@ _DATA_ONLY = (
 )
 
 _DISCARDED = "your_last_answer_was_discarded_because"
+_REFUSED = "refused"
+
+_ASKED_AGAIN = """\
+If there is "refused", you were asked before: it names the groups of your last answer whose text was
+refused, and why. Answer once more about the memories that you see now: in each of these texts, put
+back what it loses and leave out what it adds, or leave the memories apart. Your other groups stand;
+a text that they became is shown as a memory, and is in a group again if it tells the same fact."""
 
 JUDGE = f"""\
 You are shown memories, OLDER before NEWER, under the days on which they were said: each with its
@@ -64,6 +79,8 @@ language of the newest member, in at most 400 characters unless a member is long
 stand under the day of its newest member, so write an older member's "yesterday" as the date that
 "when" gives.
 
+{_ASKED_AGAIN}
+
 {_DATA_ONLY}"""
 
 PAGE = f"""\
@@ -71,17 +88,26 @@ You are shown memories of a chatbot, oldest first, under the days on which they 
 its number, its text and, under "when", the dates that relative words in it mean. Find those that
 tell the same fact.
 
-They do where one text can stand for all of them, so that its reader misses none:
+They do if they answer the same question about the person, so that somebody who knows one learns
+from the other no more than a detail, a reason, or what has become of it:
 - one says again, in other words or more generally, what another says, thinks, feels or does;
 - one adds a detail to the same event, trip, course, project, plan, possession, opinion or habit, or
   tells another part of it;
 - one says what has become of what another told: then the newer one holds.
 
+The same fact:
+- "Edda is knitting a blanket." / "Edda's blanket is for her nephew Jon, who starts school."
+- "Edda thinks of leaving the choir." / "Edda has left her choir, whose rehearsals ran too late."
+Different facts, although one text could hold both:
+- "Edda sings in a choir." / "Edda's choir gave a concert in Ghent." (what she does; an event)
+- "Edda rowed across the lake with Jon." / "Edda rowed across the lake alone." (two events)
+
 Another event of its kind, person, number, name, place, or a "not" makes a different fact of the
 same subject: two visits are two facts. Where you are not sure, leave them apart. Many are in no
 group; no groups at all is a good answer.
 
-For each group give the numbers of its memories, two to twelve, and one text that replaces them:
+For each group give the numbers of its memories, two to twelve, the question that they all answer
+("reason", in a few words), and one text that replaces them:
 - It states everything that any of them states: every name, number, date, place, reason and feeling.
 - It states nothing that none of them states.
 - Where a newer one contradicts an older one, it says what the newer one says.
@@ -90,20 +116,25 @@ For each group give the numbers of its memories, two to twelve, and one text tha
   date that "when" gives.
 No memory is in two groups.
 
+{_ASKED_AGAIN}
+
 {_DATA_ONLY}"""
 
 EXTRACT = f"""\
 You extract memories from a conversation: facts, opinions, plans and events that will still matter
-weeks from now. Greetings, small talk, praise and questions are not memories, and what the bot says
-is context only. Turns that tell nothing new give an empty list, which is a good answer.
+weeks from now. Greetings, small talk ("I'll let you know"), praise and questions are not memories,
+and what the bot says is context only. Thanks are a memory only if something has changed for the
+one who gives them. Turns that tell nothing new give an empty list, which is a good answer.
 
 Extract from "turns" alone. "said_before" is what was said just before: it tells what the turns are
-about, and has been extracted already. "already_remembered" are memories of the speakers, each with
-its number, under the days on which they were said. "when" gives the dates that relative words mean.
+about, and has been extracted already; what began there and becomes whole in the turns is told now.
+What the last turns leave open (a question without its answer, a story that has just begun) waits
+for the next turns. "already_remembered" are memories of the speakers, each with its number, under
+the days on which they were said. "when" gives the dates that relative words mean.
 
 One memory tells one thing whole. What several turns say about one hike, one job or one worry is
-one memory that names all these turns. Two things are two memories, even if one turn tells both; so
-is what does not fit into 400 characters.
+one memory that names all these turns. Two things are two memories, even if one turn tells both.
+A memory has at most about 60 words (400 characters); what does not fit is told in a second one.
 
 For each memory, provide:
 - content: The fact to remember. Include relevant context such as:
@@ -113,8 +144,8 @@ For each memory, provide:
   Aim for 1-3 sentences rather than fragments.
 - user: One of the speakers, by the name the conversation gives: for a plan that they share, the
   one who tells it; else the person it is about.
-- category: fact, opinion, event (what happened or will happen to somebody), or interaction (what
-  passes between the speakers themselves: advice taken, a promise, a quarrel, thanks for help).
+- category: fact, opinion, event (what happened or will happen to somebody; a plan is an event), or
+  interaction (what passes between the speakers themselves: advice taken, a promise, a quarrel).
 - intensity: How much it matters to them, from 0.0 to 1.0.
 - turns: The numbers of the turns that say it.
 - replaces, merged: See below; most memories have none.
@@ -123,21 +154,30 @@ Example:
   Before: "Alice likes cats"
   After: "Alice mentioned she adopted a rescue cat in 2023 after her previous cat passed away"
 
+Tell the fact, not the telling. Date what happened ("Omar's roof was mended on 3 May 2024"), and
+leave out the day of the conversation, "said" and "told", as each memory is kept with its day. Give
+the day only for a state that will change ("As of June 2024, Omar has not found a tenant").
+
 Do not remember again what is already remembered. If turns only repeat it, give no memory. If they
 say more or something newer about it, give the memory with:
 - content: What these turns say, as for any other memory.
 - replaces: The numbers of the remembered memories, at most five and all of the same user, that are
-  about the very same thing: a new detail of a trait, habit, possession, plan or event, or what has
-  become of it. Another event of the same kind is another memory: two visits are two, and neither
-  replaces the other. If you are not sure, replace nothing.
+  about the very same thing: a new detail of a trait, habit, possession, plan or event, what has
+  become of it, or what the turns make untrue ("has three dogs" when there is a fourth; "has not
+  found a flat yet" when there is one). Another event of the same kind is another memory: two visits
+  are two, and neither replaces the other. If you are not sure, replace nothing.
 - merged: One text, of at most 400 characters, to be kept in place of "content" and all of them.
   Begin with the words of the remembered ones and work in what is new. It keeps every name, number,
   date, place, reason and feeling of each, adds nothing, and where they contradict, says what is
-  newer. It will stand under the day of these turns, so it tells a remembered "yesterday" as the
-  date that "when" gives. What it cannot hold, do not replace.
+  newer; what that made past may be shortened. It will stand under the day of these turns, so it
+  tells a remembered "yesterday" as the date that "when" gives. What it cannot hold, do not replace.
+  If a remembered memory tells two things already, or is longer than 300 characters, do not make it
+  longer: replace nothing, and tell in "content" only what is new.
 
 Rules:
 - Name the person instead of writing "I", "we" or "the user".
+- If the turns show that two names mean one thing ("the amulet" is "the pendant"), "content" says
+  so.
 - Each turn has its date. Write "yesterday" or "last Friday" as the date that "when" gives; where it
   gives none, stay as vague as the speaker ("in the spring of 2023"). Never guess a date.
 - Remember a plan, wish or promise only if it will still matter in weeks.
@@ -147,17 +187,20 @@ Rules:
 {_DATA_ONLY}"""
 
 REREAD = f"""\
-You check merged memories. Each has a number (n), the memories that it was made of, oldest first,
-under the days on which they were said, and the text that is to replace them, which will stand under
-the day "under". "when" gives the dates that relative words mean, by the day under which they stand.
+You check merged memories. Each has a number, the memories that it was made of, oldest first, under
+the days on which they were said, and the text that is to replace them, which will stand under the
+day "under". "when" gives the dates that relative words mean, by the day under which they stand.
 
 Compare that text with its memories, statement by statement: who does what to whom, how many, when,
 where, why, how sure, and whether it is so or not. Answer for each number once, with two lists in
-plain words:
-- "lost": what somebody who reads only the text would not learn, although a memory states it and no
-  NEWER memory of that merge says otherwise in its place.
+plain words, both empty if the text may replace its memories:
+- "lost": what somebody who reads only the text would not learn, although a memory states it, no
+  NEWER memory of that merge says otherwise in its place, and somebody could ask for it weeks later:
+  a name, number, time, place, reason, feeling, result or condition. What follows from the rest of
+  the text, or only decorates it ("really", "in her planner"), is not lost.
 - "added": what the text states and no memory of that merge states: another number, time, place,
-  degree or reason, somebody else doing it, a "not" or "maybe" that came or went.
+  degree or reason, somebody else doing it, a "not" or "maybe" that came or went, or two things made
+  one that may be two (a ring and "the gift", unless a memory says that they are the same).
 
 A rewording is neither; nor is a date or a tense that follows from the dates, nor a pronoun for
 somebody whom the text names. But a relative word that means another date in the text is both. What
@@ -195,12 +238,12 @@ def judge_question(question: Question) -> str:
     If all memories have the same user, the user is named once.
     """
     user = _shared_user(question.members)
-    objection = {_DISCARDED: question.objection} if question.objection else {}
+    refused = {_REFUSED: question.objection} if question.objection else {}
     by_day = _by_day(
         (member, [number, *([] if user else [member.user]), *_text_and_dates(member)])
         for number, member in enumerate(question.members, start=1)
     )
-    return _json({**user, **objection, "memories": by_day})
+    return _json({**user, **refused, "memories": by_day})
 
 
 def _shared_user(members: Iterable[Memory]) -> dict[str, object]:
@@ -243,7 +286,7 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
     user = _shared_user(member for merge in merges for member in merge.members)
     shown = [
         {
-            "n": number,
+            "number": number,
             "of": _by_day(
                 (member, _in_short([*([] if user else [member.user]), *_text_and_dates(member)]))
                 for member in merge.members
@@ -311,19 +354,28 @@ Numbers = Annotated[tuple[int, ...], BeforeValidator(as_numbers)]
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
+_MEMBERS: dict[str, JsonValue] = {"minItems": 2, "maxItems": 12}
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class Group(_Strict):
-    members: list[int] = Field(min_length=1, description="Numbers of the memories, from 1")
+    # the schema asks for two to twelve; another group does not make the whole answer useless
+    members: list[int] = Field(
+        description="Numbers of the memories, from 1", json_schema_extra=_MEMBERS
+    )
+    reason: str = Field(default="", description="The question that they answer, in a few words")
     text: str = Field(description="The one text that tells what they tell")
 
 
-class Judgement(_Strict):
+class PageJudgement(_Strict):
     groups: list[Group] = Field(description="Memories that tell the same fact; may be empty")
-    reason: str = Field(default="", description="Why, in a few words")
+
+
+class Judgement(PageJudgement):
+    reason: str = Field(default="", description="Why the others differ, in a few words")
 
 
 class ReadMerge(_Strict):
@@ -374,7 +426,11 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
         return Verdict(parts=(MergeGroup(members=(0, 1), text=bare),), usage=usage)
     judged = _parsed(bare, Judgement)
     parts = tuple(
-        MergeGroup(members=tuple(number - 1 for number in group.members), text=group.text)
+        MergeGroup(
+            members=tuple(number - 1 for number in group.members),
+            text=group.text,
+            reason=group.reason,
+        )
         for group in judged.groups
         if len(group.members) > 1
     )

@@ -198,7 +198,7 @@ class RemoteModel(ABC):
         return await self._answer(
             prompts.PAGE if question.is_page else prompts.JUDGE,
             prompts.judge_question(question),
-            prompts.Judgement,
+            prompts.PageJudgement if question.is_page else prompts.Judgement,
             lambda text, usage: prompts.read_verdict(text, question, usage),
         )
 

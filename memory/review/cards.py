@@ -12,7 +12,7 @@ from pydantic import Field
 
 from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_steps, similarities
 from memory.ledger import DecisionRecord, Reader, Row
-from memory.models import Action, Frozen
+from memory.models import Action, Frozen, Refusal
 
 _REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
 
@@ -56,6 +56,7 @@ class Recorded(Frozen):
     `by`: who decided, such as "a person" or a model's name. `verified`: how the merged text was
     checked; None if no check is recorded. `cosine`: the lowest cosine of the compared memories;
     None if it was not recorded. `reversible`: whether decisions of this kind can be undone.
+    `refused`: the merged texts that were refused.
     """
 
     number: int
@@ -67,6 +68,7 @@ class Recorded(Frozen):
     pending: bool
     undone: bool
     reversible: bool
+    refused: tuple[Refusal, ...] = ()
 
 
 class Card(Frozen):
@@ -206,6 +208,7 @@ def _recorded_card(record: DecisionRecord, texts: dict[str, str], now: dict[str,
             pending=record.pending,
             undone=record.undone,
             reversible=record.reversible,
+            refused=record.refused,
         ),
     )
 

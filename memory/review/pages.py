@@ -15,7 +15,7 @@ from memory.coverage import difference, marked
 from memory.ledger import Attempt, Reader, Row, Step
 from memory.models import Action, Scope
 from memory.review.cards import Card, CardMember, KeptText, card_key, content_hash
-from memory.text import one_line, shortened, visible
+from memory.text import one_line, shortened, text_of, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -146,8 +146,9 @@ def failed_pairs(reader: Reader) -> list[tuple[Attempt, list[Row]]]:
     rows: dict[str, list[Row]] = {
         key: [] for attempt in attempts for key in (attempt.low_key, attempt.high_key)
     }
-    for row in reversed(reader.memories.live_with_texts(rows.keys(), Scope(()))):
-        rows[row.text_key].append(row)
+    for row in reversed(reader.memories.live_with_texts({*map(text_of, rows)}, Scope(()))):
+        if row.dated_key in rows:
+            rows[row.dated_key].append(row)
     pairs = ((attempt, rows[attempt.low_key], rows[attempt.high_key]) for attempt in attempts)
     return [(attempt, low + high) for attempt, low, high in pairs if low and high]
 

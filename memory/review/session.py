@@ -257,7 +257,7 @@ class Review:
         if question is None or group.replacement is not None:
             question = Question(group.members, "a person asks", plan.likeness.lowest(group.members))
         asking = Asking(CallBudget(_CALLS), Budget(self._budget_s))
-        decision = await self.judges[by].decide(question, asking, most_answers=1)
+        decision = await self.judges[by].decide(question, asking)
         self._proposals[selection] = Proposal(by, decision)
         return self._proposals[selection]
 
@@ -351,7 +351,7 @@ class Review:
         return only(snapshot, {row.memory.id for row in snapshot.rows if row.live})
 
     def _kept_apart(self, rows: Sequence[Row]) -> frozenset[TextPair]:
-        keys = [(self.store.scope_of(row.memory), row.text_key) for row in rows]
+        keys = [(self.store.scope_of(row.memory), row.dated_key) for row in rows]
         distinct = self.read(lambda reader: reader.distinct.of_all(keys, (PERSON,)))
         return frozenset(
             (scope.key, min(key, other), max(key, other))

@@ -120,12 +120,12 @@ class Applier:
             yield self._newcomer(writer, decision)
 
     def _distinct_members(self, writer: Writer, one: Decision, bound_by: tuple[Judge, ...]) -> str:
-        content = {member.id: member.content for member in one.members}
+        keys = {member.id: member.dated_key for member in one.members}
         for survivor in one.survivors:
-            key = text_key(survivor.memory.content)
+            key = survivor.memory.dated_key
             [distinct] = writer.distinct.of_all([(self._scope_of(survivor.memory), key)], bound_by)
             for name in survivor.stands_for:
-                if name in content and text_key(content[name]) in distinct - {key}:
+                if name in keys and keys[name] in distinct - {key}:
                     return f"{name} is distinct from {survivor.memory.id}"
         return ""
 
@@ -137,7 +137,7 @@ class Applier:
         joined = [{s.memory.id, *s.stands_for} for s in decision.survivors]
         if not is_answer and all(len(ids) < 3 for ids in joined):
             return ""
-        keys = [(self._scope_of(one), text_key(one.content)) for one in decision.members]
+        keys = [(self._scope_of(one), one.dated_key) for one in decision.members]
         distinct = writer.distinct.of_all(keys, ("person",))
         apart = 0
         for n, m in combinations(range(len(keys)), 2):
@@ -153,19 +153,19 @@ class Applier:
         condition, arrival = decision.condition, decision.arrival
         if arrival is None or condition.revision is None or condition.min_similarity is None:
             return ""
-        scope, key = self._scope_of(arrival.memory), text_key(arrival.memory.content)
+        scope, key = self._scope_of(arrival.memory), arrival.memory.dated_key
         considered = {name for name, _ in decision.candidates}
         rows = [
             row
             for row in writer.memories.live_written_after(condition.revision, scope)
             if row.memory.id not in considered
         ]
-        if repeated := next((row for row in rows if row.text_key == key), None):
+        if repeated := next((row for row in rows if row.dated_key == key), None):
             return f"{repeated.memory.id} says the same"
         if not rows or arrival.vector is None:
             return ""
         [distinct] = writer.distinct.of_all([(scope, key)], condition.bound_by or ())
-        newcomers = [row for row in rows if row.text_key not in distinct]
+        newcomers = [row for row in rows if row.dated_key not in distinct]
         probe = Probe(arrival.memory.content, arrival.vector)
         nearest = next(iter(ranked(writer, probe, newcomers, self._scale())), None)
         if nearest is None or nearest.similarity < condition.min_similarity:
@@ -198,6 +198,7 @@ class Applier:
         if arrival is None or survivors or newest.linked_ids:
             living = writer.memories.living(newest.id)
             newest = newest if living is None else living.memory
+        gone = {name for survivor in survivors for name in survivor.stands_for}
         return Outcome(
             newest,
             decision.action,
@@ -206,6 +207,7 @@ class Applier:
             decision.pending,
             decision.model,
             number,
+            tuple(member for member in decision.members if member.id in gone),
         )
 
     def _replace(
@@ -243,7 +245,7 @@ class Applier:
         """
         by_id = {member.id: member for member in decision.members}
         by_id |= {survivor.memory.id: survivor.memory for survivor in decision.survivors}
-        keys = {name: text_key(memory.content) for name, memory in by_id.items()}
+        keys = {name: memory.dated_key for name, memory in by_id.items()}
         pairs = [
             (self._scope_of(by_id[a]), keys[a], keys[b], decision.reason)
             for a, b in decision.distinct
@@ -258,7 +260,7 @@ class Applier:
         pause = BATCH_PAUSE if decision.arrival is None else timedelta(0)
         now = self._clock()
         for a, b in combinations(decision.members, 2):
-            writer.attempts.count(self._scope_of(a), a.content, b.content, model, now, pause)
+            writer.attempts.count(self._scope_of(a), a, b, model, now, pause)
 
 
 def _changed(writer: Writer, decision: Decision) -> str:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from memory.ledger import Reader, TextPair
 from memory.models import JUDGES, OFFLINE, Judge, Scope, ScopeField
+from memory.text import text_of
 
 
 class RetryPolicy(Enum):
@@ -85,9 +86,9 @@ def kept_apart(reader: Reader, fields: tuple[ScopeField, ...]) -> set[TextPair]:
                 distinct.setdefault(key, []).append((scope, pair))
     return pairs | {
         (now.key, low, high)
-        for row in reader.memories.live_with_texts(list(distinct), Scope(()))
+        for row in reader.memories.live_with_texts({*map(text_of, distinct)}, Scope(()))
         for now in (Scope.of(row.memory, fields),)
-        for scope, (_, low, high) in distinct[row.text_key]
+        for scope, (_, low, high) in distinct.get(row.dated_key, ())
         if scope.agrees_with(now)
     }
 

@@ -12,7 +12,7 @@ from memory.ledger import Reader
 from memory.models import Embedded, Extracted, Judge, Memory, Scope
 from memory.search import Probe, ranked, similarities
 from memory.store.store import MemoryStore
-from memory.text import clean, text_key
+from memory.text import clean
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def _keeper(reader: Reader, scope: Scope, members: Sequence[Memory]) -> Judge | 
     """
     stored = reader.memories
     stand_for = [
-        {text_key(member.content)}
-        | {row.text_key for row in stored.rows(stored.ancestors(member.id)).values()}
+        {member.dated_key}
+        | {row.dated_key for row in stored.rows(stored.ancestors(member.id)).values()}
         for member in members
     ]
     keys = sorted(set().union(*stand_for))

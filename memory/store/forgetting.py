@@ -264,7 +264,7 @@ def _forget_said_by(writer: Writer, user: str) -> None:
             others = [
                 one
                 if one is not None
-                and one.user != user
+                and user not in (one.user, one.owner)
                 and names.isdisjoint((waiting.turn.conversation, name) for name in one.said_in)
                 else None
                 for one in waiting.candidates
@@ -349,7 +349,9 @@ class TurnsToForget:
             _without_named(one, self._unnamed)
             if one is not None
             and name_of_candidate(*name, n) not in self._candidates
-            and not comparisons.states_any((one.content,), contents)
+            and not comparisons.states_any(
+                (one.content,), self._contents.get(one.owner or turn.speaker, ())
+            )
             else None  # so that the others keep their positions
             for n, one in enumerate(waiting.candidates)
         ]

@@ -62,7 +62,7 @@ from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
-from memory.text import clean, text_key, wordings
+from memory.text import clean, text_key, text_of, wordings
 
 T = TypeVar("T")
 utc_now: Clock = partial(datetime.now, UTC)
@@ -213,6 +213,8 @@ class MemoryStore:
         if (user is not None) + (scope is not None) + everyone != 1:
             remedy = "give user=NAME, or everyone=True for the memories of all users"
             raise InputError("search", "needs to know whose memories to search", remedy)
+        if k < 1:
+            raise InputError("search", f"k must be at least 1, not {k}")
         check_length("query", query, MAX_CONTENT)
         scope = scope or (Scope(()) if user is None else Scope.of_user(user))
         if not clean(query):
@@ -250,9 +252,14 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
             revision, known = reader.revision(), reader.vectors.of(keys)
-            distinct = reader.distinct.of_all(list(zip(scopes, keys, strict=True)), nearby.bound_by)
+            distinct = reader.distinct.of_all(
+                [(scope, one.dated_key) for scope, one in zip(scopes, memories, strict=True)],
+                nearby.bound_by,
+            )
             spare = [  # the search may find these, but they are left out
-                len(reader.memories.live_with_texts(others, scope)) if others else 0
+                len(reader.memories.live_with_texts({*map(text_of, others)}, scope))
+                if others
+                else 0
                 for others, scope in zip(distinct, scopes, strict=True)
             ]
         new = [
@@ -546,12 +553,13 @@ class MemoryStore:
             names += arrivals.near(reader, scope, new.vector, new.revision, min_cosine)
         rows = reader.memories.rows(names)
         if new.vector is not None and rows:
-            [distinct] = reader.distinct.of_all([(scope, key)], nearby.bound_by)
+            [distinct] = reader.distinct.of_all([(scope, memory.dated_key)], nearby.bound_by)
             others = [
                 row
                 for row in rows.values()
                 if row.live
-                and row.text_key not in (key, *distinct)
+                and row.text_key != key
+                and row.dated_key not in distinct
                 and self.scope_of(row.memory) == scope
             ]
             alike = ranked(reader, Probe(memory.content, new.vector), others, self.scale)

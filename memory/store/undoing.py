@@ -20,7 +20,6 @@ from memory.ledger import (
     seen_from,
 )
 from memory.models import Action, Decision, Memory, MemoryLink, Scope
-from memory.text import text_key
 
 
 def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
@@ -88,7 +87,7 @@ def undo(
         writer.decisions.mark_undone(record.number, pending=False)
         members = [row.memory for row in writer.memories.rows(record.members).values()]
         if record.survivors and keep_apart:
-            keys = {member.id: text_key(member.content) for member in members}
+            keys = {member.id: member.dated_key for member in members}
             joined = [
                 [member for member in members if member.id in {survivor, *stands_for}]
                 for survivor, stands_for in record.survivors
@@ -168,7 +167,7 @@ def _is_superseded(reader: Reader, record: DecisionRecord, open_numbers: Collect
         return False
     rows = reader.memories.rows(record.members).values()
     return (
-        len({row.text_key for row in rows if row.live}) < 2 <= len({row.text_key for row in rows})
+        len({row.dated_key for row in rows if row.live}) < 2 <= len({row.dated_key for row in rows})
     )
 
 
@@ -177,7 +176,7 @@ def _pairs_of(
 ) -> set[TextPair]:
     rows = reader.memories.rows(record.members).values()
     return {
-        (scope_of(a.memory).key, min(a.text_key, b.text_key), max(a.text_key, b.text_key))
+        (scope_of(a.memory).key, min(a.dated_key, b.dated_key), max(a.dated_key, b.dated_key))
         for a, b in combinations(rows, 2)
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import date, timedelta
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
+TEXT_KEY_LENGTH = 32
 TABLES_VERSION = 1
 """Raise it when a rule or a table of `memory/text/times` changes: stored periods are then old."""
 
@@ -145,31 +147,22 @@ def to_json(periods: Sequence[Period]) -> str:
     return json.dumps([TABLES_VERSION, *rows], separators=(",", ":"))
 
 
-def from_json(column: str) -> tuple[Period, ...] | None:
-    """Read what `to_json` wrote; return None if it was written with other tables.
+def dated_key(key: str, when: str) -> str:
+    """Return the key of a text and of the dates that it means, under which verdicts are stored.
 
-    >>> from_json("[1]")
-    ()
+    `key`: the text's `text_key`, which `text_of` gives back. `when`: what `to_json` wrote, or "".
+    A text that means no dates keeps its `text_key`.
+
+    >>> dated_key("f" * 32, to_json(()))
+    'ffffffffffffffffffffffffffffffff'
     """
-    version, *rows = json.loads(column)
-    if version != TABLES_VERSION:
-        return None
-    return tuple(_from_row(*row) for row in rows)
+    dates = [(row[3], *row[5:8]) for row in json.loads(when)[1:] if row[5]] if when else ()
+    return key + hashlib.sha256(json.dumps(dates).encode()).hexdigest()[:16] if dates else key
 
 
-def _from_row(
-    words: str, start: int, end: int, role: str, grain: int, first: str, after: str, part: str,
-    *flags: int,
-) -> Period:  # fmt: skip
-    certain, approximate, relative = map(bool, flags)
-    return Period(
-        words, start, end, Role(role), Grain(grain), _date(first), _date(after), part, certain,
-        approximate, relative,
-    )  # fmt: skip
-
-
-def _date(day: str) -> date | None:
-    return date.fromisoformat(day) if day else None
+def text_of(key: str) -> str:
+    """Return the `text_key` in a `dated_key`."""
+    return key[:TEXT_KEY_LENGTH]
 
 
 def _iso(day: date | None) -> str:

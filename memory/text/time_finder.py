@@ -59,14 +59,16 @@ def periods(text: str, said: datetime | None, language: str | None = None) -> tu
     if not matches:
         return ()
     row.place()
-    quotes = [quote.span() for quote in _QUOTE.finditer(text)]
+    quotes = [quote.span() for quote in _QUOTE.finditer(text)] if _MAY_QUOTE(text) else []
     quotes = [(start, end) for start, end in quotes if end - start < len(text.strip())]
     found = (_period(_Expression(row, said, quotes, *m.span()), m.lastgroup or "") for m in matches)
     return tuple(period for period in found if period)
 
 
 def _day_of_saying(word: str, place: tuple[int, int], said: datetime | None) -> Period:
-    first, after = (said.date(), said.date() + DAY) if said else (None, None)
+    first = after = said.date() if said else None
+    if first and first < date.max:
+        after = first + DAY
     return Period(word, *place, Role.TEXT, Grain.DAY, first, after, certain=False)
 
 
@@ -80,6 +82,8 @@ _ALONE = {
     "vague": r"[RG]",
 }
 _WITH_PREPOSITION = {
+    "full_week": r"U(?:oL?)?(?:K[,L]?)?(?:X|No?Mo?,?Y|MN,?Y)|(?:X|Yo?Mo?n)U",
+    "date_week": r"U(?:oL?)?(?:K[,L]?)?(?:No?M|MN)|Mo?nU",
     "full": r"(?:K[,L]?)?(?:X|No?Mo?,?Y|MN,?Y|Yo?Mo?n)",
     "year": r"[MSH]o?Y|Yo?[MSH]|(?<=[CLIbxF])Y",
     "within": r"(?:[KMSHn]P?[oLI,]{0,3}|NoL?)(?:WU|UW|Z)|(?:WU|UW|Z)o?[KMSHn]P?",
@@ -105,6 +109,7 @@ _EXPRESSION = re.compile(
 )
 _REACH = 40
 """How many words before and after an expression are read for its tense."""
+_MAY_QUOTE = re.compile(r"[\"“„«「『'‘]").search
 _QUOTE = re.compile(
     r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|„[^“”\n]{1,300}[“”]|«[^»\n]{1,300}»"
     r"|「[^」\n]{1,300}」|『[^』\n]{1,300}』|(?<!\w)['‘][^'’\n]{1,300}['’](?!\w)"
@@ -293,7 +298,7 @@ def _role(of: _Expression, name: str) -> Role:
 _VAGUE_ROLES = {"R": Role.RECENT, "G": Role.SOON}
 _ROLES = {"age": Role.BIRTH, "since": Role.START}
 _WHOLE = {"counted", "since", "lasting", "age", "vague"}
-_ABSOLUTE = {"full", "year"}
+_ABSOLUTE = {"full", "full_week", "year"}
 
 
 # --- dates ----------------------------------------------------------------------------------------
@@ -303,6 +308,17 @@ def _full(of: _Expression) -> Span:
     if "X" in of.sorts:
         return day_at(date(*of.values["X"]))
     return day_at(date(of.values["Y"], of.values["M"], of.values.get("n") or of.values["N"]))
+
+
+def _week_of(of: _Expression) -> Span | None:
+    """Return the week or weekend that holds the date of the expression."""
+    span = _full(of) if "Y" in of.sorts or "X" in of.sorts else _date(of)
+    unit: str = of.values["U"]
+    if span is None or not span.certain or unit not in ("week", "weekend"):
+        return span
+    may_be_sunday = unit == "week" and of.table.sunday_first
+    days = [span.first, span.first + DAY] if may_be_sunday else [span.first]
+    return _either([unit_at(day, unit, 0) for day in days])
 
 
 def _year(of: _Expression) -> Span:
@@ -657,7 +673,7 @@ def _vague(of: _Expression) -> Span:
 
 
 _READERS: dict[str, Callable[[_Expression], Span | None]] = {
-    "full": _full, "year": _year, "within": _within,
+    "full_week": _week_of, "date_week": _week_of, "full": _full, "year": _year, "within": _within,
     "date": _date, "several": _several, "weekday": _weekday, "unit": _unit, "named": _name_of,
     "part": _part, "day": _day, "counted": _counted, "since": _since, "lasting": _lasting,
     "age": _age, "bare_weekday": _bare_weekday, "bare": _bare, "vague": _vague,

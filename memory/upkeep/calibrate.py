@@ -20,7 +20,7 @@ from memory.protocols import LanguageModel
 from memory.runtime import Progress, read_bounded, side_by_side
 from memory.search import candidate_pairs, similarity
 from memory.store import MemoryStore
-from memory.text import identity, text_key
+from memory.text import identity, text_key, text_of
 from memory.upkeep.calibration import (
     EDGES,
     AlikePair,
@@ -112,7 +112,7 @@ def reviewed(store: MemoryStore) -> tuple[list[AlikePair], dict[str, Answer]]:
 
 def _answered(record: DecisionRecord) -> Iterator[tuple[Memory, Memory, Answer]]:
     rows: dict[str, dict[str, Any] | None] = json.loads(record.before)["rows"]
-    apart = {frozenset(known.pair[1:]) for known in record.verdicts}
+    apart = {frozenset(map(text_of, known.pair[1:])) for known in record.verdicts}
     members = [row for name in record.members if (row := rows.get(name)) is not None]
     for a, b in combinations(members, 2):
         keys = frozenset((a["text_key"], b["text_key"]))

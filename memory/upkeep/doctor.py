@@ -218,8 +218,8 @@ def _repeated(store: MemoryStore, reader: Reader) -> Iterator[Finding]:
     kept = reader.distinct.all()
     stated: dict[tuple[str, str], list[str]] = {}
     for row in reader.memories.live():
-        scoped_text = (store.scope_of(row.memory).key, row.text_key)
-        if (*scoped_text, row.text_key) not in kept:
+        scoped_text = (store.scope_of(row.memory).key, row.dated_key)
+        if (*scoped_text, row.dated_key) not in kept:
             stated.setdefault(scoped_text, []).append(row.memory.id)
     yield from _listed(
         "memories that repeat another one",

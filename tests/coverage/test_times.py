@@ -134,5 +134,13 @@ def test_the_two_and_both_count_nothing(newest: str, text: str) -> None:
     assert checked("Mia and Leo met.", newest, text).belief is not Belief.REFUSED
 
 
+@pytest.mark.parametrize("newest", ["二人はローマにいる。", "ミアとレオは二人ともローマにいる。"])
+def test_both_counts_nothing_in_japanese(newest: str) -> None:
+    told = checked("ミアとレオは医者だ。", newest, "ミアとレオは医者で、ローマにいる。")
+    assert told.belief is not Belief.REFUSED
+
+
 def test_two_counts() -> None:
     assert "drops" in checked("Mia has boats.", "Mia has two boats.", "Mia has boats.").reason
+    japanese = "ミアには子供がいる。", "ミアには子供が二人いる。", "ミアには子供がいる。"
+    assert "drops" in checked(*japanese).reason

@@ -49,7 +49,7 @@ def snapshot(vectors: Vectors, seed: int) -> Snapshot:
     """One memory a vector; some were synthesised from texts that are near or far."""
     rng = random.Random(seed)
     rows = tuple(
-        Row(memory, True, None, text_key(memory.content), "", seq, 1)
+        Row(memory, True, None, text_key(memory.content), memory.dated_key, "", seq, 1)
         for seq, memory in enumerate(memories(len(vectors)))
     )
     known = VectorTable([row.text_key for row in rows], vectors)

@@ -839,7 +839,7 @@ def test_a_model_may_join_what_only_the_offline_judge_kept_apart(
     """Its word stands below the model's: the merge is applied, and paid for once."""
     cat, tabby = store.add(make_memory(CAT)), store.add(make_memory(TABBY))
     with store.ledger.writing() as writer:
-        writer.distinct.mark(store.scope_of(cat), cat.content, tabby.content, "test", "offline")
+        writer.distinct.mark(store.scope_of(cat), cat.dated_key, tabby.dated_key, "test", "offline")
     model = ScriptedModel(MERGED)
     report = batch(MemoryDeduplicator(store, model))
     assert (report.decisions, len(model.asked), report.left) == ({"merge": 1}, 1, 0)

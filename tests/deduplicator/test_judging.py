@@ -90,9 +90,9 @@ def test_a_merge_that_cannot_be_believed_is_asked_once_more_and_then_refused(
     report = clean(server, store, *pair)
     assert live(store) == {OLDER, NEWER}
     assert (len(server.asked), report.pending, report.retired) == (2, 1, 0)
-    assert len(server.read) == (3 if by_reading else 0)  # the trial, and each answer
-    assert "your_last_answer_was_discarded_because" not in server.asked[0].data
-    assert fault in server.asked[1].data["your_last_answer_was_discarded_because"]
+    assert len(server.read) == (2 if by_reading else 0)  # the trial, and the text, once
+    assert "refused" not in server.asked[0].data
+    assert fault in server.asked[1].data["refused"]
     assert fault in report.groups[0].reason
     [line] = [r.getMessage() for r in caplog.records if "DEDUP_REFUSED" in r.getMessage()]
     assert fault in line
@@ -112,12 +112,15 @@ def test_a_second_answer_that_mends_the_first_is_believed(
     assert [one.verified for one in store.history()][-1] == "by a second reading"
 
 
-def test_a_new_memory_costs_one_judgement_and_what_that_leaves_open_waits_for_a_batch(
+def test_a_new_memorys_text_is_mended_once_and_what_that_leaves_open_waits_for_a_batch(
     server: GeminiServer, store: MemoryStore, pair: tuple[Memory, Memory]
 ) -> None:
-    server.script = [merged(GOOD.replace("3 rooms", "rooms")), merged(GOOD)]
+    bad = GOOD.replace("3 rooms", "rooms")
+    server.script = [merged(bad), merged(bad), merged(GOOD)]
     write(server, store, *pair)
-    assert (len(server.asked), live(store), store.counts().pending) == (1, {OLDER, NEWER}, 1)
+    assert (len(server.asked), live(store), store.counts().pending) == (2, {OLDER, NEWER}, 1)
+    [refused] = store.history()[-1].refused
+    assert (refused.text, refused.by) == (bad, "the program")
     asyncio.run(judge(server, store).deduplicate_all())
     assert (live(store), store.counts().pending) == ({GOOD}, 0)
 

@@ -62,15 +62,16 @@ def filled(store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
 
 def grouped(data: dict[str, Any]) -> str:
     """Group the memories of a page that name the same boat."""
+    mended = " That is all." if "refused" in data else ""
     named: dict[str, list[int]] = {}
     for number, text in memories_shown(data):
         named.setdefault(re.findall("oat ([0-9]+)", text)[0], []).append(number)
     groups = [
-        {"members": numbers, "text": PAINTED.format(user=data["user"], n=boat)}
+        {"members": numbers, "text": PAINTED.format(user=data["user"], n=boat) + mended}
         for boat, numbers in named.items()
         if len(numbers) > 1
     ]
-    return json.dumps({"groups": groups, "reason": ""})
+    return json.dumps({"groups": groups})
 
 
 async def at_once(_: float) -> None: ...

@@ -33,6 +33,10 @@ PARTS = (
 )
 
 
+MENDED = " That is all."
+"""Makes another text of a merge, since the same text is not read twice."""
+
+
 def boats(count: int) -> list[str]:
     """Two texts of each boat, which no program would take for the same."""
     told = [f"Mia painted the boat {name} in May." for name in NAMES[:count]]
@@ -117,14 +121,15 @@ def test_one_refused_group_spoils_no_other_and_is_asked_once_more(filled: Memory
 
     def checked(merge: ProposedMerge) -> MergeReading:
         if "Elsa" in merge.text and len(model.asked) == 1:
+            model.ending = MENDED
             return MergeReading(lost=("in whose name",))
         return MergeReading()
 
     model.checked = checked
     report = batch(filled, model)
-    assert report.merged == 10
+    assert (report.merged, report.refused) == (10, 0)
     assert len(model.asked) == 2
-    assert len(model.pages[1]) == 2
+    assert len(model.pages[1]) == 11, "its two, and what the nine others became"
     assert "in whose name" in model.asked[1].objection
     assert report.usage.calls == 5
 
@@ -138,7 +143,13 @@ def test_a_merge_refused_twice_stays_open_and_retry_asks_about_it_alone(
     assert (report.merged, report.pending, filled.counts().pending) == (9, 1, 1)
     assert len(live(filled)) == 11
     assert batch(filled, model).usage.calls == 0, "not before it is due"
+    [before] = filled.history()[-1].refused
+    assert (before.by, before.why) == ("a second reading", "the merged text loses: a name")
+    assert "Elsa" in before.text
     model.checked = lambda _: MergeReading()
+    read = len(model.reread_merges)
+    assert (retry(filled, model).merged, len(model.reread_merges)) == (0, read), "the same text"
+    model.ending = MENDED
     report = retry(filled, model)
     assert (report.merged, report.pages, filled.counts().pending) == (1, 1, 0)
 
@@ -157,7 +168,7 @@ def test_a_second_answer_that_cannot_be_read_leaves_the_question_open(
     report = batch(filled, model)
     assert (report.merged, report.pending, filled.counts().pending) == (9, 1, 1)
     assert not any("told apart" in told.reason for told in filled.history())
-    model.checked = lambda _: MergeReading()
+    model.checked, model.ending = lambda _: MergeReading(), MENDED
     assert (retry(filled, model).merged, filled.counts().pending) == (1, 0)
 
 
@@ -167,7 +178,7 @@ def test_an_open_question_is_asked_though_a_copy_of_its_memory_is_replaced_first
     model = PageModel(by_name)
     model.checked = lambda merge: MergeReading(lost=("a name",) if "Elsa" in merge.text else ())
     batch(filled, model)
-    model.checked = lambda _: MergeReading()
+    model.checked, model.ending = lambda _: MergeReading(), MENDED
     filled.add_batch([make_memory(next(text for text in live(filled) if "Elsa" in text))])
     report = retry(filled, model)
     assert (report.merged, report.pages, filled.counts().pending) == (1, 1, 0)
@@ -180,7 +191,7 @@ def test_an_open_question_that_cannot_be_shown_stays_open(
     model = PageModel(by_name)
     model.checked = lambda merge: MergeReading(lost=("a name",) if "Elsa" in merge.text else ())
     batch(filled, model)
-    model.checked = lambda _: MergeReading()
+    model.checked, model.ending = lambda _: MergeReading(), MENDED
     with filled.ledger.writing() as writer:
         writer.vectors.replace_all({})
     with monkeypatch.context() as without_vectors:
@@ -264,11 +275,13 @@ def test_a_wrong_group_loses_nothing(
 
 def test_a_member_in_two_groups_goes_with_the_first(filled: MemoryStore) -> None:
     def twice(texts: list[str]) -> Groups:
-        return [([0, 1], f"{texts[0]} {texts[1]}"), ([1, 2], f"{texts[1]} {texts[2]}")][
-            : len(texts) // 2
-        ]
+        if len(texts) < 3:  # what the first became, and what else the second named
+            return []
+        return [([0, 1], f"{texts[0]} {texts[1]}"), ([1, 2], f"{texts[1]} {texts[2]}")]
 
-    report = batch(filled, PageModel(twice))
+    model = PageModel(twice)
+    report = batch(filled, model)
+    assert [len(page) for page in model.pages] == [20, 2]
     assert (report.merged, report.retired, report.memories_after) == (1, 2, 19)
     assert all(any(text in one for one in live(filled)) for text in boats(10))
 
@@ -530,9 +543,9 @@ def test_a_text_that_no_database_holds_is_cleaned(
         model = PageModel(lambda shown: [([0, 1], "On Sundays Mia sails \0on the lake.")])
         model.checked = lambda _: MergeReading(lost=("that she \0is \ud800 out",))
         assert batch(store, model).pending == 1
-        model.checked = lambda _: MergeReading()
+        model.checked, model.ending = lambda _: MergeReading(), MENDED
         assert retry(store, model).merged == 1
-        assert live(store) == ["On Sundays Mia sails on the lake."]
+        assert live(store) == [f"On Sundays Mia sails on the lake.{MENDED}"]
 
 
 def test_no_group_keeps_the_reason_of_its_page(

@@ -47,9 +47,10 @@ def test_explicit_memories_are_deduplicated_listed_and_forgotten_by_user(tmp_pat
         async with open_chat_memory(config) as memory:
             await memory.remember("Mia has a cat.", user="Mia")
             form = {"from": "form"}
-            first = await memory.remember("mia has a cat", user=" Mia", metadata=form)
-            newer = await memory.remember("Mia's PIN is 4711.", user="Mia", is_private=True)
-            theirs = await memory.remember("Jonas's PIN is 1234.", user="Jonas")
+            first = (await memory.remember("mia has a cat", user=" Mia", metadata=form)).memory
+            secret = await memory.remember("Mia's PIN is 4711.", user="Mia", is_private=True)
+            newer = secret.memory
+            theirs = (await memory.remember("Jonas's PIN is 1234.", user="Jonas")).memory
             assert first.metadata == {"from": "form"}
             assert [one.id for one in await memory.list(user="Mia ")] == [newer.id, first.id]
             assert [one.id for one in await memory.list(user="Mia", limit=1)] == [newer.id]
@@ -58,7 +59,7 @@ def test_explicit_memories_are_deduplicated_listed_and_forgotten_by_user(tmp_pat
             everyones = await memory.recall("What is the PIN?", everyone=True)
             assert newer.id not in [one.id for one in everyones]
             assert theirs.id in [one.id for one in everyones]
-            with pytest.raises(InputError, match="memory"):
+            with pytest.raises(InputError, match="content is empty"):
                 await memory.remember("  ", user="Mia")
             await memory.hear(Turn(speaker="Mia", text="I sail.", at=START))
             assert (await memory.forget_user("Mia")).memories == 2

@@ -60,6 +60,15 @@ def is_open(store: MemoryStore) -> bool:
     return store.counts().pending > 0
 
 
+HERE: dict[str, Any] = {"external_id": "c/1/0", "metadata": {"conversation": "c"}}
+"""What a memory that this conversation produced has; only these are shown if several speak."""
+
+
+@pytest.fixture
+def peanuts_here(store: MemoryStore, make_memory: MakeMemory) -> Memory:
+    return store.add(make_memory(PEANUTS, user="Mia", **HERE))
+
+
 @pytest.fixture
 def peanuts(store: MemoryStore, make_memory: MakeMemory) -> Memory:
     return store.add(make_memory(PEANUTS, user="Mia"))
@@ -132,14 +141,14 @@ def test_one_reading_checks_all_that_a_window_proposes(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, make_memory: MakeMemory
 ) -> None:
     """Also for two users: both spoke here, and the model was shown the memories of both."""
-    store.add(make_memory(PEANUTS, user="Mia"))
-    store.add(make_memory("Ben rents a flat in Faro.", user="Ben"))
+    store.add(make_memory(PEANUTS, user="Mia", **HERE))
+    store.add(make_memory("Ben rents a flat in Faro.", user="Ben", **HERE))
     flat = Candidate(
         content="Ben bought a flat.", user="Ben", turns=(1,), replaces=(1,),
         merged="Ben, who rented a flat in Faro, bought a flat.",
     )  # fmt: skip
     model.extractions = [[naming(0), flat]]
-    hook(extractor, turn("It is gone.", 30), turn("I bought a flat.", 31, "Ben"))
+    hook(extractor, turn("I have outgrown it.", 30), turn("I bought a flat.", 31, "Ben"))
     assert live(store) == [("Mia", BOTH), ("Ben", flat.merged)]
     assert [len(merges) for merges in model.reread_merges] == [2]
 
@@ -159,7 +168,7 @@ def test_a_nul_in_a_merged_text_blocks_nothing(
 
 
 def test_words_of_one_user_never_retire_a_memory_of_another(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory,
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts_here: Memory,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     """Ben says that Mia's allergy is gone, whatever user the model writes beside it."""
@@ -177,9 +186,8 @@ def test_a_candidate_that_names_no_turn_replaces_nothing(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory,
     turns: tuple[int, ...],
 ) -> None:  # fmt: skip
-    """Only Ben spoke of it, and nothing but the turns that a model names could tell."""
     model.extractions = [[naming(0, turns=turns)]]
-    hook(extractor, turn("Hello.", 30), turn("Her allergy is gone.", 31, "Ben"))
+    hook(extractor, turn("Hello.", 30), turn("My allergy is gone.", 31))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
     assert (model.reread_merges, is_open(store)) == ([], False)
 
@@ -194,13 +202,13 @@ def test_nothing_is_replaced_where_deduplication_is_off(
     assert (model.reread_merges, is_open(store)) == ([], False)
 
 
-def test_a_candidate_of_two_speakers_turns_is_of_the_one_whom_it_is_about(
-    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+def test_a_candidate_of_two_speakers_turns_is_of_the_one_whom_it_is_about_and_replaces_nothing(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts_here: Memory
 ) -> None:
     model.extractions = [[naming(0, turns=(1, 0))]]
-    hook(extractor, turn("It is gone.", 30), turn("Her allergy is gone.", 31, "Ben"))
-    assert live(store) == [("Mia", BOTH)]
-    [memory] = store.memories()
+    hook(extractor, turn("I outgrew the allergy.", 30), turn("Her allergy is gone.", 31, "Ben"))
+    assert live(store) == [("Mia", PEANUTS), ("Mia", OUTGROWN)]
+    [_, memory] = store.memories()
     assert memory.metadata == {"conversation": "c", "turn": "30", "turns": ["30", "31"]}
 
 
@@ -288,7 +296,8 @@ def test_a_models_earlier_verdict_binds_until_a_batch_asks_again(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
 ) -> None:
     with store.ledger.writing() as writer:
-        writer.distinct.mark(store.scope_of(peanuts), PEANUTS, OUTGROWN, "two facts", "model")
+        keys = text_key(PEANUTS), text_key(OUTGROWN)
+        writer.distinct.mark_all([(store.scope_of(peanuts), *keys, "two facts")], "model")
     model.extractions = [[naming(0)]]
     hook(extractor, turn("It is gone.", 30))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]

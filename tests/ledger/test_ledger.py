@@ -308,7 +308,7 @@ def test_forgetting_erases_every_holder_and_keeps_a_tombstone(
             writer.memories.insert_all([memory])
             writer.vectors.put({text_key(memory.content): vector})
         scope = Scope.of(successor, ("user",))
-        writer.distinct.mark(scope, successor.content, other.content, "test", "model")
+        writer.distinct.mark(scope, successor.dated_key, other.dated_key, "test", "model")
         decision = Decision(Action.REPLACE, "said xyzzy", (secret, successor))
         image = writer.memories.image([secret.id, successor.id])
         writer.decisions.record([(decision, image)], START, None)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from memory.errors import InputError
 from memory.models.memory import Memory, Scope
 from memory.models.sizes import MAX_CONTENT
 from memory.text import clean, identity, normalise, text_key
@@ -96,12 +97,12 @@ def test_a_text_of_marks_alone_stays_itself() -> None:
 
 @pytest.mark.parametrize("content", ["", "   ", "\0", "x" * (MAX_CONTENT + 1)])
 def test_empty_and_huge_contents_are_refused(content: str) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         Memory(content=content, timestamp=NOW)
 
 
 def test_a_naive_time_is_refused_and_another_zone_becomes_utc() -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         Memory(content="x", timestamp=datetime(2026, 5, 1))
     tokyo = datetime(2026, 5, 1, 9, tzinfo=timezone(timedelta(hours=9)))
     assert Memory(content="x", timestamp=tokyo).timestamp == NOW
@@ -109,7 +110,7 @@ def test_a_naive_time_is_refused_and_another_zone_becomes_utc() -> None:
 
 def test_a_time_that_utc_does_not_have_is_refused() -> None:
     ahead = timezone(timedelta(hours=14))
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         Memory(content="x", timestamp=datetime(1, 1, 1, tzinfo=ahead))
 
 
@@ -117,12 +118,12 @@ def test_a_memory_cannot_be_changed_and_takes_no_unknown_field() -> None:
     memory = Memory(content="x", timestamp=NOW)
     with pytest.raises(ValidationError):
         memory.content = "y"
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         Memory(content="x", timestamp=NOW, contents="y")  # type: ignore[call-arg]
 
 
 def test_metadata_that_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(InputError):
         Memory(content="x", timestamp=NOW, metadata={"score": float("nan")})
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from memory.errors import InputError
-from memory.models import Memory, Turn, first_problem
+from memory.models import Memory, Turn
 from memory.models.sizes import MAX_CHARACTERS, MAX_VALUES, too_large
 from memory.store import MemoryStore, forget_user
 from tests.doubles import START
@@ -30,9 +30,9 @@ LONG = "x" * (MAX_CHARACTERS + 1)
     ],
 )
 def test_the_size_is_what_is_wrong(make: Callable[[], object]) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(InputError) as caught:
         make()
-    what = first_problem(caught.value).what
+    what = caught.value.problem
     assert "10,000 values" in what or "2,000,000 characters" in what or "2000000 char" in what
 
 

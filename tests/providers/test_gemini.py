@@ -151,7 +151,7 @@ def test_an_objection_is_passed_on(server: GeminiServer, question: Question) -> 
     again = Question(question.members, "test", 0.92, objection="it invents Pip")
     server.script = [judged([])]
     ask(server, lambda model: model.judge(again))
-    assert server.asked[0].data["your_last_answer_was_discarded_because"] == "it invents Pip"
+    assert server.asked[0].data["refused"] == "it invents Pip"
 
 
 def test_extraction_shows_turns_and_takes_what_was_found(server: GeminiServer) -> None:

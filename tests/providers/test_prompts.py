@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from memory.models import Memory, ProposedMerge, Question, Turn
+from memory.decide import MOST_IN_GROUP
+from memory.models import Memory, ProposedMerge, Question, Turn, Usage
 from memory.providers.prompts import (
     EXTRACT,
     JUDGE,
     PAGE,
     REREAD,
+    PageJudgement,
     extraction_question,
     judge_question,
+    read_verdict,
     reply_question,
     rereading_question,
 )
@@ -69,7 +72,7 @@ def test_the_second_reader_sees_under_which_day_the_text_will_stand() -> None:
         "merges"
     ]
     assert shown == {
-        "n": 1,
+        "number": 1,
         "of": {
             "Tue 2026-01-20": [[OLDER, {"when": {"yesterday": "2026-01-19"}}]],
             "Tue 2026-02-03": ["Mia saw the dentist."],
@@ -95,7 +98,26 @@ def test_turns_carry_weekday_and_local_time_and_memories_their_dates() -> None:
     assert (number, user, text) == (1, "Mia", OLDER)
     assert dates == {"when": {"yesterday": "2026-01-19"}}
     [recalled] = json.loads(reply_question([turn], [memory(OLDER)]))["memories"]
-    assert recalled == {"said": "Tue 2026-01-20", "user": "Mia", "content": OLDER, **dates}
+    dated = "[Tue 2026-01-20] Mia saw the dentist yesterday [= 2026-01-19]."
+    assert recalled == {"user": "Mia", "content": dated}
+
+
+@pytest.mark.parametrize("instructions", [JUDGE, PAGE])
+def test_the_key_of_a_question_that_is_repeated_is_explained(instructions: str) -> None:
+    members = (memory(OLDER), memory(NEWER))
+    asked = json.loads(judge_question(Question(members, "test", 0.92, objection="group 1, 2: ...")))
+    assert [*asked] == ["user", "refused", "memories"]
+    assert 'If there is "refused"' in instructions
+
+
+def test_each_group_has_a_reason_of_its_own() -> None:
+    pair = Question((memory(OLDER), memory(NEWER), memory("Mia rows.")), "test", 0.0, is_page=True)
+    groups = [{"members": [1, 2], "reason": "who cares for her teeth", "text": NEWER}]
+    groups.append({"members": [3], "reason": "alone", "text": "Mia rows."})
+    [group] = read_verdict(json.dumps({"groups": groups}), pair, Usage()).parts
+    assert (group.members, group.reason) == ((0, 1), "who cares for her teeth")
+    shown = PageJudgement.model_json_schema()["$defs"]["Group"]["properties"]["members"]
+    assert (shown["minItems"], shown["maxItems"]) == (2, MOST_IN_GROUP)
 
 
 @pytest.mark.parametrize("instructions", [JUDGE, PAGE, EXTRACT, REREAD])

@@ -62,7 +62,7 @@ def test_the_model_is_shown_each_merge_with_its_number_its_members_and_its_text(
     )
     [asked] = server.asked
     first, second = asked.data["merges"]
-    assert [first["n"], second["n"]] == [1, 2]
+    assert [first["number"], second["number"]] == [1, 2]
     days = {day_of(one.timestamp) for one in merge.members}
     assert set(first["of"]) == days
     assert [one for told in first["of"].values() for one in told] == [

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from memory.models import Action, MergeGroup, Verdict
+from memory.models import Action, Decision, MergeGroup, Outcome, Refusal, Verdict
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
@@ -318,6 +318,30 @@ def test_an_open_question_is_answered_where_it_is_shown(
     done = browser.post("/answer", {**fields, "answer": "keep_all"})
     assert "Pending: 0" in done.text
     assert filled.history()[-1].reason == "kept apart by a person"
+
+
+def test_a_refused_text_is_shown_and_taken_all_the_same(
+    store: MemoryStore, make_memory: MakeMemory
+) -> None:
+    members = tuple(store.add(make_memory(f"Mia rows {what}.")) for what in ("daily", "far"))
+    refusal = Refusal(
+        members=tuple(member.id for member in members),
+        text="Mia rows daily & far.",
+        by="a second reading",
+        why="the merged text loses: whose boat",
+        key="k",
+    )
+    decision = Decision(Action.KEEP_BOTH, "refused", members, pending=True, refused=(refusal,))
+    assert isinstance(store.apply(decision), Outcome)
+    with served(store, OfflineModel()) as there, there.browser() as browser:
+        page = browser.get("/questions").text
+        assert "Mia rows daily &amp; far." in page
+        assert "loses: whose boat" in page
+        form = page.partition("Take the refused text")[0].rpartition("<form")[2]
+        fields = hidden(f'id="answer"{form}</form>')
+        browser.post("/answer", {**fields, "answer": "text"})
+    assert [memory.content for memory in store.memories()] == ["Mia rows daily & far."]
+    assert store.counts().refused == 1
 
 
 # --- what is shown ------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.boundary import fails
 from memory.text.dating import written
 from memory.text.period import Grain, Period, Role
 from memory.text.time_finder import periods
@@ -48,6 +49,15 @@ RESOLVED = [
     ("Mia will retire in December next year.", ["2027-12"]),
     ("Mia broke her arm on the 5th of last month.", ["2025-12-05"]),
     ("Mia moved out in autumn 2024.", ["autumn 2024"]),
+    ("Mia was ill in the week of 14 January 2026.", ["2026-01-12/2026-01-18"]),
+    ("Mia was away the week of 3 December.", ["2025-12-01/2025-12-07"]),
+    ("Mia was ill in the week of 11 January 2026.", ["? week of 11 january 2026"]),
+    ("Mia sailed on the weekend of 10 January 2026.", ["2026-01-10/2026-01-11"]),
+    ("Mia war in der Woche vom 12. Januar 2026 krank.", ["2026-01-12/2026-01-18"]),
+    ("Mia était malade la semaine du 12 janvier 2026.", ["2026-01-12/2026-01-18"]),
+    ("Mia estuvo enferma la semana del 12 de enero de 2026.", ["2026-01-12/2026-01-18"]),
+    ("ミアは2026年1月12日の週に病気だった。", ["2026-01-12/2026-01-18"]),
+    ("Mia a déménagé il y a un an.", ["about 2025"]),
     ("Mia fell ten days ago.", ["2026-01-11"]),
     ("Mia fell two weeks ago.", ["about 2026-01-07"]),
     ("Mia's operation is in two weeks.", ["about 2026-02-04"]),
@@ -279,6 +289,9 @@ def test_a_number_beyond_the_calendar_is_no_error() -> None:
     assert dates("Mia dies in 9000 years.") == ["= in 9000 years"]
     assert dates("Mia met Tom on 31 February.") == ["= 31 february"]
     assert dates("Mia met Tom on 2026-13-01.") == ["= 2026-13-01"]
+    last = datetime.max.replace(tzinfo=UTC)
+    for text in ("Mia ha un esame domani.", "Mia flies tomorrow.", "Mia flies next week."):
+        assert not fails(periods, text, last)
 
 
 PIECES = st.sampled_from(

@@ -27,16 +27,19 @@ def row_of(text: str, language: str | None) -> Row | tuple[int, int] | None:
     Return the place of a relative time word if the language has no table.
     """
     if language:
-        return japanese_row(text) if language == "ja" else latin_row(text, LATIN[language])
+        known = language != "ja"
+        return latin_row(text, text.lower(), LATIN[language]) if known else japanese_row(text)
     if not text.isascii() and (has_cjk(text) or _HANGUL(text)):
         code = code_of(text)
         return japanese_row(text) if code == "ja" else _first(_OTHERS.get(code), text)
-    words = _WORDS(text.lower())
-    if _TRIGGERS.isdisjoint(words) and not _HAS_NUMBER(text):
+    lowered = text.lower()
+    words = _WORDS(lowered)
+    is_un_an = "un" in words and "an" in words  # alone, "an" would be a trigger of English texts
+    if _TRIGGERS.isdisjoint(words) and not is_un_an and not _HAS_NUMBER(text):
         return None
     code = _language(words)
     if code in LATIN:
-        return latin_row(text, LATIN[code])
+        return latin_row(text, lowered, LATIN[code])
     relative = LATIN_OTHERS[code][1].intersection(words)
     pattern = rf"\b(?:{'|'.join(relative)})\b"
     return _first(re.compile(pattern, re.IGNORECASE) if relative else None, text)

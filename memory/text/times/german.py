@@ -92,6 +92,7 @@ GERMAN = TimeWords(
             "": "am|im|an|zu|um|während|über", "article": "der|die|das|den|dem|des",
         },
         "bound": {"": "bis|bis zum|zum|auf|für|nach", "from": "ab"},
+        "of": {"": "vom"},
         "be": {"": "ist|bin|sind|bist"},
         "old": {"": "alt"},
         "and": {"": "und|aber|jetzt|nun|inzwischen|mittlerweile"},

@@ -26,7 +26,7 @@ JAPANESE = TimeWords(
             "morning": "朝|午前", "afternoon": "午後|昼", "evening": "夜|夕方|晩",
             "night": "深夜|夜中",
         },
-        "unit": {"weekend": "週末"},
+        "unit": {"week": "の週", "weekend": "週末|の週末"},
         "season": {0: "春", 1: "夏", 2: "秋", 3: "冬"},
         "holiday": {
             "new year": "正月|お正月", "new year's day": "元日|元旦", "new year's eve": "大晦日",

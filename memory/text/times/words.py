@@ -183,8 +183,8 @@ class TimeWords:
 
 _TRIGGERS = "DTKUMSHZERGe"
 _TOKEN = re.compile(
-    r"\d+(?:[.,:/-]\d+)+|\d{1,2}\.(?=\s?(?:Januar|Februar|März|April|Mai|Juni|Juli|August"
-    r"|September|Oktober|November|Dezember)\b)|[^\W_]+|[.!?;:\n…]+|[,()\"“”„«»—–\[\]]"
+    r"\d+(?:[.,:/-]\d+)+|\d{1,2}\.(?=\s?(?:januar|februar|märz|april|mai|juni|juli|august"
+    r"|september|oktober|november|dezember)\b)|[^\W_]+|[.!?;:\n…]+|[,()\"“”„«»—–\[\]]"
 )
 _ORDINAL = re.compile(r"(\d{1,2})(?:st|nd|rd|th|er|\.)?").fullmatch
 _FULL = re.compile(r"(\d{4})-(\d\d?)-(\d\d?)|(\d\d?)\.(\d\d?)\.(\d{4})").fullmatch
@@ -220,16 +220,21 @@ class Row:
         return self.text[start:end]
 
 
-def latin_row(text: str, table: TimeWords) -> Row:
-    """Read a text in Latin letters; a phrase of the table is one word."""
-    lowers = [piece.lower() for piece in _TOKEN.findall(text)]
+def latin_row(text: str, lowered: str, table: TimeWords) -> Row:
+    """Read a text in Latin letters; a phrase of the table is one word. `lowered`: in lower case."""
+    if len(lowered) != len(text):  # the lower case of "İ" is two characters
+        lowered = "".join(char.lower()[0] for char in text)
+    pieces = lowers = _TOKEN.findall(lowered)
     listed = table.words
-    entries = [listed.get(lower) or _unlisted(lower) for lower in lowers]
+    entries = [
+        listed.get(lower) or (_OTHER if lower.isalpha() else _unlisted(lower)) for lower in lowers
+    ]
     sizes = [1] * len(lowers)
     phrases = table.phrases
     if any(map(phrases.__contains__, pairwise(lowers))):
+        lowers = pieces.copy()
         _join(lowers, entries, sizes, phrases)
-    return Row(text, table, lowers, entries, lambda: _spans(text, sizes))
+    return Row(text, table, lowers, entries, lambda: _spans(lowered, pieces, sizes))
 
 
 def _join(
@@ -249,11 +254,17 @@ def _join(
         position += 1
 
 
-def _spans(text: str, sizes: list[int]) -> list[tuple[int, int]]:
-    pieces = [piece.span() for piece in _TOKEN.finditer(text)]
+def _spans(text: str, pieces: list[str], sizes: list[int]) -> list[tuple[int, int]]:
+    places, end = list[tuple[int, int]](), 0
+    for piece in pieces:  # what lies between two pieces begins none
+        start = text.find(piece, end)
+        end = start + len(piece)
+        places.append((start, end))
+    if len(sizes) == len(places):
+        return places
     ends = list(accumulate(sizes))
     return [
-        (pieces[end - size][0], pieces[end - 1][1]) for end, size in zip(ends, sizes, strict=True)
+        (places[end - size][0], places[end - 1][1]) for end, size in zip(ends, sizes, strict=True)
     ]
 
 

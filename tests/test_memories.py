@@ -1,0 +1,135 @@
+"""The face of scripts: five lines remember and recall; each verb works, each misuse is named."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import importlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory import ChatMemory, Memories, Turn, open_chat_memory
+from memory.errors import MemoryPipelineError
+
+
+@pytest.fixture
+def memories(tmp_path: Path) -> Iterator[Memories]:
+    with Memories(tmp_path / "mia.db", llm_provider="offline") as found:
+        yield found
+
+
+def test_the_example_of_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module("memory.assembly.memories")
+    assert doctest.testmod(module) == (0, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["mia.db"]
+
+
+def test_an_outcome_says_what_happened_and_why(memories: Memories) -> None:
+    added = memories.remember("Mia has a cat.", user="Mia")
+    replaced = memories.remember("mia has a cat", user="Mia")
+    assert (added.action.value, added.retired) == ("add", ())
+    assert (replaced.action.value, replaced.reason) == ("replace", "same text")
+    assert [one.id for one in replaced.retired] == [added.memory.id]
+    assert [one.id for one in memories.list(user="Mia")] == [replaced.memory.id]
+    [record] = memories.history(replaced.memory.id)[-1:]
+    assert record.number == replaced.number
+    memories.undo(replaced.number)
+    both = {"Mia has a cat.", "mia has a cat"}
+    assert {one.content for one in memories.list(user="Mia")} == both
+
+
+def test_a_store_is_cleaned_corrected_and_forgotten(memories: Memories) -> None:
+    for text in ("Mia has a cat.", "Mia lives in Porto.", "mia has a cat"):
+        memories.store.add(memories.store.new_memory(text, user="Mia"))
+    assert memories.clean(dry_run=True).retired == 1
+    assert len(memories.list(user="Mia")) == 3
+    assert memories.clean().retired == 1
+    [home] = [one for one in memories.list(user="Mia") if "Porto" in one.content]
+    assert memories.update(home.id, "Mia lives in Faro.").id == home.id
+    [found] = memories.recall("Where does Mia live?", user="Mia", k=1)
+    assert found.content == "Mia lives in Faro."
+    memories.forget(home.id)
+    assert memories.forget_user("Mia").memories == 1
+    assert memories.list(user="Mia") == []
+
+
+def test_threads_share_it(memories: Memories) -> None:
+    def tell(n: int) -> None:
+        memories.remember(f"Mia has {n} red kites.", user="Mia")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(tell, range(2, 12)))
+    assert len(memories.list(user="Mia")) == 10
+
+
+def test_closed_it_says_so_and_the_file_keeps_all(tmp_path: Path) -> None:
+    with Memories(tmp_path / "mia.db", llm_provider="offline") as memories:
+        memories.remember("Mia has a cat.", user="Mia")
+    memories.close()
+    with pytest.raises(MemoryPipelineError, match="closed"):
+        memories.list(user="Mia")
+    with Memories(tmp_path / "mia.db", llm_provider="offline") as memories:
+        assert [one.content for one in memories.list(user="Mia")] == ["Mia has a cat."]
+
+
+def test_an_exchange_recalls_what_was_said_before_and_hears(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with open_chat_memory(data_dir=str(tmp_path), llm_provider="offline") as memory:
+            assert await memory.exchange("I moved to Porto in 2021.", user="Mia") == []
+            await memory.settle()
+            found = await memory.exchange("Where did I move to?", user="Mia")
+            assert [one.content for one in found] == ["Mia moved to Porto in 2021."]
+            assert await memory.waiting() == 1
+
+    asyncio.run(talk())
+
+
+MISUSES: dict[str, tuple[Callable[[ChatMemory], Any], str]] = {
+    "a turn without an offset": (
+        lambda memory: memory.hear(Turn(speaker="Mia", text="x", at=datetime(2026, 5, 1))),
+        "Turn: at",
+    ),
+    "a text for a turn": (
+        lambda memory: memory.hear("hi"),  # type: ignore[arg-type]
+        "hear: needs a Turn, not str",
+    ),
+    "an empty user": (lambda memory: memory.remember("x", user=""), "Memory: user"),
+    "no text": (
+        lambda memory: memory.remember(None, user="Mia"),  # type: ignore[arg-type]
+        "remember: needs a text",
+    ),
+    "an empty text": (lambda memory: memory.remember(" ", user="Mia"), "content is empty"),
+    "a negative k": (lambda memory: memory.recall("x", user="Mia", k=-1), "k must be at least 1"),
+    "nobody": (lambda memory: memory.recall("x"), "user=NAME"),
+    "an empty user to recall": (lambda memory: memory.recall("x", user=" "), "user is empty"),
+    "no query": (
+        lambda memory: memory.recall(None, user="Mia"),  # type: ignore[arg-type]
+        "recall: needs a text",
+    ),
+    "an unknown memory": (lambda memory: memory.forget("mem_000000000000"), "no live memory"),
+    "an unknown decision": (lambda memory: memory.undo(99), "decision 99"),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_a_misuse_is_named_in_one_line(tmp_path: Path, name: str) -> None:
+    call, message = MISUSES[name]
+
+    async def misuse() -> None:
+        async with open_chat_memory(data_dir=str(tmp_path), llm_provider="offline") as memory:
+            await call(memory)
+
+    with pytest.raises(MemoryPipelineError, match=message) as caught:
+        asyncio.run(misuse())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_memory_is_a_lookup_error_too(memories: Memories) -> None:
+    with pytest.raises(LookupError):
+        memories.update("mem_000000000000", "x")
