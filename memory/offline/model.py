@@ -25,6 +25,7 @@ from memory.models import (
     Usage,
     Verdict,
 )
+from memory.offline.as_said import is_kept_as_said, without_lead, without_mention
 from memory.offline.english import english_statements, retold_english
 from memory.protocols import LanguageModel
 from memory.runtime import in_thread_if_long
@@ -151,9 +152,9 @@ _OPINION = re.compile(
     r"\b(like|love|hate|prefer|enjoy|think|believe|feel|favou?rite)\b|好き|嫌い|思う|思い"
 )
 _REMEMBER = re.compile(
-    r"(?:please[, ]+|hey[, ]+|can you |could you |and )*"
-    r"(?:remember|don['’]t forget|note|keep in mind)(?: that|:)\s+"
-    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3}(?:.*[^.!])?)[.!]*$",
+    r"(?:please[, ]+|hey[, ]+|can you |could you |will you |would you |and )*(?:please )?"
+    r"(?:remember|don['’]?t forget|note|keep in mind|remind me)(?: that|:)\s+"
+    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3}(?:.*[^.!?])?)[.!?]*$",
     re.IGNORECASE | re.DOTALL,
 ).match
 _REMEMBER_JA = re.compile(
@@ -197,11 +198,26 @@ def statements(
                 (_retold_japanese(said, speaker, at), said) for said in run if _declares(said)
             ]
         else:
-            found += english_statements(list(run), speaker, at, tuple(listeners))
+            found += _english_or_as_said(list(run), speaker, at, tuple(listeners))
     return [
         Statement(stated, bool(_OPINION.search(source)), 0.7 if _STRONG.search(source) else 0.5)
         for stated, source in found
     ]
+
+
+def _english_or_as_said(
+    run: list[str], speaker: str, at: datetime, listeners: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """Return the statements of sentences, and at its place each fact that no rule can rewrite."""
+    plain = [without_lead(sentence) for sentence in run]
+    found = english_statements(plain, speaker, at, listeners)
+    stated = {source for _, source in found}
+    for n, sentence in enumerate(plain):
+        is_left = sentence not in stated and is_kept_as_said(sentence)
+        if is_left and not english_statements([sentence], speaker, at, listeners):
+            before = sum(source in plain[:n] for _, source in found)
+            found.insert(before, (without_mention(run[n]), sentence))
+    return found
 
 
 @guarded(lambda text, _speaker, _at: text)
@@ -228,8 +244,9 @@ def only_asks_to_remember(text: str) -> bool:
 
 
 def _request(sentence: str) -> re.Match[str] | None:
-    asks = sentence.endswith(("?", "？"))
-    return None if asks else _REMEMBER(sentence) or _REMEMBER_JA(sentence)
+    asked = _REMEMBER(sentence) or _REMEMBER_JA(sentence)
+    polite = re.search(r"\b(?:can|could|will|would) you\b", sentence[: len("hey, could you")], re.I)
+    return asked if polite or not sentence.endswith(("?", "？")) else None
 
 
 # --- Japanese -------------------------------------------------------------------------------------

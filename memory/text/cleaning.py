@@ -195,7 +195,10 @@ _CJK = re.compile(
     "[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af]"
 )
 _KANA = re.compile("[\u3041-\u30fa]")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?!(?<=\d\.) (?:Jan|Feb|März|April|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))\s+"  # 5. Mai
+    r"|(?<=[。！？])\s*|\n+"
+)
 
 
 def has_cjk(text: str) -> bool:
