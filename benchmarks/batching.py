@@ -109,7 +109,7 @@ def dry_run(config: Config) -> Batched:
     """Measure a dry run over an existing store."""
     work = TimedSearch()
     with read_store(config) as store, work.counting():
-        deduplicator = MemoryDeduplicator(store, OfflineModel(), config.memory)
+        deduplicator = MemoryDeduplicator(store, OfflineModel(), config=config.memory)
         wall, cpu = time.perf_counter(), time.process_time()
         report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=GROUPS))
         seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -103,7 +103,7 @@ def grow(count: int) -> Grown:
         fill(config, list(memories(count, users=1)))
         work = TimedSearch()
         with read_store(config) as store, work.counting():
-            deduplicator = MemoryDeduplicator(store, Reader(), config.memory)
+            deduplicator = MemoryDeduplicator(store, Reader(), config=config.memory)
             wall, cpu = time.perf_counter(), time.process_time()
             report = asyncio.run(deduplicator.deduplicate_all(dry_run=True, groups=0))
             seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -132,7 +132,7 @@ def late(new: int, count: int) -> Late:
         fill(config, [one for one in every if one.id not in names])
         with open_store(config) as store:
             model = Reader()
-            deduplicator = MemoryDeduplicator(store, model, config.memory)
+            deduplicator = MemoryDeduplicator(store, model, config=config.memory)
             before = asyncio.run(deduplicator.deduplicate_all(max_calls=ENOUGH))
             model.shown.clear()
             store.add_batch(arriving)

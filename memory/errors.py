@@ -8,8 +8,8 @@ MemoryPipelineError
 ├── LedgerError             the ledger cannot be read or written: nothing was changed
 │   ├── LedgerMissing       there is no store at this location yet
 │   ├── LedgerDamaged       the ledger's files are broken: restore a backup
-│   ├── LedgerOutdated      an earlier version wrote the ledger: run `memory-dedup upgrade`
-│   └── EmbedderMismatch    the store was made with another embedder: run `memory-dedup reembed`
+│   ├── LedgerOutdated      an earlier version wrote the ledger: run `memory-dedup store upgrade`
+│   └── EmbedderMismatch    another embedder made the store: run `memory-dedup store reembed`
 ├── LeaseLost               another process took over the conversation: stop extracting from it
 ├── MemoryNotFound          no live memory has this id
 ├── StillStatedBy           a live memory replaced this one: forget the live memory
@@ -120,7 +120,7 @@ class LedgerOutdated(LedgerError):
     def __init__(self, name: str, stored: str, current: str) -> None:
         super().__init__(
             f"{name} has schema {stored}, this version needs {current}",
-            "run `memory-dedup upgrade`: it writes a backup first",
+            "run `memory-dedup store upgrade`: it writes a backup first",
         )
 
 
@@ -130,7 +130,7 @@ class EmbedderMismatch(LedgerError):
     def __init__(self, stored: str, configured: str) -> None:
         super().__init__(
             f"this store was made with embedder {stored!r}, but {configured!r} is configured",
-            "set memory.embedding back, or run `memory-dedup reembed`",
+            "set memory.embedding back, or run `memory-dedup store reembed`",
         )
 
 

@@ -52,7 +52,7 @@ class OurStore(DedupStore):
         folder = Path(tempfile.mkdtemp(prefix="upstream-"))
         store = MemoryStore(Ledger.create(f"sqlite:///{folder / 'ledger.db'}"), Theirs(index))
         config = MemoryConfig(dedup_enabled=False)
-        deduplicator = MemoryDeduplicator(store, OfflineModel(), config)
+        deduplicator = MemoryDeduplicator(store, OfflineModel(), config=config)
         namespaces = [()] if index else []
         super().__init__(store, deduplicator, namespaces=namespaces, fields=FIELDS)
 

@@ -92,7 +92,8 @@ class ScriptedModel:
     page_size = 8
 
     def __init__(self, *answers: Verdict | ModelError | Callable[[Question], Verdict]) -> None:
-        self._answers = list(answers)
+        self.answers = list(answers)
+        self._last: Verdict | ModelError | Callable[[Question], Verdict] = Verdict()
         self.asked: list[Question] = []
         self.extractions: list[ModelError | list[Candidate]] = []
         self.shown: list[tuple[Turn, ...]] = []
@@ -103,8 +104,8 @@ class ScriptedModel:
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
-        if self._answers or not question.objection:  # else it insists on its last answer
-            self._last = self._answers.pop(0)
+        if self.answers or not question.objection:  # else it insists on its last answer
+            self._last = self.answers.pop(0)
         answer = self._last
         if isinstance(answer, ModelError):
             raise answer

@@ -7,7 +7,7 @@ import doctest
 import importlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,29 @@ def test_a_store_is_cleaned_corrected_and_forgotten(memories: Memories) -> None:
     assert memories.list(user="Mia") == []
 
 
+def test_a_recall_keeps_to_what_is_asked_for(memories: Memories) -> None:
+    def told(text: str, user: str, day: int, **fields: Any) -> str:
+        at = datetime(2026, 5, day, tzinfo=UTC)
+        return memories.remember(text, user=user, at=at, **fields).memory.id
+
+    cat = told("Mia has a cat.", "Mia", 1, metadata={"from": "form"})
+    dog = told("Mia has a dog.", "Mia", 9, is_private=True)
+    boat = told("Jonas has a boat.", "Jonas", 5)
+
+    def ids(**how: Any) -> set[str]:
+        return {one.id for one in memories.recall("Who has what?", k=9, **how)}
+
+    assert ids(user="Mia") == {cat, dog}
+    assert ids(user=["Mia ", "Jonas"]) == {cat, dog, boat}
+    assert ids(everyone=True) == {cat, boat}
+    assert ids(everyone=True, private=True) == {cat, dog, boat}
+    assert ids(user="Mia", metadata={"from": "form"}) == {cat}
+    assert ids(user="Mia", category="nothing") == set() == ids(user="Mia", tags=["x"])
+    may = datetime(2026, 5, 5, tzinfo=UTC)
+    assert ids(everyone=True, private=True, since=may) == {dog, boat}
+    assert ids(everyone=True, private=True, until=may) == {cat}
+
+
 def test_threads_share_it(memories: Memories) -> None:
     def tell(n: int) -> None:
         memories.remember(f"Mia has {n} red kites.", user="Mia")
@@ -106,6 +129,10 @@ MISUSES: dict[str, tuple[Callable[[ChatMemory], Any], str]] = {
     ),
     "an empty text": (lambda memory: memory.remember(" ", user="Mia"), "content is empty"),
     "a negative k": (lambda memory: memory.recall("x", user="Mia", k=-1), "k must be at least 1"),
+    "a time without an offset": (
+        lambda memory: memory.recall("x", user="Mia", since=datetime(2026, 5, 1)),
+        "since has no time zone",
+    ),
     "nobody": (lambda memory: memory.recall("x"), "user=NAME"),
     "an empty user to recall": (lambda memory: memory.recall("x", user=" "), "user is empty"),
     "no query": (

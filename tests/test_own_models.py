@@ -40,7 +40,7 @@ from memory.providers import Asking, Budget, CallBudget, GuardedModel
 from memory.store import MemoryStore
 from tests import commands
 from tests.conftest import MakeMemory
-from tests.doubles import START, PlacedEmbedder
+from tests.doubles import START, PlacedEmbedder, ScriptedModel
 from tests.readings import WRONG, readings
 
 ROOT = Path(__file__).parent.parent
@@ -434,9 +434,9 @@ def test_thresholds_beside_a_key_mean_what_they_mean_in_a_configuration(
     config = configured(None, {"data_dir": str(tmp_path / "data")})
     with open_store(config) as store:
         assert store.scale != PLAIN
-        MemoryDeduplicator.from_api_key(store, "key")
+        MemoryDeduplicator(store, "key")
         assert store.scale != PLAIN
-        MemoryDeduplicator.from_api_key(store, "key", lower_threshold=0.80)
+        MemoryDeduplicator(store, "key", lower_threshold=0.80)
         assert store.scale == PLAIN
     assert "compared with plain cosine" in caplog.text
 
@@ -494,6 +494,15 @@ def test_a_vector_is_brought_to_length_one(
     monkeypatch.setattr(embedder, "embed", lambda texts: 7.0 * np.eye(len(texts), 64))
     store.add(make_memory("Mia sails."))
     assert store.search("Mia sails.", everyone=True)[0].similarity == 1.0
+
+
+@pytest.mark.parametrize("name", ["", " ", None, 7])
+def test_a_model_without_a_name_is_a_configuration_error(name: Any) -> None:
+    """Its verdicts and failures would be kept under no name."""
+    model = ScriptedModel()
+    model.name = name
+    with pytest.raises(ConfigError, match="its `name` is not a text"):
+        GuardedModel(model)
 
 
 @pytest.mark.parametrize("named", ["nowhere:make", "json:nothing", "tests.doubles:BrokenIndex"])

@@ -38,10 +38,19 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
 from memory.interchange import starts_with
 from memory.ledger import ItemPlace, Reader, StoredItem, Writer
-from memory.models import MAX_CONTENT, MAX_NAME, Action, Condition, Decision, Memory, Survivor
+from memory.models import (
+    MAX_CONTENT,
+    MAX_NAME,
+    Action,
+    Condition,
+    Decision,
+    Memory,
+    SearchResult,
+    Survivor,
+)
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
-from memory.store import Conflict, MemoryStore, cosines_to, erase
+from memory.store import FOLDED, Conflict, MemoryStore, cosines_to, erase
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
@@ -218,9 +227,35 @@ class DedupStore(BaseStore):
                 shown[end] = place
         ids = [(place.id, end) for place, end in ends if not end or shown[end] is place]
         ids.sort(key=lambda named: -scores.get(named[1], -2.0))
+        if op.query and clean(op.query):
+            ids = self._folded(reader, ids, scores, op.offset + op.limit)
         page = ids[op.offset : op.offset + op.limit]
         answers = self._item_fields(reader, reader.items.at([name for name, _ in page]))
         return [SearchItem(**answers[name], score=scores.get(end)) for name, end in page]
+
+    def _folded(
+        self,
+        reader: Reader,
+        ids: Sequence[tuple[str, str]],
+        scores: Mapping[str, float],
+        wanted: int,
+    ) -> list[tuple[str, str]]:
+        """Return the first `wanted` items, best first, without those that another one states.
+
+        `ids`: pairs of an item's id and the id of its live memory, "" if it has none. `scores`: the
+        cosine of each live memory.
+        """
+        window = wanted
+        while True:
+            window += FOLDED
+            own = {end: (name, end) for name, end in ids[:window] if end}
+            rows = reader.memories.rows(list(own))
+            hits = [SearchResult(rows[end].memory, scores.get(end, 0.0)) for end in own]
+            shown = [own[hit.memory.id] for hit in self._store.showing.arranged(hits)]
+            shown += [named for named in ids[:window] if not named[1]]
+            if len(shown) >= wanted or window >= len(ids):
+                return shown
+            window *= 2
 
     # --- writing ---
 

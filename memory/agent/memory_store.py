@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from memory.agent.saving import ONE_SCOPE, Saved, SaveRules, decide_merge, save
 from memory.decide import NearCopies, near_copies
 from memory.errors import InputError, MemoryNotFound
-from memory.ledger import Reader, take_snapshot
+from memory.ledger import Reader, snapshot_of
 from memory.models import (
     Condition,
     Episode,
@@ -180,18 +181,13 @@ class AgentMemory:
         """
         wanted = {"emotion": emotion, "category": category, "user": self._own_user(user)}
         scope = Scope(tuple((name, value) for name, value in wanted.items() if value is not None))
-        k = n_results
-        while True:
-            found = self._store.search(content, k, scope=scope)
-            fits = [
-                hit
-                for hit in found
-                if (date_from is None or hit.memory.timestamp >= date_from)
-                and (date_to is None or hit.memory.timestamp <= date_to)
-            ]
-            if len(fits) >= n_results or len(found) < k:
-                return fits[:n_results]
-            k *= 4
+
+        def fits(memory: Memory) -> bool:
+            return (date_from is None or memory.timestamp >= date_from) and (
+                date_to is None or memory.timestamp <= date_to
+            )
+
+        return self._store.search(content, n_results, scope=scope, where=fits)
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
@@ -226,14 +222,21 @@ class AgentMemory:
 
         The newest memories are at most `limit`, none older than `since`. Each pair contains at
         least one of them, and its distance (`1 - similarity`) is at most `threshold`. Pairs that
-        were judged distinct are left out. Everything is read in one transaction.
+        were judged distinct are left out. Only the agent's memories are read, in one transaction.
         """
         with self._store.ledger.reading() as reader:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
-            distinct = NOBODY.distinct(reader, self._store.scope_fields)
-            snapshot = take_snapshot(reader, distinct)
+            own = reader.memories.newest(None, self._scope) if recent else []
+            snapshot = snapshot_of(reader, [row.memory.id for row in own])
+            texts = [(self._store.scope_of(row.memory), row.dated_key) for row in own]
+            parted = zip(texts, reader.distinct.of_all(texts, NOBODY.bound_by), strict=True)
+            distinct = {
+                (scope.key, min(key, other), max(key, other))
+                for (scope, key), others in parted
+                for other in others
+            }
         return recent, near_copies(
-            snapshot,
+            replace(snapshot, distinct=frozenset(distinct)),
             {memory.id for memory in recent},
             self._store.scope_of,
             1.0 - threshold,
@@ -333,9 +336,13 @@ class AgentMemory:
         Pairs with a memory that is not live are skipped. The returned dict has the other pairs as
         keys; each value says whether the link of the pair is new.
 
-        Also remove forgotten memories from all episodes. An episode that had such a memory loses
-        its summary, because the summary may repeat what was forgotten.
+        Also remove forgotten memories from the agent's episodes. An episode that had such a memory
+        loses its summary, because the summary may repeat what was forgotten.
         """
+        with self._store.ledger.reading() as reader:
+            holes = reader.episodes.with_forgotten(self.user)
+        if not (pairs or holes):
+            return {}
         with self._store.ledger.writing() as writer:
             alive = writer.memories.living_ids(name for pair in pairs for name in pair)
             fresh: dict[tuple[str, str], bool] = {}
@@ -345,12 +352,10 @@ class AgentMemory:
                 known = writer.links.between(a, b)
                 fresh[a, b] = known is None
                 writer.links.put([(a, _trusted(known or MemoryLink(target_id=b), delta))])
-            for episode in writer.episodes.all():
-                alive = writer.memories.living_ids(episode.memory_ids)
-                if gone := set(episode.memory_ids) - alive.keys():
-                    # The summary may tell of them, and without their ids nothing would find it.
-                    writer.episodes.forget_summaries([episode.id])
-                    writer.episodes.drop_memories(episode.id, gone)
+            # A summary may tell of them, and without their ids nothing would find it.
+            writer.episodes.forget_summaries(holes)
+            for episode_id, gone in holes.items():
+                writer.episodes.drop_memories(episode_id, gone)
         return fresh
 
     # --- episodes ---

@@ -67,6 +67,12 @@ def relative_time(moment: datetime, now: datetime) -> str:
     return "just now"
 
 
+def _dated(memory: Memory, most: int) -> str:
+    """Return a memory's text, cut after about `most` characters, and dated if it has time words."""
+    text = memory.dated if memory.periods else memory.content
+    return shortened(text, most + len(text) - len(memory.content))
+
+
 def shown_similarity(distance: float) -> float:
     return max(0.0, min(1.0, 1.0 - distance))
 
@@ -79,7 +85,7 @@ def saved(memory: Memory, related: Sequence[SearchResult], now: datetime) -> str
     lines += ["Most related:"] if related else []
     lines += [
         f"- [{relative_time(hit.memory.timestamp, now)}] "
-        f"{shortened(hit.memory.content, RELATED_QUOTE)} "
+        f"{_dated(hit.memory, RELATED_QUOTE)} "
         f"(similarity: {shown_similarity(hit.distance):.2f})"
         for hit in related[:_RELATED]
     ]
@@ -138,6 +144,7 @@ def recalled(results: Sequence[SearchResult], now: datetime) -> str:
         f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
         + (" | private" if hit.memory.is_private else "")
+        + (f"\n  also: {', '.join(one.id for one in hit.also)}" if hit.also else "")
         for hit in results
     )
     return "\n".join(lines) or "No memories found."
@@ -146,7 +153,7 @@ def recalled(results: Sequence[SearchResult], now: datetime) -> str:
 def introspected(recent: Sequence[Memory], still_open: Sequence[str], now: datetime) -> str:
     lines = ["Recent memories:"] if recent else ["No memories yet."]
     lines += [
-        f"- [{relative_time(memory.timestamp, now)}] {shortened(memory.content, QUOTE)} "
+        f"- [{relative_time(memory.timestamp, now)}] {_dated(memory, QUOTE)} "
         f"(emotion: {memory.emotion}, id: {memory.id})"
         for memory in recent
     ]
@@ -176,12 +183,16 @@ def consolidated(stats: Consolidated) -> str:
     return "\n".join([*lines, f"\n{MERGE_ADVICE}"])
 
 
-def forgotten(memory: Memory, now: datetime) -> str:
-    return (
+def forgotten(memory: Memory, remaining: Sequence[Memory], now: datetime) -> str:
+    lines = [
         f"Forgot (id: {memory.id}, {relative_time(memory.timestamp, now)}): "
-        f"{shortened(memory.content, QUOTE)}\n"
-        f"Emotion: {memory.emotion} | Importance: {memory.importance}"
-    )
+        f"{shortened(memory.content, QUOTE)}",
+        f"Emotion: {memory.emotion} | Importance: {memory.importance}",
+    ]
+    lines += [
+        f"Still remembered (id: {one.id}): {shortened(one.content, QUOTE)}" for one in remaining
+    ]
+    return "\n".join(lines)
 
 
 def merged(kept: Memory, removed_id: str, number: int) -> str:

@@ -5,6 +5,7 @@ Importing this file does not load the store, so the tools can be listed at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -126,6 +127,7 @@ def _short(schema: Any, *, optional: bool) -> Any:
 class MemoryView(BaseModel):
     id: str
     content: str
+    dated: str = Field(description="The content with its day and the dates of its relative words")
     timestamp: str
     emotion: str
     importance: int
@@ -134,12 +136,17 @@ class MemoryView(BaseModel):
     is_private: bool
     linked_ids: list[str]
     similarity: float | None = None
+    also: list[str] = []
+    """The ids of memories that state the same and are not shown on their own."""
 
     @classmethod
-    def of(cls, memory: Memory, similarity: float | None = None) -> MemoryView:
+    def of(
+        cls, memory: Memory, similarity: float | None = None, also: Sequence[Memory] = ()
+    ) -> MemoryView:
         return cls(
             id=memory.id,
             content=memory.content,
+            dated=memory.dated,
             timestamp=memory.timestamp.isoformat(),
             emotion=memory.emotion,
             importance=memory.importance,
@@ -148,6 +155,7 @@ class MemoryView(BaseModel):
             is_private=memory.is_private,
             linked_ids=[link.target_id for link in memory.linked_ids],
             similarity=similarity,
+            also=[one.id for one in also],
         )
 
 
@@ -201,6 +209,8 @@ class Forgot(BaseModel):
     False means that a search index, the database's files or a copy of the ledger may still contain
     the text.
     """
+    remaining: list[str] = []
+    """The ids of live memories that state the same."""
     warnings: list[str] = []
 
 

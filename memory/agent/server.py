@@ -31,7 +31,7 @@ from memory import __version__, runtime  # `runtime` loads the HTTP libraries on
 from memory.agent.schemas import TOOLS, shown_schema
 from memory.errors import InputError, LedgerError, MemoryPipelineError
 from memory.runtime import in_thread, open_regular, stop_event
-from memory.text import clean
+from memory.text import clean, one_line
 
 if TYPE_CHECKING:
     import socket
@@ -188,7 +188,7 @@ async def _close_store(opening: asyncio.Task[Opened]) -> int:
         return 0
     if failure := opening.exception():
         problem = failure if isinstance(failure, MemoryPipelineError) else repr(failure)
-        sys.stderr.write(f"error: {problem}\n")
+        sys.stderr.write(f"error: {one_line(clean(str(problem)))}\n")
         return 1
     try:
         opening.result().close()

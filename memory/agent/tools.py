@@ -144,7 +144,7 @@ class AgentTools:
             date_from=_moment("date_from", request.date_from, time.min),
             date_to=_moment("date_to", request.date_to, time.max),
         )
-        memories = [schemas.MemoryView.of(hit.memory, hit.similarity) for hit in found]
+        memories = [schemas.MemoryView.of(hit.memory, hit.similarity, hit.also) for hit in found]
         return ToolAnswer(
             scaffolds.recalled(found, self._store.now()), schemas.Memories(memories=memories)
         )
@@ -176,12 +176,13 @@ class AgentTools:
             lambda workspace: said.extend(workspace.erase(forgotten))
         )
         warnings = [*(f"The workspace: {what}." for what in said), *problems]
-        lines = [scaffolds.forgotten(forgotten.memory, self._store.now())]
+        lines = [scaffolds.forgotten(forgotten.memory, forgotten.remaining, self._store.now())]
         lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
         data = schemas.Forgot(
             found=True,
             memory=schemas.MemoryView.of(forgotten.memory),
             erased=forgotten.erased,
+            remaining=[one.id for one in forgotten.remaining],
             warnings=warnings,
         )
         return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_FORGOT, data)

@@ -103,17 +103,18 @@ class WorkspaceMemorySync:
             self.remove_memory(memory.id)
             return
         when = memory.timestamp.astimezone()
+        day = when.date().isoformat()  # "%Y" has no four digits before the year 1000
         entry = f"{_on_one_line(memory.content)} [id:{memory.id}]"
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             self._remove_entries(memory.id)
-            daily = self._memory_dir / f"{when:%Y-%m-%d}.md"
-            _append(daily, f"# {when:%Y-%m-%d}", f"- [{when:%H:%M}] {entry}")
+            daily = self._memory_dir / f"{day}.md"
+            _append(daily, f"# {day}", f"- [{when:%H:%M}] {entry}")
             if memory.importance >= _CURATED_IMPORTANCE or memory.category in CURATION_CATEGORIES:
                 _append(
                     self._curated_memory,
                     "# Memory",
-                    f"- [{when:%Y-%m-%d}] ({_on_one_line(memory.category)}) {entry}",
+                    f"- [{day}] ({_on_one_line(memory.category)}) {entry}",
                 )
 
     def remove_memory(self, memory_id: str) -> bool:

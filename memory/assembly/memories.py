@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory.assembly.wiring import open_chat_memory
+from memory.config import Config
 from memory.errors import LedgerError
 from memory.ledger import DecisionRecord
 from memory.models import DeduplicationReport, Memory, Outcome, Recalled
@@ -23,8 +24,8 @@ class Memories:
     """Memories in a file, for scripts, notebooks and threads: `ChatMemory` without `await`.
 
     `file`: the SQLite file that holds them; it is created if it does not exist. None means the
-    configured store. `model`, `embedder` and `settings` are those of `open_chat_memory`. Without a
-    key or a server in the settings or the environment, everything runs on this machine.
+    configured store. The other arguments are those of `open_chat_memory`. Without a key or a server
+    in the settings or the environment, everything runs on this machine.
 
     The object is a context manager, and may be shared between threads.
 
@@ -43,6 +44,7 @@ class Memories:
         self,
         file: Path | str | None = None,
         *,
+        config: Config | Path | None = None,
         model: LanguageModel | None = None,
         embedder: Embedder | None = None,
         **settings: Any,
@@ -50,7 +52,7 @@ class Memories:
         if file is not None:
             path = Path(file).expanduser().absolute()
             settings = {"ledger_url": f"sqlite:///{path}", "data_dir": f"{path}.files", **settings}
-        self._memory = open_chat_memory(model=model, embedder=embedder, **settings)
+        self._memory = open_chat_memory(config, model=model, embedder=embedder, **settings)
         self._loop = LoopThread("memories")
         self._closing = threading.Lock()
         self._closed = False
@@ -85,14 +87,32 @@ class Memories:
         self,
         text: str,
         *,
-        user: str | None = None,
+        user: str | Sequence[str] | None = None,
         everyone: bool = False,
+        private: bool = False,
         k: int = 5,
         min_score: float | None = None,
+        category: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Sequence[Recalled]:
         """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does."""
         return self._wait(
-            self._memory.recall(text, user=user, everyone=everyone, k=k, min_score=min_score)
+            self._memory.recall(
+                text,
+                user=user,
+                everyone=everyone,
+                private=private,
+                k=k,
+                min_score=min_score,
+                category=category,
+                tags=tags,
+                metadata=metadata,
+                since=since,
+                until=until,
+            )
         )
 
     def update(self, memory_id: str, text: str) -> Memory:

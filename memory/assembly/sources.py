@@ -184,9 +184,7 @@ def left_namespaces(left: Mapping[str, int], by_choice: bool) -> list[str]:
 def _read(source: Source) -> Brought:
     reading = source.reading
     if source.file is not None:
-        return _sorted_out(
-            read_memories(Path(source.file), assume_utc=reading.assume_utc, zone=reading.zone)
-        )
+        return _of_file(Path(source.file), reading)
     if source.mcp_memory is not None:
         rows, problems = read_graph(Path(source.mcp_memory))
         return _sorted_out(chain(problems, as_memories(rows, str(source.mcp_memory), reading)))
@@ -209,6 +207,19 @@ def _read(source: Source) -> Brought:
     brought = _sorted_out(as_memories(found.rows, said, reading))
     origin = (found.collection_id, reading) if found.collection_id else None
     return replace(brought, notes=tuple(notes), origin=origin)
+
+
+def _of_file(file: Path, reading: Reading) -> Brought:
+    now = datetime.now(UTC)
+    default = reading.default_time or now
+    zone = reading.zone
+    read = read_memories(file, assume_utc=reading.assume_utc, zone=zone, default_time=default)
+    brought = _sorted_out(read)
+    undated = sum(one.timestamp == now for one in brought.memories)
+    if not undated:
+        return brought
+    note = f"{undated:,} have no time: when they were said is unknown, and today counts as recorded"
+    return replace(brought, notes=(note,))
 
 
 def _without_expired(

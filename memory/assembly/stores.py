@@ -167,6 +167,7 @@ def _store(
             vectors_mb=config.memory.search.vectors_mb,
             scope_fields=tuple(dict.fromkeys((*config.memory.dedup_scope, *kinds))),
             hybrid=config.memory.search.hybrid,
+            folds=config.memory.dedup_enabled,
             zone=config.memory.zone,
             scale=config.memory.scale_for(embedder.fingerprint),
         )

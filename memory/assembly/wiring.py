@@ -40,7 +40,7 @@ def build_deduplicator(
     return deduplicator.MemoryDeduplicator(
         store,
         guarded(model, config),
-        config.memory,
+        config=config.memory,
         concurrency=llm.concurrency,
         budget_s=llm.budget_s,
         price=llm.price,
@@ -163,6 +163,7 @@ def build_chat_memory(
         deduplicator,
         concurrency=config.llm.concurrency,
         wait_s=config.memory.extraction_wait,
+        background_pages=config.memory.background_pages,
         on_extracted=on_extracted,
         release=release,
     )

@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -52,6 +53,9 @@ _INSIST = 'to apply it anyway, insist in the report or write "insist": true in t
 def audit(
     *,
     context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(help="A JSON Lines file [default: the configured store].")
+    ] = None,
     groups: Annotated[
         int | None,
         typer.Option("--groups", min=0, help="Groups to show [default: 50, all with --json]."),
@@ -69,10 +73,11 @@ def audit(
 ) -> None:
     """Show what a clean-up would do, and change nothing.
 
-    With a --from option it reads another store and imports nothing.
+    With a file or a --from option it reads other memories and imports nothing.
     """
-    if source.stores > 1:
-        raise WrongArgument("audit", "needs one store at a time", "give one --from option")
+    if source.stores + (file is not None) > 1:
+        raise WrongArgument("audit", "needs one store at a time", "give FILE, or one --from option")
+    source = replace(source, file=source.file or file)
     show_audit(
         context.obj,
         source if source.stores else None,
@@ -219,7 +224,7 @@ def _group(group: models.GroupReport, number: str) -> RenderableType:
 # --- the batch ------------------------------------------------------------------------------------
 
 
-def dedup(
+def clean(
     context: typer.Context,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that look for pairs [default: this one].")
@@ -234,10 +239,25 @@ def dedup(
             "--thorough", help="Show the model each memory with all near ones: twice the pages."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done, as `audit` does.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--retry", help="Only repeat what the model failed to answer.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="With --retry: ask about the whole store again.")
+    ] = False,
 ) -> None:
     """Clean the whole store: merge or retire near-copies."""
+    if dry_run:
+        show_audit(context.obj)
+        return
+    if again:
+        retry(context, everything)
+        return
     if workers is not None and dask is not None:
-        raise WrongArgument("dedup", "takes --workers or --dask", "give one of them")
+        raise WrongArgument("clean", "takes --workers or --dask", "give one of them")
 
     with (
         assembly.open_existing_store(context.obj) as store,
@@ -350,6 +370,10 @@ def apply(
 
 def review_groups(
     context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Apply the answers in this file, which a report saved; no browser."),
+    ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen on [default: a free one].")
     ] = 0,
@@ -370,6 +394,9 @@ def review_groups(
 
     There you apply the plan, keep a group apart, leave a member out, write one text, or undo.
     """
+    if file is not None:
+        apply(context, file)
+        return
     with runtime.Address(host, port).listen() as listening:
         where = runtime.Address(host, listening.getsockname()[1])
         asyncio.run(_review(context.obj, where, listening, blind, open_browser=not no_browser))

@@ -7,10 +7,21 @@ from typing import Annotated
 
 import typer
 
-from memory.cli.cleaning import apply, audit, dedup, retry, review_groups
+from memory.cli.cleaning import apply, audit, clean, retry, review_groups
 from memory.cli.importing import import_
 from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, upgrade
-from memory.cli.memories import export, forget, history, runs, search, show_memory, stats, undo
+from memory.cli.memories import (
+    export,
+    forget,
+    history,
+    list_,
+    recall,
+    remember,
+    runs,
+    show_memory,
+    stats,
+    undo,
+)
 from memory.cli.serving import serve
 from memory.cli.shell import (
     ConfigFile,
@@ -28,7 +39,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Memories that do not fill up with near-copies: import, search, audit, export.",
+    help="Memories that do not fill up with near-copies: remember, recall, audit, clean.",
 )
 
 
@@ -47,30 +58,48 @@ def _common(
     context.obj = read_config(config)
 
 
-_COMMANDS: dict[str, Callable[..., None]] = {
-    "import": import_,
-    "show": show_memory,
-    "export": export,
-    "search": search,
-    "stats": stats,
-    "audit": audit,
-    "history": history,
-    "calibrate": calibrate,
-    "dedup": dedup,
-    "undo": undo,
-    "runs": runs,
-    "retry": retry,
+Commands = dict[str, Callable[..., None]]
+_COMMANDS: Commands = {
+    "remember": remember,
+    "recall": recall,
+    "list": list_,
     "forget": forget,
-    "reembed": reembed,
+    "history": history,
+    "undo": undo,
+    "show": show_memory,
+    "audit": audit,
+    "clean": clean,
+    "review": review_groups,
+    "import": import_,
+    "export": export,
+    "write-back": write_back,
+    "serve": serve,
     "doctor": doctor,
+}
+_OF_THE_STORE: Commands = {
+    "stats": stats,
     "backup": backup,
     "restore": restore,
     "upgrade": upgrade,
-    "review": review_groups,
+    "reembed": reembed,
+    "calibrate": calibrate,
+}
+_ALIASES: Commands = {
+    "search": recall,
+    "dedup": clean,
+    "retry": retry,
+    "runs": runs,
     "apply": apply,
     "changes": changes,
-    "write-back": write_back,
-    "serve": serve,
+    **_OF_THE_STORE,
 }
+"""Earlier names of commands, and shorter ones; --help does not show them."""
+
+_store = typer.Typer(no_args_is_help=True, help="Back up, restore, upgrade or measure the store.")
+app.add_typer(_store, name="store")
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+for _name, _command in _OF_THE_STORE.items():
+    _store.command(_name)(_command)
+for _name, _command in _ALIASES.items():
+    app.command(_name, hidden=True)(_command)

@@ -231,7 +231,8 @@ def import_(
         f"imported {done.read:,}: {actions}; memories {done.memories_before:,} -> {done.memories:,}"
     )
     if done.waiting:
-        err().print(f"{done.waiting:,} questions wait for the model: memory-dedup retry asks them")
+        asks = "memory-dedup clean --retry asks them"
+        err().print(f"{done.waiting:,} questions wait for the model: {asks}")
     if done.left_out:
         err().print(f"{len(done.left_out):,} left out; the reasons are above")
     if done.left_out or done.without_vector:
@@ -243,7 +244,7 @@ def _read(config: Config, file: Path | None, source: Source) -> Brought:
         raise WrongArgument("import", "needs exactly one source", "give FILE, or one --from option")
     if file is None:
         return assembly.read_source(source, config)
-    for_files = {"assume_utc": False, "kind_keys": (), "across": ()}
+    for_files = {"assume_utc": False, "kind_keys": (), "across": (), "default_time": None}
     if source.reading.model_copy(update=for_files) != type(source.reading)():
         raise WrongArgument("import", "the key options and --no-user are for --from stores")
     if str(file) != "-":

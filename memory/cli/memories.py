@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
@@ -57,20 +57,58 @@ def export(
             err().print(f"nothing to export{others}")
 
 
-def search(
+def remember(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="One fact, as a sentence.")],
+    user: Annotated[str | None, typer.Option(help="Whom it is about.")] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Leave it out when all users are searched.")
+    ] = False,
+) -> None:
+    """Deduplicate and store one memory, and say what happened."""
+    with assembly.Memories(config=context.obj) as memories:
+        done = memories.remember(text, user=user, is_private=private)
+    show(f"{done.action.value}: {done.reason}")
+    show(grid([(done.memory.id, Text(done.memory.content))], fixed=1))
+
+
+def list_(
+    context: typer.Context,
+    user: Annotated[str, typer.Option(help="Whose memories to list.")],
+    limit: Annotated[int, typer.Option(min=1, help="How many to list.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the live memories of a user, newest first."""
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        rows = reader.memories.newest(limit, models.Scope.of_user(user))
+        found = [row.memory for row in rows]
+        if not found:
+            err().print(f"nothing is stored{users_hint(store, user)}")
+    if as_json:
+        show_json([memory.model_dump(mode="json") for memory in found])
+        return
+    show(grid([(memory.id, _text(memory)) for memory in found], fixed=1))
+
+
+def recall(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many memories to show.")] = 5,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
     min_score: Annotated[float | None, typer.Option(help="Leave out what scores less.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the memories that match a query best, with scores."""
     with assembly.read_store(context.obj) as store:
         warn_of_missing_vectors(store)
-        found = store.search(query, k, user=user, everyone=user is None, min_score=min_score)
+        whose: dict[str, Any] = {"user": user} if user else {"everyone": True, "private": True}
+        found = store.search(query, k, **whose, min_score=min_score)
         others = "" if found or user is None else users_hint(store, user)
     if not found:
         err().print(f"nothing found{others}")
+    if as_json:
+        show_json([{**hit.memory.model_dump(mode="json"), "score": hit.score} for hit in found])
+        return
     show(grid(map(_hit_row, found), fixed=2))
 
 
@@ -92,10 +130,14 @@ def users_hint(store: MemoryStore, user: str) -> str:
 
 
 def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
-    content = hit.memory.content
+    also = f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
+    return f"{hit.score:.2f}", hit.memory.id, _text(hit.memory) + also
+
+
+def _text(memory: models.Memory) -> Text:
+    content = memory.content
     left = f" ({len(content):,} characters; see export)" if len(content) > _MOST_CHARACTERS else ""
-    shown = Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
-    return f"{hit.score:.2f}", hit.memory.id, shown
+    return Text(shortened(content, _MOST_CHARACTERS) + left if left else content)
 
 
 def stats(context: typer.Context, as_json: AsJson = False) -> None:
@@ -145,6 +187,9 @@ def history(
     memory_id: Annotated[
         str | None, typer.Argument(help="A memory's id [default: all decisions but additions].")
     ] = None,
+    all_runs: Annotated[
+        bool, typer.Option("--runs", help="List the batches and imports instead.")
+    ] = False,
     as_json: AsJson = False,
     report: ReportFile = None,
 ) -> None:
@@ -152,16 +197,23 @@ def history(
 
     Use the number of a decision with `undo`, and the id of a memory with `show`.
     """
+    if all_runs:
+        if memory_id is not None or report is not None:
+            raise WrongArgument("--runs", "lists all runs", "give no id and no --report")
+        runs(context, as_json)
+        return
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         known = None if memory_id is None else known_id(reader, memory_id)
         recorded = store.history(known)
         if known is not None and not recorded:
             raise MemoryNotFound(known)
         cards = review.recorded_cards(reader, recorded) if report or not as_json else []
+        named = dict.fromkeys(name for record in recorded for name in record.members)
+        texts = {id_: row.memory.content for id_, row in reader.memories.rows([*named]).items()}
     if report is not None:
         save_report(report, review.history_report(cards, context.obj.memory.rules, store.clock()))
     if as_json:
-        show_json([_decision_json(record) for record in recorded])
+        show_json([_decision_json(record, texts) for record in recorded])
     elif report is None:
         show(_decisions_view(cards), paged=True)
 
@@ -180,22 +232,29 @@ def known_id(reader: ledger.Reader, given: str) -> str:
     return found[0].memory.id if found else given
 
 
-def _decision_json(record: ledger.DecisionRecord) -> dict[str, object]:
+def _decision_json(record: ledger.DecisionRecord, texts: Mapping[str, str]) -> dict[str, object]:
+    """Return a decision for JSON; `texts` has the texts of memories by their ids."""
     fields = asdict(record) | {"refused": [one.model_dump() for one in record.refused]}
     del fields["before"]  # only undo reads it
     return {
         **fields,
         "at": record.at.isoformat(),
+        "texts": {name: texts[name] for name in record.members if name in texts},
         "survivors": [{"id": name, "stands_for": retired} for name, retired in record.survivors],
     }
 
 
 def show_memory(
     context: typer.Context,
-    memory_id: Annotated[str, typer.Argument(help="The id of a live or retired memory.")],
+    memory_id: Annotated[
+        str | None, typer.Argument(help="Its id, live or retired [default: count what is stored].")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one memory, its earlier texts and its decisions."""
+    if memory_id is None:
+        stats(context, as_json)
+        return
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
         found = review.memory_history(reader, known_id(reader, memory_id))
     if found is None:
@@ -345,7 +404,7 @@ def forget(
 
     If a memory was made from other memories, they are erased too.
     """
-    from memory.store import forget_user
+    from memory.store import Forgotten, forget_user
 
     user = clean(user) if user is not None else None
     if (memory_id is None) == (user is None):
@@ -363,6 +422,8 @@ def forget(
         gone, problem = agent.forget_everywhere(store, workspace, erase)
     if problem:
         err().print(problem)
+    for one in gone.remaining if isinstance(gone, Forgotten) else ():
+        err().print(f"still there, and states the same: {one.id}")
     if gone.erased:
         err().print("erased")
     elif gone.set_aside:
@@ -385,7 +446,7 @@ def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:
         raise InputError(
             "forget",
             f"there is nothing about {user!r}{users_hint(store, user)}",
-            "see `memory-dedup stats`",
+            "see `memory-dedup store stats`",
         )
     err().print(f"{memories:,} memories and {turns:,} waiting turns of {user}")
     confirm(yes, "erase them for good?", "nothing was erased")

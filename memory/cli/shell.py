@@ -25,7 +25,7 @@ from rich.text import Text
 from memory import __version__, models, review, store
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
-from memory.text import visible
+from memory.text import clean, one_line, visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -215,11 +215,22 @@ def say_missing_vectors(missing: int) -> None:
         )
 
 
+class OneLineFormatter(logging.Formatter):
+    """Formats each message on one line, without characters that a terminal obeys.
+
+    A message may quote a name that somebody else chose.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        record.message = one_line(clean(record.message))
+        return super().formatMessage(record)
+
+
 def set_up_logging(debug: bool) -> None:
     """Log warnings to stderr; with `debug`, also everything that this package logs."""
-    logging.basicConfig(
-        level=logging.WARNING, format="%(levelname)s: %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLineFormatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     if debug:
         logging.getLogger("memory").setLevel(logging.DEBUG)
 
@@ -239,7 +250,7 @@ def run_shell(main: Callable[[], None]) -> None:
             finally:
                 sys.stdout.flush()  # here a full disk can still be reported
         except MemoryPipelineError as exc:
-            err().print(f"error: {exc}")
+            err().print(f"error: {one_line(clean(str(exc)))}")
             sys.exit(EXIT_USAGE if isinstance(exc, WrongArgument) else EXIT_PROBLEM)
         except (KeyboardInterrupt, SystemExit) as exc:
             message = "interrupted"

@@ -95,7 +95,7 @@ def _write_changes(
 
 def _read_dump(dump: Path) -> dict[str, interchange.DumpedRow]:
     rows: dict[str, interchange.DumpedRow] = {}
-    for row in interchange.read_rows(dump, assume_utc=True):
+    for row in interchange.read_rows(dump, assume_utc=True, default_time=datetime.now(UTC)):
         if isinstance(row, InputError):
             err().print(f"error: {row}")
         elif row.memory.external_id is not None:

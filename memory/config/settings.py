@@ -105,7 +105,7 @@ class SearchConfig(Frozen):
 class EmbeddingConfig(Frozen):
     """Which embedder turns texts into vectors.
 
-    An existing store keeps its embedder until `memory-dedup reembed` is run.
+    An existing store keeps its embedder until `memory-dedup store reembed` is run.
 
     `provider`: the name of a built-in embedder, or an embedder of your own as
     `package.module:factory`. `model`, `dim`: the name of the model and the length of its vectors,
@@ -143,6 +143,7 @@ class MemoryConfig(Frozen):
     pairs for each text.
 
     `read_private`: whether the pages that a model reads may contain private memories.
+    `background_pages`: whether an open chat memory has the model read pages of new memories.
     `dedup_calls_per_run`: the maximum number of model calls of one batch or import.
     `dedup_calls_per_hour`: the maximum number of model calls per hour for memories that are saved
     one by one. When a limit is reached, further questions wait for a later batch.
@@ -172,6 +173,7 @@ class MemoryConfig(Frozen):
     dedup_candidates: int = Field(default=5, ge=1, le=100)
     dedup_calls_per_run: int = Field(default=500, ge=0)
     read_private: bool = False
+    background_pages: bool = True
     dedup_calls_per_hour: int = Field(default=1_000, ge=0)
     on_merge_failure: OnMergeFailure = "replace"
     extraction_wait: float = Field(default=45.0, ge=0.0)
@@ -245,7 +247,7 @@ class MemoryConfig(Frozen):
 
 PLAIN_THRESHOLDS = (
     "dedup thresholds are set and memory.embedding.scale is not: they are compared with "
-    "plain cosine; set the scale to plain to keep it so, or see memory-dedup calibrate"
+    "plain cosine; set the scale to plain to keep it so, or see memory-dedup store calibrate"
 )
 
 

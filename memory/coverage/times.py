@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from memory.text import Period, day_of, identity, in_words, periods
+from memory.text import Grain, Period, Role, day_of, identity, in_words, periods
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,10 @@ class Times:
             for period in self.theirs[position]
             if period.relative
             and period.first is not None
-            and not any(one.means(period) or one.period.compatible(period) for one in self.own)
+            and not any(
+                one.means(period) or one.period.compatible(period) or _recounts(one.period, period)
+                for one in self.own
+            )
         ]
 
     def moved(self) -> str:
@@ -89,7 +92,26 @@ class Times:
             others = [one for one in known if not any(_may_be(one[1], own) for own in kept)]
             if others and len(kept) > len(known) - len(others):
                 return self._advice(*others[0])
-        return ""
+        invented = self._invented()
+        return (
+            f'the merged text says "{invented}", which is the time of no memory' if invented else ""
+        )
+
+    def _invented(self) -> str:
+        """Return a relative word that is in no source and means the time of none."""
+        known = [period for found in self.theirs for period in found]
+        words = {period.words for period in known}
+        return next(
+            (
+                one.period.words
+                for one in self.own
+                if one.period.relative and one.period.certain and one.period.role is Role.AT
+                and one.period.grain <= Grain.WEEK and one.period.words not in words
+                and not any(map(str.isdigit, one.period.words))
+                and not any(_holds(one.period, period) for period in known)
+            ),
+            "",
+        )  # fmt: skip
 
     def _advice(self, position: int, period: Period) -> str:
         said, date = self.said[position], in_words(self.sources[position], period)
@@ -102,13 +124,31 @@ class Times:
         )
 
 
+def _recounts(own: Period, theirs: Period) -> bool:
+    """Return whether a count in the merged text replaces one that may be of the same time."""
+    is_count = own.approximate and theirs.approximate and own.role is theirs.role
+    return is_count and _overlap(own, theirs)
+
+
+def _overlap(own: Period, theirs: Period) -> bool:
+    return own.first < theirs.after and theirs.first < own.after  # type: ignore[operator]
+
+
+def _holds(own: Period, theirs: Period) -> bool:
+    if None in (own.first, theirs.first):
+        return True
+    if not theirs.certain:
+        return _overlap(own, theirs)
+    return own.first <= theirs.first and theirs.after <= own.after  # type: ignore[operator]
+
+
 def _may_be(theirs: Period, own: Period) -> bool:
     """Return whether a relative word may still mean the same time as in its source."""
     if theirs.compatible(own):
         return True
     if (theirs.certain and own.certain) or None in (theirs.first, own.first):
         return False
-    return theirs.first < own.after and own.first < theirs.after  # type: ignore[operator]
+    return _overlap(own, theirs)
 
 
 def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None]) -> Times:
@@ -134,13 +174,16 @@ _ROUGHLY = re.compile(
 _WEEK_BEFORE = re.compile(
     r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
     r"(?: on)?(?: the)?(?: \w+day,?)? $"
-    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th)?(?: ?[-–] ?| (?:and|to|until) )$"
+    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th|\.)?"
+    r"(?: ?[-–] ?| (?:and|to|until|bis|bis zum|au|al) )$"
 )
+_TO_DAY = re.compile(r"(?:al|au|bis|bis zum) ").match
 _WEEK_AFTER = re.compile("の週末?").match
 
 
 def _told(text: str, period: Period) -> _Told:
-    before = _WEEK_BEFORE.search(text[: period.start])
+    lead = _TO_DAY(text, period.start)  # a preposition that is part of the expression
+    before = _WEEK_BEFORE.search(text[: lead.end() if lead else period.start])
     after = _WEEK_AFTER(text, period.end)
     start = before.start() if before else period.start
     end = after.end() if after else period.end

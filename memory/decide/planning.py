@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, groupby
 from math import comb
 from typing import NamedTuple
@@ -129,15 +130,19 @@ class Planner:
         self._settings = settings
         self._known: dict[Scope, _ScopePlan] = {}
 
-    def plan(self, snapshot: Snapshot, again: AskedAgain | None = None) -> RoundPlan:
+    def plan(
+        self, snapshot: Snapshot, again: AskedAgain | None = None, *, every_pair: bool = False
+    ) -> RoundPlan:
         """Plan the groups and pages of one round; count the pairs at or above each of `BANDS`.
 
         The groups are ordered by their oldest members, oldest first. `again`: groups of texts that
-        pages must show together once more, even if a model has already read them.
+        pages must show together once more, even if a model has already read them. `every_pair`:
+        also form the groups of later rounds, as if each group kept all its members. A text is then
+        in several groups, and each pair of similar texts is in one.
         """
         order = {row.memory.id: position for position, row in enumerate(snapshot.rows)}
         likeness = Likeness(snapshot, self._settings.scale)
-        self._plan_changed(snapshot, likeness, again or AskedAgain())
+        self._plan_changed(snapshot, likeness, again or AskedAgain(), every_pair)
         found = self._known.values()
         groups = sorted(
             (group for one in found for group in one.groups),
@@ -158,7 +163,9 @@ class Planner:
             tuple(text for one in found for text in one.alone),
         )
 
-    def _plan_changed(self, snapshot: Snapshot, likeness: Likeness, again: AskedAgain) -> None:
+    def _plan_changed(
+        self, snapshot: Snapshot, likeness: Likeness, again: AskedAgain, every_pair: bool
+    ) -> None:
         distinct: dict[str, set[TextPair]] = {}
         for pair in snapshot.distinct:
             distinct.setdefault(pair[0], set()).add(pair)
@@ -168,7 +175,7 @@ class Planner:
             pairs = frozenset(distinct.get(scope.key, ()))
             unread = self._unread(scope, nodes, snapshot.read, again)
             rows = tuple((row.seq, row.revision) for rows in nodes.values() for row in rows)
-            state: tuple[object, ...] = (rows, pairs, unread)
+            state: tuple[object, ...] = (rows, pairs, unread, every_pair)
             if scope in self._known and self._known[scope].state == state:
                 known[scope] = self._known[scope]
             else:
@@ -178,7 +185,7 @@ class Planner:
         found = self._settings.find_pairs(searches, snapshot.vectors, self._settings.on_compared)
         for (scope, (state, one)), candidates in zip(changed.items(), found, strict=True):
             one.take(candidates)
-            groups = one.groups(likeness)
+            groups = one.groups(likeness, every_pair)
             pages = one.pages(scope, groups, again.groups.get(scope.key, ()))
             alone = tuple((scope.key, key) for key in one.unshown(pages))
             known[scope] = _ScopePlan(state, one.bands, tuple(groups), pages, alone)
@@ -246,6 +253,9 @@ class _Scope:
         contents = (nodes[key][0].memory.content for key in self._keys)
         self._is_cjk = np.fromiter(map(has_cjk, contents), np.bool_)
         self._lower = settings.scale.cosines(settings.rules.lower, self._is_cjk)
+        self._position_of = {
+            row.memory.id: n for n, key in enumerate(self._keys) for row in nodes[key]
+        }
         self._position = position = {key: n for n, key in enumerate(self._keys)}
         self._distinct = {
             (position[a], position[b]) for _, a, b in distinct if a in position and b in position
@@ -284,9 +294,31 @@ class _Scope:
 
     # --- groups ---
 
-    def groups(self, likeness: Likeness) -> list[GroupPlan]:
+    def groups(self, likeness: Likeness, every_pair: bool) -> list[GroupPlan]:
+        close = self._scores >= self._settings.rules.lower
+        pairs = chosen(self._pairs, close)
+        scores = self._scores[close].tolist()
+        edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
+        apart = set(self._distinct)
+        found = cohesive(range(len(self._keys)), edges, partial(self._may_join, apart))
+        together = [[self._keys[n] for n in group] for group in found]
+        together += [[key] for key in self._nodes if text_of(key) not in self._vectors]
+        plans = latest = self._plans_of(together, likeness)
+        while every_pair and latest:
+            apart.update(pair for plan in latest for pair in self._settled_by(plan))
+            edges = [edge for edge in edges if edge[:2] not in apart]
+            nodes = sorted({n for edge in edges for n in edge[:2]})
+            found = cohesive(nodes, edges, partial(self._may_join, apart))
+            together = [[self._keys[n] for n in group] for group in found if len(group) > 1]
+            latest = self._plans_of(together, likeness)
+            plans = [*plans, *latest]
+        if self._unread is None:
+            return plans
+        return [replace(plan, on_pages=True) for plan in plans]
+
+    def _plans_of(self, together: Sequence[Sequence[str]], likeness: Likeness) -> list[GroupPlan]:
         groups = []
-        for keys in self._texts_together():
+        for keys in together:
             rows = [
                 row
                 for key in keys  # of a text that a person keeps several times, only the newest
@@ -296,12 +328,15 @@ class _Scope:
                 rows.sort(key=lambda row: (row.memory.timestamp, row.seq))
                 groups.append(tuple(row.memory for row in rows))
         alike = likeness.groups(groups)
-        plans = self._settings.plan_groups(
+        return self._settings.plan_groups(
             list(zip(groups, alike, strict=True)), self._settings.rules
         )
-        if self._unread is None:
-            return plans
-        return [replace(plan, on_pages=True) for plan in plans]
+
+    def _settled_by(self, plan: GroupPlan) -> Iterator[tuple[int, int]]:
+        """Yield the pairs of texts that a plan answers; a question shows not all of a group."""
+        asked = plan.question.members if plan.question and not plan.replacement else plan.members
+        positions = {self._position_of[one.id] for one in asked if one.id in self._position_of}
+        return combinations(sorted(positions), 2)
 
     def pages(
         self, scope: Scope, groups: Sequence[GroupPlan], again: Sequence[frozenset[str]]
@@ -347,21 +382,10 @@ class _Scope:
         pairs = combinations(sorted(self._position[key] for key in keys), 2)
         return all(pair in self._distinct for pair in pairs)
 
-    def _texts_together(self) -> list[list[str]]:
-        close = self._scores >= self._settings.rules.lower
-        pairs = chosen(self._pairs, close)
-        scores = self._scores[close].tolist()
-        edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
-        found = [
-            [self._keys[n] for n in group]
-            for group in cohesive(range(len(self._keys)), edges, self._may_join)
-        ]
-        return found + [[key] for key in self._nodes if text_of(key) not in self._vectors]
-
-    def _may_join(self, left: Sequence[int], right: Sequence[int]) -> bool:
-        if self._distinct and any(
-            (min(i, j), max(i, j)) in self._distinct for i in left for j in right
-        ):
+    def _may_join(
+        self, apart: Set[tuple[int, int]], left: Sequence[int], right: Sequence[int]
+    ) -> bool:
+        if apart and any((min(i, j), max(i, j)) in apart for i in left for j in right):
             return False
         if len(left) == len(right) == 1 and self._made.isdisjoint((*left, *right)):
             return True  # they are asked about because they are near enough

@@ -31,6 +31,7 @@ from memory.models import (
     DeduplicationReport,
     Memory,
     Price,
+    Scope,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
@@ -60,6 +61,9 @@ class BatchSettings:
     price: Price | None
 
 
+_FREE_AT_ONCE = 32
+
+
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
     """The result of a dry run: the plan of the first round, and a report about this plan."""
@@ -71,6 +75,7 @@ class Audit:
 class Batch:
     """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
+    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made.
     Create a new instance for each run. An instance belongs to one event loop.
     """
 
@@ -81,8 +86,10 @@ class Batch:
         judging: Judging,
         settings: BatchSettings,
         calls: CallBudget,
+        scope: Scope | None = None,
     ) -> None:
         self._store = store
+        self._scope = scope
         self._asker = asker
         self._judging = judging
         self._settings = settings
@@ -148,7 +155,8 @@ class Batch:
         """
         started = time.monotonic()
         with telemetry.span("batch") as span:
-            await in_thread(self._store.embeddings.make_missing)
+            if self._scope is None:
+                await in_thread(self._store.embeddings.make_missing)
             reopened = await in_thread(self._reopened)
             again = AskedAgain(await in_thread(self._texts_of, reopened), pending_only)
             plan = await self._plan(again=again)
@@ -167,7 +175,9 @@ class Batch:
                 else:
                     break
                 account.rounds += 1
-                plan = await self._plan(frozenset(account.apart), again)
+                # Its answers cost nothing, so it need not wait for those to the first groups.
+                every_pair = self._asker.model == OFFLINE
+                plan = await self._plan(frozenset(account.apart), again, every_pair=every_pair)
             await in_thread(self._record, plan.alone)
             asked = await in_thread(self._asked, reopened, account)
             await in_thread(close_pending, self._store.ledger, asked)
@@ -196,7 +206,7 @@ class Batch:
         def unasked(reader: Reader) -> set[TextPair]:
             return asker.distinct(reader, store.scope_fields) | asker.waiting(reader, store.clock())
 
-        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most)
+        return reopen_pending(store.ledger, unasked, store.scope_of, self._calls.most, self._scope)
 
     def _texts_of(
         self, questions: Sequence[DecisionRecord]
@@ -241,14 +251,22 @@ class Batch:
                 writer.readings.record(texts, self._asker.model, thorough=pages.thorough)
 
     async def _plan(
-        self, apart: frozenset[TextPair] = frozenset(), again: AskedAgain | None = None
+        self,
+        apart: frozenset[TextPair] = frozenset(),
+        again: AskedAgain | None = None,
+        *,
+        every_pair: bool = False,
     ) -> RoundPlan:
         whole = not self._settings.plan.rules.guard
         self._snapshot = await in_thread(
-            self._store.snapshot, self._asker, self._snapshot, whole_lineage=whole
+            self._store.snapshot,
+            self._asker,
+            self._snapshot,
+            whole_lineage=whole,
+            scope=self._scope,
         )
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
-        return await in_thread(self._planner.plan, snapshot, again)
+        return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
 
@@ -266,11 +284,17 @@ class Batch:
         for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
             finished(len(part))
-        await side_by_side(settle, asked, self._settings.concurrency)
+        await side_by_side(settle, asked, self._at_once)
         held, self._held = self._held, []
         if not self._calls.answered:
             held = [(group, without_fallback(decision)) for group, decision in held]
         await self._apply(held, account)
+
+    @property
+    def _at_once(self) -> int:
+        """How many groups are settled at once; as many decisions may share a transaction."""
+        is_free = self._asker.model == OFFLINE
+        return max(self._settings.concurrency, _FREE_AT_ONCE if is_free else 1)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         assert group.question is not None

@@ -35,6 +35,7 @@ from memory.models import (
     Outcome,
     Price,
     Question,
+    Scope,
     SearchResult,
     Usage,
     scale_of,
@@ -103,7 +104,16 @@ class MemoryDeduplicator:
 
     Use `check_and_merge` for each new memory, and `deduplicate_all` to clean the whole store.
 
-    `model` answers what rules cannot decide. `concurrency`: the greatest number of questions that a
+    A language model answers what rules cannot decide. `api_key`: the key of Gemini, whose model
+    `model` is asked; or a language model of your own. A pair of memories with a similarity of
+    `upper_threshold` or more may be joined without the model; the model is asked about other pairs
+    with a similarity of at least `lower_threshold`. `config` replaces both thresholds.
+
+    `store.scale` turns the cosines of the embedder into similarities. It is changed in one case: a
+    threshold beside a key differs from its default, and `store.scale` is the scale calibrated for
+    the embedder. Then it is set to the plain cosine, and a warning is logged.
+
+    `concurrency`: the greatest number of questions that a
     batch asks at once. `budget_s`: seconds that one new memory, or one group of a batch, may wait
     for the model. `price`: the price of the model's tokens, used in reports. `executor`: where
     batches search for pairs and plan groups; None means in this process.
@@ -112,17 +122,24 @@ class MemoryDeduplicator:
     def __init__(
         self,
         store: MemoryStore,
-        model: LanguageModel,
-        config: MemoryConfig | None = None,
+        api_key: str | LanguageModel,
+        model: str = "gemini-3-flash-preview",
+        upper_threshold: float = 0.95,
+        lower_threshold: float = 0.90,
         *,
+        config: MemoryConfig | None = None,
         concurrency: int = 4,
         budget_s: float = 60.0,
         price: Price | None = None,
         executor: DistributedExecutor | None = None,
     ) -> None:
         self._store = store
-        self._model = completed(model)
-        self._config = config or MemoryConfig()
+        self._config = config or MemoryConfig(
+            dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold
+        )
+        if isinstance(api_key, str):
+            api_key = _gemini(store, api_key, model, self._config)
+        self._model = completed(api_key)
         self._rules = self._config.rules
         plan = PlanSettings(self._rules, neighbours=self._config.dedup_candidates)
         if executor is not None:
@@ -138,36 +155,6 @@ class MemoryDeduplicator:
         )
         self._hourly = CallBudget(self._config.dedup_calls_per_hour, window_s=3_600.0)
         self._hourly.answered = True  # a single failed merge falls back at once
-
-    @classmethod
-    def from_api_key(
-        cls,
-        store: MemoryStore,
-        api_key: str,
-        model: str = "gemini-3-flash-preview",
-        upper_threshold: float = 0.95,
-        lower_threshold: float = 0.90,
-    ) -> MemoryDeduplicator:
-        """Return a deduplicator that asks Gemini, with default settings otherwise.
-
-        A pair of memories with a similarity of `upper_threshold` or more may be merged without the
-        model. The model is asked about other pairs with a similarity of at least `lower_threshold`.
-
-        `store.scale` turns the cosines of the embedder into similarities. It is changed in one
-        case: a threshold differs from its default, and `store.scale` is the scale calibrated for
-        the embedder. Then `store.scale` is set to the plain cosine, and a warning is logged.
-        """
-        from memory.providers import GeminiModel  # 0.4 s that other models do without
-
-        config = MemoryConfig(
-            dedup_upper_threshold=upper_threshold, dedup_lower_threshold=lower_threshold
-        )
-        own_scale = scale_of(store.embeddings.fingerprint)
-        if config.thresholds_without_scale and store.scale == own_scale != PLAIN:
-            logger.warning(PLAIN_THRESHOLDS)
-            store.scale = PLAIN
-        llm = LLMConfig(model=model)
-        return cls(store, GeminiModel(SecretStr(api_key), llm), config, concurrency=llm.concurrency)
 
     # --- one new memory ---
 
@@ -366,6 +353,29 @@ class MemoryDeduplicator:
             return (await batch.audit(groups, "certain", None)).report
         return await batch.run(on_progress, on_plan, on_page)
 
+    @property
+    def reads_pages(self) -> bool:
+        """Whether the model reads pages, and not only pairs and small groups."""
+        return self._config.dedup_enabled and self._page_rules(Asker(self._model.name)) is not None
+
+    async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
+        """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
+
+        The calls of the model count as calls for new memories (`dedup_calls_per_hour`). Return None
+        if none is left, if the model reads no pages, or if it may not read this scope.
+        """
+        private = ("is_private", True) in scope.values and not self._config.read_private
+        if private or not self._hourly.left or not self.reads_pages:
+            return None
+        return await self._batch(Asker(self._model.name), None, scope=scope).run(None)
+
+    def count_unread(self, scope: Scope) -> int:
+        """Count the live memories of a scope that the model has not read on a page."""
+        with self._store.ledger.reading() as reader:
+            read = reader.readings.all(self._model.name, scope=scope)
+            live = reader.memories.newest(None, scope)
+        return sum((scope.key, row.memory.dated_key) not in read for row in live)
+
     async def audit(
         self,
         groups: int | None = None,
@@ -408,17 +418,26 @@ class MemoryDeduplicator:
             on_progress, on_page=on_page, pending_only=not again
         )
 
+    def _page_rules(self, asker: Asker) -> PageRules | None:
+        size = min(self._model.page_size, MOST_ON_PAGE)
+        if asker.model != self._model.name or size <= MOST_ASKED:  # pairs and small groups
+            return None
+        return PageRules(size, self._config.read_private, asker.thorough)
+
     def _batch(
-        self, asker: Asker, max_calls: int | None, on_compared: Progress | None = None
+        self,
+        asker: Asker,
+        max_calls: int | None,
+        on_compared: Progress | None = None,
+        scope: Scope | None = None,
     ) -> Batch:
-        size, pages = min(self._model.page_size, MOST_ON_PAGE), None
-        if asker.model == self._model.name and size > MOST_ASKED:  # else pairs and small groups
-            pages = PageRules(size, self._config.read_private, asker.thorough)
+        pages = self._page_rules(asker)
         plan = replace(
             self._settings.plan, scale=self._store.scale, pages=pages, on_compared=on_compared
         )
         settings = replace(self._settings, plan=plan)
-        return Batch(self._store, asker, self._judging, settings, self._calls(max_calls))
+        calls = self._calls(max_calls) if scope is None else self._hourly
+        return Batch(self._store, asker, self._judging, settings, calls, scope)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)
@@ -447,3 +466,14 @@ def _log_check(new: Memory, match: SearchResult | None, decision: Decision | Que
         arrow,
         decision.reason,
     )
+
+
+def _gemini(store: MemoryStore, key: str, model: str, config: MemoryConfig) -> LanguageModel:
+    """Return Gemini's model; set the store's scale to the cosine if thresholds were chosen."""
+    from memory.providers import GeminiModel  # 0.4 s that other models do without
+
+    own_scale = scale_of(store.embeddings.fingerprint)
+    if config.thresholds_without_scale and store.scale == own_scale != PLAIN:
+        logger.warning(PLAIN_THRESHOLDS)
+        store.scale = PLAIN
+    return GeminiModel(SecretStr(key), LLMConfig(model=model))

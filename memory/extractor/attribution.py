@@ -17,7 +17,7 @@ from itertools import chain, pairwise
 
 from memory.ledger import PendingTurn
 from memory.models import Candidate, Memory, Turn
-from memory.text import NOT, has_cjk, sentences, telling_words, tokens, visible
+from memory.text import NOT, Kind, has_cjk, is_name, sentences, telling_words, tokens, visible
 
 logger = logging.getLogger(__name__)
 
@@ -33,12 +33,14 @@ class SourceTurns:
     `owner`: the person to whom the memory will belong; usually the speaker of the anchor.
     `names`: the `PendingTurn.name` of each of these turns that a person spoke; empty unless the
     model named several turns.
+    `is_of_one`: whether a single person spoke these turns.
     `may_replace`: whether the candidate may replace stored memories of its owner.
     """
 
     anchor: PendingTurn
     owner: str
     names: tuple[str, ...] = ()
+    is_of_one: bool = True
     may_replace: bool = True
 
 
@@ -57,8 +59,10 @@ def source_turns(candidate: Candidate, asked: Sequence[PendingTurn]) -> SourceTu
     own = [one for one in said if one.turn.speaker == candidate.user]
     anchor = (own or said)[-1]
     names = tuple(one.name for one in said) if len(named) > 1 else ()
-    is_sure = bool(named) and people(one.turn for one in said) == {anchor.turn.speaker}
-    return SourceTurns(anchor, anchor.turn.speaker, names, may_replace=is_sure)
+    is_of_one = not named or len(people(one.turn for one in said)) == 1
+    return SourceTurns(
+        anchor, anchor.turn.speaker, names, is_of_one, may_replace=bool(named) and is_of_one
+    )
 
 
 def people(turns: Iterable[Turn]) -> set[str]:
@@ -77,11 +81,12 @@ def attributed(
     `asked` and `context` are the turns that the model was shown; `remembered` are the memories that
     it was shown. If a single person speaks, nothing is changed. Otherwise:
 
-    - If another person's turns hold more of a candidate's words than the owner's, the candidate
-      belongs to that person.
-    - If they hold more than the turns that the candidate names, it replaces nothing.
-    - It is left out if its owner said none of its words, if two of three words are in no turn and
-      no memory of the owner, or if it copies the memories of others.
+    - If another person's turns hold more of a candidate's words than the owner's, or a number or
+      name that the owner did not say, the candidate belongs to that person.
+    - If they hold more than the turns that the candidate names, it replaces nothing; nor does it if
+      its merged text has not kept half of the words of each memory that it names.
+    - It is left out if its owner said none of its words, if people said less than a third of them,
+      or if it copies the memories of others.
     """
     if len(people([*context, *(one.turn for one in asked)])) < 2:
         return list(taken)
@@ -89,7 +94,7 @@ def attributed(
     kept = []
     for source, candidate in taken:
         words = window.words(candidate.content)
-        owned = window.corrected(source, candidate, words)
+        owned = window.corrected(source, candidate)
         if problem := window.problem(owned.owner, words):
             logger.warning("a candidate was dropped: %s", problem)
         else:
@@ -101,7 +106,8 @@ class _Window:
     """The words of each person in the turns that a model was shown.
 
     Names of speakers do not count as words. Dates near the turns do not count either, because a
-    model writes them in place of "yesterday".
+    model writes them in place of "yesterday". The bot's turns do not count: it may repeat what it
+    knows of anybody.
     """
 
     def __init__(
@@ -111,38 +117,41 @@ class _Window:
         turns = [*context, *(one.turn for one in asked)]
         self._neutral = frozenset(chain.from_iterable(_words(text) for text in _neutral(turns)))
         self._said = {who: set[str]() for who in sorted(people(turns))}
-        self._bot = set[str]()
         for turn in turns:
-            (self._bot if turn.is_bot else self._said[turn.speaker]).update(self.words(turn.text))
+            if not turn.is_bot:
+                self._said[turn.speaker] |= self.words(turn.text)
         self._known = [(one.user, self.words(one.content)) for one in remembered]
 
     def words(self, text: str) -> frozenset[str]:
         return _words(text) - self._neutral
 
-    def corrected(
-        self, source: SourceTurns, candidate: Candidate, words: frozenset[str]
-    ) -> SourceTurns:
-        rival = max(
-            (who for who in self._said if who != source.owner),
-            key=lambda who: len(words & self._said[who]),
-        )
-        if len(words & self._said[rival]) > len(words & self._said[source.owner]):
-            said = [one for one in self._asked if self._is_of(one, rival)]
-            anchor = max(
-                reversed(said),
-                key=lambda one: len(words & self.words(one.turn.text)),
-                default=source.anchor,
-            )
-            return SourceTurns(anchor, rival, may_replace=False)
-        if source.may_replace and self._is_of_another(source, candidate):
+    def corrected(self, source: SourceTurns, candidate: Candidate) -> SourceTurns:
+        words = self.words(candidate.content)
+        others = [who for who in self._said if who != source.owner]
+        rival = max(others, key=lambda who: len(words & self._said[who]))
+        facts = _hard_facts(candidate.content) & words - self._said[source.owner]
+        teller = next((who for who in others if facts & self._said[who]), None)
+        owned = len(words & self._said[source.owner])
+        # Of a fact that turns of two people state, the owner must have said the greater part.
+        least = owned + source.is_of_one
+        if teller is not None or 0 < len(words & self._said[rival]) >= least:
+            return self._given_to(teller or rival, source, words)
+        if source.may_replace and not self._may_replace(source, candidate):
             return replace(source, may_replace=False)
         return source
+
+    def _given_to(self, owner: str, source: SourceTurns, words: frozenset[str]) -> SourceTurns:
+        said = [one for one in reversed(self._asked) if self._is_of(one, owner)]
+        anchor = max(
+            said, key=lambda one: len(words & self.words(one.turn.text)), default=source.anchor
+        )
+        return SourceTurns(anchor, owner, may_replace=False)
 
     def problem(self, owner: str, words: frozenset[str]) -> str:
         """Return why a candidate with these words is dropped; "" if it is not."""
         if not words:
             return ""
-        said = self._bot.union(*self._said.values())
+        said = set[str]().union(*self._said.values())
         new = words - said
         own = set[str]().union(*(its for user, its in self._known if user == owner))
         others = set[str]().union(*(its for user, its in self._known if user != owner))
@@ -153,10 +162,11 @@ class _Window:
             return "its speaker said nothing like it"
         return ""
 
-    def _is_of_another(self, source: SourceTurns, candidate: Candidate) -> bool:
-        """Return whether another person said more of the candidate than the turns that it names.
+    def _may_replace(self, source: SourceTurns, candidate: Candidate) -> bool:
+        """Return whether a candidate may replace the memories that it names.
 
-        Each sentence counts by itself. Of the merged text, only words that its memories lack count.
+        No other person may have said more of it than the turns that it names. Each sentence counts
+        by itself. Of the merged text, only words that its memories lack count.
         """
         numbers = sorted({n for n in candidate.turns if 0 <= n < len(self._asked)})
         texts = [
@@ -164,10 +174,13 @@ class _Window:
         ]
         named = set[str]().union(*map(self.words, texts))
         old = [self._known[n][1] for n in candidate.replaces if 0 <= n < len(self._known)]
-        content = [candidate.content, *sentences(candidate.content)]
-        merged = [candidate.merged, *sentences(candidate.merged)]
-        told = [*map(self.words, content), *(self.words(one).difference(*old) for one in merged)]
-        return any(
+        kept = self.words(candidate.merged)
+        if any(2 * len(its & kept) < len(its) or NOT in its - kept for its in old):
+            return False
+        told = [self.words(one) for one in (candidate.content, *sentences(candidate.content))]
+        merged = (candidate.merged, *sentences(candidate.merged))
+        told += [self.words(one).difference(*old) for one in merged]
+        return not any(
             len(words & said) > len(words & named)
             for words in told
             for who, said in self._said.items()
@@ -187,6 +200,16 @@ def _neutral(turns: Sequence[Turn]) -> list[str]:
         for day in days
     ]
     return [*{turn.speaker for turn in turns}, *dates]
+
+
+def _hard_facts(text: str) -> set[str]:
+    """Return the numbers and names in a text, except names at the beginning of a sentence."""
+    found = tokens(visible(text))
+    return {
+        token.key
+        for before, token in pairwise(found)
+        if token.kind is Kind.NUMBER or (is_name(token) and before.kind is not Kind.STOP)
+    }
 
 
 def _words(text: str) -> frozenset[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import InputError, LedgerError, MemoryNotFound
+from memory.extractor.background_pages import BackgroundPages, OnPages
 from memory.extractor.extractor import BackgroundExtraction, MemoryExtractor, OnExtracted
 from memory.ledger import DecisionRecord
 from memory.models import (
@@ -22,7 +24,48 @@ from memory.models import (
 )
 from memory.runtime import LoopThread, Progress, in_thread
 from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
-from memory.text import undated
+from memory.text import clean, undated
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which memories a search may return: those for which a call returns True.
+
+    >>> from datetime import UTC, datetime
+    >>> may, june = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
+    >>> one = Memory(content="Mia rows.", tags=("sport",), timestamp=may)
+    >>> Wanted(tags=frozenset({"sport"}))(one), Wanted(since=june)(one)
+    (True, False)
+
+    `users`: None means any user. `metadata`: keys and their values. `since`, `until`: a memory
+    counts from when it was said or, if that is unknown, recorded.
+
+    Raises: InputError if `since` or `until` has no offset.
+    """
+
+    users: frozenset[str] | None = None
+    category: str | None = None
+    tags: frozenset[str] = frozenset()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            moment = getattr(self, name)
+            if moment is not None and moment.tzinfo is None:
+                raise InputError("recall", f"{name} has no time zone", "give it an offset")
+
+    def __call__(self, memory: Memory) -> bool:
+        at = memory.said or memory.timestamp
+        return (
+            (self.users is None or memory.user in self.users)
+            and self.category in (None, memory.category)
+            and self.tags <= {*memory.tags}
+            and all(memory.metadata.get(key) == value for key, value in self.metadata.items())
+            and (self.since is None or self.since <= at)
+            and (self.until is None or at < self.until)
+        )
 
 
 class ChatMemory:
@@ -37,6 +80,10 @@ class ChatMemory:
     ten), or `wait_s` seconds after the first of these turns. `concurrency`: the greatest number of
     calls of the model at the same time. `on_extracted`: called in the background thread with the
     result of each extraction. `release`: awaited by `close`, after extraction has stopped.
+
+    If the model reads pages, and `background_pages` is true, it reads the memories of a scope when
+    24 are unread, or a minute after the last write. `on_pages`: called with the report of each such
+    reading.
     """
 
     def __init__(
@@ -47,7 +94,9 @@ class ChatMemory:
         *,
         concurrency: int = 4,
         wait_s: float = 45.0,
+        background_pages: bool = True,
         on_extracted: OnExtracted | None = None,
+        on_pages: OnPages | None = None,
         release: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._store = store
@@ -56,16 +105,40 @@ class ChatMemory:
         self._release = release
         self._closing = threading.Lock()
         self._closed = False
+        self._pages = BackgroundPages(
+            store, deduplicator, is_on=background_pages, on_pages=on_pages
+        )
+
+        def extracted(result: ExtractionResult) -> None:
+            self._pages.wrote(result.outcomes)
+            if on_extracted is not None:
+                on_extracted(result)
+
         # Storing overlaps with the next calls, which the model itself holds to `concurrency`.
         self._background = BackgroundExtraction(
-            extractor, at_once=2 * concurrency, wait_s=wait_s, on_extracted=on_extracted
+            extractor, at_once=2 * concurrency, wait_s=wait_s, on_extracted=extracted
         )
         self._loop = LoopThread("memory")
         self._loop.start(self._background.run())
+        self._loop.start(self._pages.run())
 
     @property
     def store(self) -> MemoryStore:
         return self._store
+
+    async def reads_pages(self) -> bool:
+        """Return whether a page is being read now, or is about to be.
+
+        >>> import asyncio
+        >>> from memory import open_chat_memory
+        >>> async def look() -> bool:
+        ...     async with open_chat_memory(data_dir="doc", llm_provider="offline") as memory:
+        ...         return await memory.reads_pages()
+        >>> asyncio.run(look())
+        False
+        """
+        self._check_open()
+        return await self._loop.run(self._pages.is_due())
 
     async def hear(self, turn: Turn) -> None:
         """Store a turn; return when it is durable. Its memories are extracted later.
@@ -122,33 +195,64 @@ class ChatMemory:
             timestamp=at or self._store.now(),
             metadata=dict(metadata or {}),
         )
-        [done] = await self._loop.run(self._deduplicator.check_and_merge_all([new]))
+        return await self._loop.run(self._store_new(new))
+
+    async def _store_new(self, new: Memory) -> Outcome:
+        [done] = await self._deduplicator.check_and_merge_all([new])
+        self._pages.wrote([done])
         return done
 
     async def recall(
         self,
         text: str,
         *,
-        user: str | None = None,
+        user: str | Sequence[str] | None = None,
         everyone: bool = False,
+        private: bool = False,
         k: int = 5,
         min_score: float | None = None,
+        category: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
 
-        Search either the memories of `user` or, with `everyone=True`, the public memories of all
-        users. `min_score`: leave out memories with a lower score.
+        Of memories that state the same, one is returned, and its `also` holds the others.
 
-        Raises: InputError if both `user` and `everyone` are given, or neither; EmbeddingError;
-        LedgerError.
+        Search either the memories of `user`, a name or several whose memories are ranked together,
+        or, with `everyone=True`, the public memories of all users; `private=True` adds their
+        private ones. `min_score`: leave out memories with a lower score.
+
+        Only memories are returned that have this `category`, all these `tags` and these values in
+        their `metadata`, and that were said at `since` or later, and before `until`.
+
+        Raises: InputError if both `user` and `everyone` are given, or neither, or a value is not
+        valid; EmbeddingError; LedgerError.
         """
         self._check_open()
         if (user is None) is not everyone:
             raise InputError("recall", "needs a user", "give user=NAME, or everyone=True")
-        scope = Scope((("is_private", False),)) if user is None else Scope.of_user(user)
-        text = _text("recall", text)
-        found = await in_thread(self._store.search, text, k, scope=scope, min_score=min_score)
-        return [Recalled.model_construct(**dict(hit.memory), score=hit.score) for hit in found]
+        users = None if user is None or isinstance(user, str) else frozenset(map(clean, user))
+        wanted = Wanted(users, category, frozenset(tags), metadata or {}, since, until)
+        scope = (
+            Scope.of_user(user)
+            if isinstance(user, str)
+            else Scope.of_all(private=private or users is not None)
+        )
+        found = await in_thread(
+            self._store.search,
+            _text("recall", text),
+            k,
+            scope=scope,
+            min_score=min_score,
+            where=wanted if wanted != Wanted() else None,
+        )
+        return [
+            Recalled.model_construct(**dict(hit.memory), score=hit.score, also=hit.also)
+            for hit in found
+        ]
 
     async def exchange(
         self,
@@ -220,7 +324,9 @@ class ChatMemory:
         return await self._loop.run(self._deduplicator.deduplicate_all(dry_run))
 
     async def settle(self, on_progress: Progress | None = None) -> ExtractionResult:
-        """Wait until all turns heard so far are extracted, or the model fails.
+        """Wait until all turns heard so far are extracted and their memories read on pages.
+
+        Return earlier if the model fails.
 
         Return what was extracted since the last call of this method. `on_progress` is called with
         the number of turns that are extracted and the number of all turns.
@@ -228,7 +334,12 @@ class ChatMemory:
         Raises: LedgerError.
         """
         self._check_open()
-        return await self._loop.run(self._background.settle(on_progress))
+        return await self._loop.run(self._settled(on_progress))
+
+    async def _settled(self, on_progress: Progress | None) -> ExtractionResult:
+        result = await self._background.settle(on_progress)
+        await self._pages.settle()
+        return result
 
     async def waiting(self) -> int:
         self._check_open()
@@ -257,7 +368,7 @@ class ChatMemory:
         )
 
     async def close(self) -> None:
-        """Stop extracting, and close. Turns that wait are extracted after the next start."""
+        """Stop extracting and reading pages, and close. Turns wait for the next start."""
         await in_thread(self._close)
 
     def _close(self) -> None:
@@ -266,6 +377,7 @@ class ChatMemory:
                 return
             self._closed = True
             self._loop.start(self._background.stop()).result()
+            self._loop.start(self._pages.stop()).result()
             if self._release is not None:
                 self._loop.start(self._release()).result()
             self._loop.stop()

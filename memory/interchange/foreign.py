@@ -22,7 +22,7 @@ TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
 _USER_KEYS = ("user_id", "userId", "user")
 _OTHER_OWNER_KEYS = (("agent", "agent_id"), ("run", "run_id"))
 TIME_KEYS = ("timestamp", "updated_at", "created_at", "updatedAt", "createdAt", "time", "date")
-_TIMES_OF_CREATION = ("created_at", "createdAt", "timestamp", "time", "date")
+CREATED = ("created_at", "createdAt", "timestamp", "time", "date")
 SAID = "said"
 UNKNOWN = "unknown"
 _LISTS = ("linked_ids", "tags")
@@ -288,7 +288,7 @@ def said_of(row: ForeignRow, reading: Reading) -> str | None:
     if (written := _written_said(row, reading)) is not None:
         return None if written == UNKNOWN else written
     named = () if reading.time_key in (None, *UPDATED) else (reading.time_key,)
-    times = [row.metadata.get(key) for key in (*named, *_TIMES_OF_CREATION)]
+    times = [row.metadata.get(key) for key in (*named, *CREATED)]
     times.insert(len(named), row.created)
     for time in times:
         with contextlib.suppress(ValueError):

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.interchange.foreign import ForeignRow, moment
+from memory.interchange.foreign import CREATED, ForeignRow, moment
 from memory.models import Memory, MemoryLink, Turn, first_problem, is_memory_id
 from memory.runtime import open_regular
 from memory.text import clean_json, normalise
@@ -69,15 +69,23 @@ class DumpedRow:
 
 
 def read_memories(
-    path: Path, *, assume_utc: bool = False, zone: tzinfo | None = None
+    path: Path,
+    *,
+    assume_utc: bool = False,
+    zone: tzinfo | None = None,
+    default_time: datetime | None = None,
 ) -> Iterator[Memory | InputError]:
     """Yield what `read_rows` yields, but only the memory of each row."""
-    for row in read_rows(path, assume_utc=assume_utc, zone=zone):
+    for row in read_rows(path, assume_utc=assume_utc, zone=zone, default_time=default_time):
         yield row if isinstance(row, InputError) else row.memory
 
 
 def read_rows(
-    path: Path, *, assume_utc: bool = False, zone: tzinfo | None = None
+    path: Path,
+    *,
+    assume_utc: bool = False,
+    zone: tzinfo | None = None,
+    default_time: datetime | None = None,
 ) -> Iterator[DumpedRow | InputError]:
     """Yield a row or an error for each line of a JSON Lines file, except blank lines.
 
@@ -91,7 +99,9 @@ def read_rows(
         try:
             if isinstance(fields, ValueError):
                 raise fields
-            memory = to_memory(fields, keep_id=True, assume_utc=assume_utc, zone=zone)
+            memory = to_memory(
+                fields, keep_id=True, assume_utc=assume_utc, zone=zone, default_time=default_time
+            )
             if (name := fields.get("id")) is not None:
                 line, content = first_use.setdefault(str(name), (number, memory.content))
                 if content != memory.content:
@@ -123,6 +133,8 @@ def read_objects(
 ) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
     """Yield the number (from 1) of each line that is not blank, and its JSON object or an error.
 
+    A line may also be an array of objects, each of which is yielded.
+
     `not_finite`: whether a number may be NaN or infinite.
 
     Raises: InputError if the file cannot be read at all.
@@ -140,7 +152,8 @@ def read_objects(
                     )
                 elif line.strip():
                     try:
-                        yield number, _object(line.rstrip(b"\r\n"), not_finite=not_finite)
+                        for fields in _objects(line.rstrip(b"\r\n"), not_finite=not_finite):
+                            yield number, fields
                     except ValueError as exc:
                         yield number, exc
     except OSError as exc:
@@ -223,7 +236,12 @@ def to_turn(fields: Mapping[str, Any], zone: tzinfo | None = None) -> Turn:
 
 
 def to_memory(
-    fields: Mapping[str, Any], *, keep_id: bool, assume_utc: bool, zone: tzinfo | None = None
+    fields: Mapping[str, Any],
+    *,
+    keep_id: bool,
+    assume_utc: bool,
+    zone: tzinfo | None = None,
+    default_time: datetime | None = None,
 ) -> Memory:
     """Return a memory from the fields of one line of a JSON Lines file.
 
@@ -232,8 +250,12 @@ def to_memory(
     its own.
 
     With `assume_utc`, a time without a time zone is taken as UTC, otherwise as a time of `zone`; if
-    that is None, such a time is an error. Keys that are not fields of a memory become metadata. The
-    key `replaces` is dropped from a line whose `id` is kept.
+    that is None, such a time is an error. Without a `timestamp`, the first of CREATED counts, such
+    as `created_at`. A line without any gets the `default_time`, and it is unknown when it was said;
+    if `default_time` is None, it is an error.
+
+    Keys that are not fields of a memory become metadata. The key `replaces` is dropped from a line
+    whose `id` is kept.
 
     Raises: ValueError, whose message says in one line what is wrong.
     """
@@ -251,6 +273,11 @@ def to_memory(
     if twice := sorted(set(metadata) & set(extra)):
         raise ValueError(f"{twice[0]} is given both inside the metadata and outside of it")
     given["metadata"] = {**metadata, **extra}
+    if given.get("timestamp") is None:
+        written = (extra[key] for key in CREATED if extra.get(key) is not None)
+        given["timestamp"] = next(written, None)
+        if given["timestamp"] is None and default_time is not None:
+            given |= {"timestamp": default_time.isoformat(), "said": None}
     for name in ("timestamp", *(["said"] if given.get("said") is not None else [])):
         given[name] = moment(given.get(name), assume_utc=assume_utc, zone=zone)
     return _validated(Memory, given)
@@ -265,7 +292,8 @@ def _validated(model: type[M], fields: dict[str, Any]) -> M:
         raise ValueError("is nested too deeply") from exc
 
 
-def _object(raw: bytes, *, not_finite: bool) -> dict[str, Any]:
+def _objects(raw: bytes, *, not_finite: bool) -> list[dict[str, Any]]:
+    """Return the JSON object of a line, or those of the array that the line is."""
     constant = float if not_finite else _no_constant
     try:
         fields = json.loads(raw.decode("utf-8"), parse_constant=constant, parse_int=_integer)
@@ -275,9 +303,10 @@ def _object(raw: bytes, *, not_finite: bool) -> dict[str, Any]:
         raise ValueError(f"is not JSON: {exc.msg} (column {exc.colno})") from exc
     except RecursionError as exc:
         raise ValueError("is nested too deeply") from exc
-    if not isinstance(fields, dict):
+    found = fields if isinstance(fields, list) and fields else [fields]
+    if not all(isinstance(one, dict) for one in found):
         raise ValueError("is not a JSON object")
-    return fields
+    return found
 
 
 def _no_constant(name: str) -> None:

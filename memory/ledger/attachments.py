@@ -32,9 +32,6 @@ class Episodes(TableGroup):
     def get(self, episode_id: str) -> Episode | None:
         return next(iter(self._found(t.episodes.c.id == episode_id)), None)
 
-    def all(self) -> list[Episode]:
-        return self._found(sa.true())
-
     def owned_by(self, user: str) -> list[Episode]:
         return self._found(t.episodes.c.user == user)
 
@@ -57,6 +54,22 @@ class Episodes(TableGroup):
         found: dict[str, list[str]] = {}
         for episode_id, memory_id in self._connection.execute(query):
             found.setdefault(episode_id, []).extend([] if memory_id is None else [memory_id])
+        return found
+
+    def with_forgotten(self, user: str | None) -> dict[str, list[str]]:
+        """Map the id of each episode that holds forgotten memories to the ids of these memories.
+
+        Only episodes of `user` are looked at; all if it is None. No summary is read.
+        """
+        held, memories = t.episode_memories.c, t.memories.c
+        forgotten = sa.and_(memories.id == held.memory_id, memories.text_key == t.FORGOTTEN_KEY)
+        query = sa.select(held.episode_id, held.memory_id).join(t.memories, forgotten)
+        if user is not None:
+            query = query.join(t.episodes, t.episodes.c.id == held.episode_id)
+            query = query.where(t.episodes.c.user == user)
+        found: dict[str, list[str]] = {}
+        for episode_id, memory_id in self._connection.execute(query):
+            found.setdefault(episode_id, []).append(memory_id)
         return found
 
     def put(self, episode: Episode) -> None:

@@ -26,7 +26,7 @@ from memory.ledger.gaps import GapEraser, NotErased, gap_eraser
 from memory.runtime import files
 
 PATIENCE_S = 30
-RESTORE = "restore a backup with `memory-dedup restore`, or set memory.data_dir elsewhere"
+RESTORE = "restore a backup with `memory-dedup store restore`, or set memory.data_dir elsewhere"
 
 
 class Database(ABC):

@@ -62,9 +62,12 @@ class DistinctPairs(TableGroup):
             for scope, key in texts
         ]
 
-    def all(self, by: Sequence[Judge] = JUDGES) -> set[TextPair]:
+    def all(self, by: Sequence[Judge] = JUDGES, scope: Scope | None = None) -> set[TextPair]:
         columns = (*(_DISTINCT[name] for name in _PAIR), _DISTINCT.by)
-        found = self._connection.execute(sa.select(*columns).where(_DISTINCT.by.in_(by)))
+        query = sa.select(*columns).where(_DISTINCT.by.in_(by))
+        if scope is not None:
+            query = query.where(_DISTINCT.scope == scope.key)
+        found = self._connection.execute(query)
         return {row[:3] for row in self._on_all_days(list(map(tuple, found)))}
 
     def _on_all_days(
@@ -228,12 +231,16 @@ class Readings(TableGroup):
     A page is a question that shows a model many memories of one scope.
     """
 
-    def all(self, model: str, *, thorough: bool = False) -> set[ScopedText]:
-        """Return the texts that this model has read.
+    def all(
+        self, model: str, *, thorough: bool = False, scope: Scope | None = None
+    ) -> set[ScopedText]:
+        """Return the texts that this model has read, only those of `scope` if it is given.
 
         `thorough`: only texts that it has read together with all their nearest neighbours.
         """
         query = sa.select(_READ.scope, _READ.text_key).where(_READ.model == model)
+        if scope is not None:
+            query = query.where(_READ.scope == scope.key)
         if thorough:
             query = query.where(_READ.thorough)
         return {tuple(row) for row in self._connection.execute(query)}

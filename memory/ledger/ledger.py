@@ -125,7 +125,7 @@ class Ledger:
         if stored.isdecimal() and int(stored) < int(migrations.PREVIOUS):
             raise LedgerError(
                 f"{self.name} has schema {stored}, which is too old for this version",
-                "run `memory-dedup upgrade` of commit e64dc8b, then use this version again",
+                "run `memory-dedup store upgrade` of commit e64dc8b, then use this version again",
             )
         if stored != t.SCHEMA_VERSION:
             raise LedgerError(

@@ -9,6 +9,7 @@ from memory.ledger.judgements import ScopedText, TextPair
 from memory.ledger.ledger import Reader
 from memory.ledger.records import Row
 from memory.ledger.vectors import VectorTable
+from memory.models import Scope
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,16 @@ def take_snapshot(
     read: Collection[ScopedText] = (),
     *,
     whole_lineage: bool = False,
+    scope: Scope | None = None,
 ) -> Snapshot:
-    """Take a snapshot of all live memories.
+    """Take a snapshot of all live memories, or of those in `scope`.
 
     `distinct`: pairs of texts that a judge called distinct; they are stored in `Snapshot.judged`.
     `waiting`: pairs that the model failed to judge recently or too often. `Snapshot.distinct` is
     the union of `distinct` and `waiting`. `before`: an earlier snapshot, from which unchanged
     memories are taken. `kept_apart`, `read` and `whole_lineage`: see `Snapshot`.
     """
-    rows, ancestors = _live_rows(reader, before)
+    rows, ancestors = _live_rows(reader, before, scope)
     if whole_lineage:
         ancestors |= {name: _text_keys(its) for name, its in _stood_for(reader, rows).items()}
     keys = [row.text_key for row in rows]
@@ -96,9 +98,11 @@ def snapshot_of(reader: Reader, ids: Sequence[str]) -> Snapshot:
 
 
 def _live_rows(
-    reader: Reader, before: Snapshot | None
+    reader: Reader, before: Snapshot | None, scope: Scope | None
 ) -> tuple[tuple[Row, ...], dict[str, tuple[str, ...]]]:
-    if before is None:
+    if scope is not None:
+        rows, ancestors = reader.memories.newest(None, scope), dict[str, tuple[str, ...]]()
+    elif before is None:
         rows, ancestors = list(reader.memories.live()), dict[str, tuple[str, ...]]()
     else:
         changed = [change.id for change in reader.followers.changes(before.revision)]

@@ -255,9 +255,13 @@ class Episode(Frozen):
 
 
 class Recalled(Memory):
-    """A memory that a search found, with the `score` by which the results were ranked."""
+    """A memory that a search found, with the `score` by which the results were ranked.
+
+    `also`: other memories that state the same and are not shown on their own.
+    """
 
     score: float
+    also: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -275,12 +279,16 @@ class SearchResult:
     `relevance` is None if the search ranked by similarity alone. If the search also used BM25, a
     score for matching words, `relevance` is the sum of two standard scores: that of the cosine and
     that of BM25. A standard score is the distance from the mean, in standard deviations.
+
+    `also`: other memories that the search found and that `memory` states, best first. They are not
+    shown on their own.
     """
 
     memory: Memory
     similarity: float
     cosine: float | None = None
     relevance: float | None = None
+    also: tuple[Memory, ...] = ()
 
     @property
     def score(self) -> float:
@@ -330,6 +338,11 @@ class Scope:
     """
 
     values: tuple[tuple[str, str | bool | None], ...]
+
+    @classmethod
+    def of_all(cls, *, private: bool = False) -> Scope:
+        """Return the scope of all public memories; with `private`, that of all memories."""
+        return cls(() if private else (("is_private", False),))
 
     @classmethod
     def of_user(cls, user: str, **others: str | bool | None) -> Scope:

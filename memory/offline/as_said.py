@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from memory.offline.worth import stands_alone
 from memory.text import ENGLISH, language_of, tells_of_self
 
 _MENTION = re.compile(r"^(?:(?:<[@#]!?\w+>|@[\w.-]+)[,:]?\s+)+")
@@ -71,5 +72,5 @@ def is_kept_as_said(sentence: str) -> bool:
         return True
     if _CORRECTS.match(sentence) and _FACTUAL.search(sentence):
         return True
-    tells = _SELF.search(sentence) and _CHAT.search(sentence) is None
+    tells = _SELF.search(sentence) and not _CHAT.search(sentence) and stands_alone(sentence)
     return bool(tells and _FACTUAL.search(_VOCATIVE.sub("", sentence)))

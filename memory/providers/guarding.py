@@ -78,6 +78,10 @@ class GuardedModel:
         Raises: ConfigError if the model lacks a required attribute.
         """
         _require("the language model", model, "name judge extract reply aclose")
+        if not isinstance(model.name, str) or not model.name.strip():
+            raise ConfigError(
+                "the language model", "", "its `name` is not a text", "see docs/own-models.md"
+            )
         self.page_size = getattr(model, "page_size", 0)
         if not isinstance(self.page_size, int) or self.page_size < 0:
             raise ConfigError(

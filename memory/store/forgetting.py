@@ -56,13 +56,15 @@ class Forgotten:
     `erased` is False if a search index, the database's files or a copy of the ledger may still hold
     it. The files of a PostgreSQL server do not count. `origins`: the retired memories that the
     memory had replaced; they were erased too. `set_aside`: paths of ledger copies that a restore or
-    an upgrade left; a person must delete them.
+    an upgrade left; a person must delete them. `remaining`: live memories that state the same, and
+    that a search folded with the erased one.
     """
 
     memory: Memory
     erased: bool
     origins: tuple[Memory, ...] = ()
     set_aside: tuple[str, ...] = ()
+    remaining: tuple[Memory, ...] = ()
 
 
 def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:

@@ -52,6 +52,7 @@ from memory.search import (
     SearchRouter,
     best_of_shortlist,
     ranked,
+    restate_each_other,
     results,
     word_scores,
 )
@@ -62,9 +63,12 @@ from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
+from memory.store.showing import Showing
 from memory.text import clean, text_key, text_of, wordings
 
 T = TypeVar("T")
+FOLDED = 5
+"""How many more memories a search ranks than it returns, since some of them may be folded."""
 utc_now: Clock = partial(datetime.now, UTC)
 """The default clock of a store."""
 
@@ -87,6 +91,7 @@ class MemoryStore:
         scope_fields: tuple[ScopeField, ...] = ("user",),
         scale: Scale = PLAIN,
         hybrid: bool = True,
+        folds: bool = True,
         clock: Clock = utc_now,
         zone: tzinfo | None = None,
         new_id: Callable[[], str] = new_memory_id,
@@ -101,6 +106,7 @@ class MemoryStore:
         - `scope_fields`: only memories with equal values in all of these fields are compared.
         - `scale` turns the embedder's cosines into similarities.
         - `hybrid`: whether `search` ranks by words and cosine, or by cosine alone.
+        - `folds`: whether `search` shows one of several memories that state the same.
         - `zone`: the time zone in which people speak; None means that of `clock`.
         """
         self.ledger = ledger
@@ -114,6 +120,7 @@ class MemoryStore:
         self._hybrid = hybrid
         self.scope_of: Callable[[Memory], Scope] = partial(Scope.of, fields=scope_fields)
         self.scope_fields = scope_fields
+        self.showing = Showing(ledger, self.scope_of, folds=folds)
         self.pace = AdaptiveBatchSize()
         self.applier = Applier(self.embeddings, lambda: self.scale, self.scope_of, clock)
         telemetry.watch(self)
@@ -169,8 +176,11 @@ class MemoryStore:
         before: Snapshot | None = None,
         *,
         whole_lineage: bool = False,
+        scope: Scope | None = None,
     ) -> Snapshot:
         """Return all live memories, with vectors and verdicts, at one revision of the ledger.
+
+        `scope`: only the memories of this scope are returned.
 
         `asker`: a model. The snapshot lists the pairs of texts that this model need not be asked
         about. `before`: an earlier snapshot; only memories and vectors written after it are read.
@@ -181,12 +191,13 @@ class MemoryStore:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
                 reader,
-                reader.distinct.all(asker.bound_by) | apart,
+                reader.distinct.all(asker.bound_by, scope) | apart,
                 waiting=asker.waiting(reader, self.clock()),
                 before=before,
                 kept_apart=apart,
-                read=reader.readings.all(asker.model, thorough=asker.thorough),
+                read=reader.readings.all(asker.model, thorough=asker.thorough, scope=scope),
                 whole_lineage=whole_lineage,
+                scope=scope,
             )
 
     # --- finding ---
@@ -199,14 +210,20 @@ class MemoryStore:
         user: str | None = None,
         scope: Scope | None = None,
         everyone: bool = False,
+        private: bool = False,
         min_score: float | None = None,
+        where: Callable[[Memory], bool] | None = None,
     ) -> list[SearchResult]:
         """Return the `k` live memories that answer a query best, best first.
 
-        Give exactly one of `user`, `scope` and `everyone=True`, which searches the memories of all
-        users. `min_score` leaves out results with a lower `score`. The `similarity` of a result is
-        the embedder's cosine; the store's `scale` is not applied. An empty query gives an empty
-        list.
+        Give exactly one of `user`, `scope` and `everyone=True`, which searches the public memories
+        of all users, and with `private=True` also their private ones. `min_score` leaves out
+        results with a lower `score`, `where` those for which it returns False. The `similarity` of
+        a result is the embedder's cosine; the store's `scale` is not applied. An empty query gives
+        an empty list.
+
+        Of memories that state the same, one counts and is returned, and its `also` names the
+        others.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
@@ -216,29 +233,55 @@ class MemoryStore:
         if k < 1:
             raise InputError("search", f"k must be at least 1, not {k}")
         check_length("query", query, MAX_CONTENT)
-        scope = scope or (Scope(()) if user is None else Scope.of_user(user))
+        if scope is None:
+            scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
-        hits = self._by_both(probe, scope, k) if self._hybrid else self._by_cosine(probe, scope, k)
-        return [hit for hit in hits if min_score is None or hit.score >= min_score]
+        find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
+        while True:
+            hits = find(probe, scope, wanted)
+            fits = [
+                hit
+                for hit in hits
+                if (min_score is None or hit.score >= min_score)
+                and (where is None or where(hit.memory))
+            ]
+            shown = self.showing.arranged(fits, k)
+            if len(shown) >= k or len(hits) < wanted:
+                return shown
+            wanted *= 4
 
     def find_similar(
         self, content: str, threshold: float = 0.90, *, user: str | None = None
     ) -> SearchResult | None:
-        """Return the user's live memory that is most similar to `content`.
+        """Return the live memory of a user that is most similar to `content`.
 
-        Return None if `content` is empty, or if no similarity reaches `threshold`. If `user` is
-        None, memories without a user are searched. Private memories are not searched. If the
-        embedder fails, only a memory with the same text is found.
+        If `user` is None, the public memories of all users are searched. Return None if `content`
+        is empty, or if no similarity reaches `threshold`. If the embedder fails, only a memory with
+        the same text is found.
+
+        Raises: LedgerError; EmbedderMismatch.
         """
         if not clean(content):
             return None
-        nearby = Nearby(1, threshold, ())
-        [new] = self.prepare([self.new_memory(content, user=user)], nearby)
+        new = self.new_memory(content, user=user)
+        scope = Scope.of_all() if user is None else self.scope_of(new)
         with self.ledger.reading() as reader:
-            return next(iter(self._matches(reader, new, nearby)), None)
+            self.embeddings.check(reader)
+            copies = reader.memories.live_with_texts([text_key(new.content)], scope)
+        if copies:
+            return SearchResult(copies[0].memory, 1.0)
+        [embedded] = self.embeddings.embed([new])
+        if embedded.vector is None:
+            return None
+        min_cosine = self.scale.cosine(threshold, new.content)
+        [near] = self.index.nearest([Query(embedded.vector, scope, 1, min_cosine)])
+        with self.ledger.reading() as reader:
+            rows = [row for row in reader.memories.rows(near).values() if row.live]
+            hits = ranked(reader, Probe(new.content, embedded.vector), rows, self.scale)
+        return next((hit for hit in hits if hit.similarity >= threshold), None)
 
     def prepare(self, memories: Sequence[Memory], nearby: Nearby) -> list[NewMemory]:
         """Embed new memories and search for what may be near them; return an item for each.
@@ -483,14 +526,32 @@ class MemoryStore:
 
         `erased` of the result is False if a search index, the database's files or a copy of the
         ledger may still hold the memories' texts. The first two are cleared later. A person
-        must delete the copies; `set_aside` has their paths.
+        must delete the copies; `set_aside` has their paths. `remaining` names the live memories
+        that state the same.
 
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
+        remaining = self._restatements(clean(memory_id))
         memory, origins = erase(self.ledger, clean(memory_id), self.clock())
         aside = tuple(self.ledger.set_aside_files())
         erased = self.scrub() and not aside
-        return Forgotten(memory, erased=erased, origins=origins, set_aside=aside)
+        return Forgotten(memory, erased, origins, aside, remaining)
+
+    def _restatements(self, memory_id: str) -> tuple[Memory, ...]:
+        """Return the live memories that a search folds with this one; none if it cannot search."""
+        memory = self.get(memory_id)
+        if memory is None or not self.showing.folds:
+            return ()
+        try:
+            near = self._by_cosine(
+                Probe(memory.content, self.embeddings.query(memory.content)),
+                self.scope_of(memory),
+                SHORTLIST,
+            )
+        except MemoryPipelineError:
+            return ()
+        others = [hit.memory for hit in near if hit.memory.id != memory_id]
+        return tuple(one for one in others if restate_each_other(one, memory))
 
     def scrub(self) -> bool:
         """Erase what the search index and the database's files still hold of forgotten memories.

@@ -58,7 +58,7 @@ def _one(reader: Reader, number: int) -> DecisionRecord:
 def _whole_run(reader: Reader, run: str) -> list[DecisionRecord]:
     decided = reader.decisions.of_run(run)
     if not decided:
-        raise CannotUndo(run, "there is no such run", "see `memory-dedup runs`")
+        raise CannotUndo(run, "there is no such run", "see `memory-dedup history --runs`")
     doomed = [one for one in decided if one.reversible and not one.undone]
     if not doomed:
         raise CannotUndo(run, "there is nothing left to take back")
@@ -108,8 +108,11 @@ def reopen_pending(
     unasked: Callable[[Reader], set[TextPair]],
     scope_of: Callable[[Memory], Scope],
     most: int,
+    scope: Scope | None = None,
 ) -> list[DecisionRecord]:
     """Return pending decisions, so that the caller can ask the model; undo them where possible.
+
+    `scope`: only decisions about memories of this scope.
 
     Pending decisions were made without the model's answer. At most `most` are returned, oldest
     first. The returned decisions stay pending until `close_pending` is called.
@@ -132,6 +135,10 @@ def reopen_pending(
     with ledger.writing() as writer:
         closed = unasked(writer)
         waiting = writer.decisions.pending()
+        if scope is not None:
+            rows = writer.memories.rows([record.members[0] for record in waiting])
+            own = {name for name, row in rows.items() if scope_of(row.memory) == scope}
+            waiting = [record for record in waiting if record.members[0] in own]
         numbers = {record.number for record in waiting}
         questions = [
             record

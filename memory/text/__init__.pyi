@@ -4,7 +4,7 @@ from .dating import dated as dated, day_of as day_of, in_words as in_words, unda
 from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, JAPANESE as JAPANESE, grammar_of as grammar_of, language_of as language_of
 from .literals import literal_value as literal_value, names_attribute as names_attribute, quotations as quotations
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
-from .period import Period as Period, compatible as compatible, dated_key as dated_key, text_of as text_of, to_json as to_json
+from .period import Grain as Grain, Period as Period, Role as Role, compatible as compatible, dated_key as dated_key, text_of as text_of, to_json as to_json
 from .signs import is_code as is_code, unified as unified
 from .time_finder import periods as periods
 from .tokens import COUNTERS as COUNTERS, Kind as Kind, STATED as STATED, Token as Token, han_value as han_value, is_name as is_name, plain_form as plain_form, search_terms as search_terms, telling_words as telling_words, tells_of_self as tells_of_self, tokens as tokens, word_token as word_token, wordings as wordings

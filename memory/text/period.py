@@ -98,17 +98,23 @@ class Period(NamedTuple):
         return None if self.role in _VAGUE else (self.words, self.certain)
 
     def _meets(self, other: Period) -> bool:
-        """Return whether two windows overlap; a date must hold the middle of a window."""
-        a, b = self._middle_if(other), other._middle_if(self)
+        """Return whether two windows overlap; a date must hold the middle of a window.
+
+        So must the window of another count, but for ages: on the day after "four months", "five
+        months" is still another time.
+        """
+        others_count = self.words != other.words and self.role is not Role.BIRTH
+        a = self._window(middle=not other.approximate or others_count)
+        b = other._window(middle=not self.approximate)
         return a[0] < b[1] and b[0] < a[1]
 
-    def _middle_if(self, other: Period) -> tuple[date, date]:
+    def _window(self, *, middle: bool) -> tuple[date, date]:
         assert self.first is not None
         assert self.after is not None
-        if not self.approximate or other.approximate:
+        if not (self.approximate and middle):
             return self.first, self.after
-        middle = self.first + (self.after - self.first) // 2
-        return middle, middle + timedelta(days=1)
+        day = self.first + (self.after - self.first) // 2
+        return day, day + timedelta(days=1)
 
 
 _VAGUE = (Role.RECENT, Role.SOON)

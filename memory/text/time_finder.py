@@ -84,10 +84,10 @@ _ALONE = {
 _WITH_PREPOSITION = {
     "full_week": r"U(?:oL?)?(?:K[,L]?)?(?:X|No?Mo?,?Y|MN,?Y)|(?:X|Yo?Mo?n)U",
     "date_week": r"U(?:oL?)?(?:K[,L]?)?(?:No?M|MN)|Mo?nU",
-    "full": r"(?:K[,L]?)?(?:X|No?Mo?,?Y|MN,?Y|Yo?Mo?n)",
+    "full": r"(?:KP?[,L]?)?(?:X|No?Mo?,?Y|MN,?Y|Yo?Mo?n)",
     "year": r"[MSH]o?Y|Yo?[MSH]|(?<=[CLIbxF])Y",
     "within": r"(?:[KMSHn]P?[oLI,]{0,3}|NoL?)(?:WU|UW|Z)|(?:WU|UW|Z)o?[KMSHn]P?",
-    "date": r"(?:K[,L]?)?(?:No?M|(?<!I)MN|Mo?n)",
+    "date": r"(?:KP?[,L]?)?(?:No?M|(?<!I)MN|Mo?n)",
     "several": r"W[NV]U|[NV]?w[NV]?U",
     "weekday": r"WKo?P?|KWo?P?",
     "unit": r"WU|UW|Z",
@@ -306,8 +306,9 @@ _ABSOLUTE = {"full", "full_week", "year"}
 
 def _full(of: _Expression) -> Span:
     if "X" in of.sorts:
-        return day_at(date(*of.values["X"]))
-    return day_at(date(of.values["Y"], of.values["M"], of.values.get("n") or of.values["N"]))
+        return day_at(date(*of.values["X"]), of.part)
+    day = of.values.get("n") or of.values["N"]
+    return day_at(date(of.values["Y"], of.values["M"], day), of.part)
 
 
 def _week_of(of: _Expression) -> Span | None:
@@ -345,6 +346,7 @@ def _date(of: _Expression) -> Span | None:
     month: int = of.values["M"]
     leap = (month, number) == (2, 29)
     days = around(of.day, day_in(month, number), reach=8 if leap else 1)
+    days = [day_at(span.first, of.part) for span in days]
     present = of.table.copulas | of.table.scheduled
     if not of.tense and not present.isdisjoint(of.sentence) and not of.tells_past():
         return next(span for span in days if span.first >= of.day)  # "the party is on 5 May"

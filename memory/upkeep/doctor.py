@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,7 @@ from memory.errors import (
     LedgerMissing,
     LedgerOutdated,
 )
-from memory.ledger import UPGRADE_COPIES, Ledger, Reader, set_aside
+from memory.ledger import UPGRADE_COPIES, Ledger, Reader, Row, identity_hash, set_aside
 from memory.models import Vector
 from memory.protocols import Embedder
 from memory.runtime import replacing_alone, temporary_folder
@@ -78,7 +78,7 @@ def examine(store: MemoryStore) -> list[Finding]:
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         raise LedgerDamaged(
             f"the ledger {store.ledger.name} holds what cannot be read",
-            "restore a backup with `memory-dedup restore`",
+            "restore a backup with `memory-dedup store restore`",
         ) from exc
     return findings + [
         Finding(f"{name} was set aside", "delete it when you no longer need it", "yours")
@@ -143,12 +143,24 @@ def _rows(reader: Reader) -> Iterator[Finding]:
         yield Finding(f"{links:,} links lead to retired memories", "please report this as a bug")
     if reader.followers.lag(reader.revision()):
         yield Finding("some rows are newer than the newest commit", "restore a backup")
+    rewritten = {name for one in reader.decisions.all_but_additions() for name, _ in one.survivors}
     wrong = [
         row.memory.id
         for row in reader.memories.all()
-        if not row.forgotten and row.text_key != text_key(row.memory.content)
+        if not row.forgotten and _was_altered(row, rewritten)
     ]
     yield from _listed("memories whose text was altered", wrong, "restore a backup")
+
+
+def _was_altered(row: Row, rewritten: Collection[str]) -> bool:
+    """Return whether a memory's text is not the one that was stored.
+
+    The key of a text ignores the case of its letters. The hash of what arrived does not, but no
+    longer fits a memory that a decision has rewritten.
+    """
+    if row.text_key != text_key(row.memory.content):
+        return True
+    return row.memory.id not in rewritten and row.identity_hash != identity_hash(row.memory)
 
 
 def _has_final_successor(memory_id: str, successors: dict[str, str | None], reader: Reader) -> bool:
@@ -166,7 +178,9 @@ def _has_final_successor(memory_id: str, successors: dict[str, str | None], read
 def _vectors(reader: Reader) -> Iterator[Finding]:
     if len(sizes := reader.vectors.byte_lengths()) > 1:
         lengths = ", ".join(f"{n:,} of {(size or 0) // 4}" for size, n in sizes.items())
-        yield Finding(f"vectors have different dimensions: {lengths}", "run `memory-dedup reembed`")
+        yield Finding(
+            f"vectors have different dimensions: {lengths}", "run `memory-dedup store reembed`"
+        )
         return
     keys = [row.text_key for row in reader.memories.live()]
     vectors = reader.vectors.of(keys)
@@ -175,7 +189,9 @@ def _vectors(reader: Reader) -> Iterator[Finding]:
     if vectors:
         lengths_off = abs(np.linalg.norm(np.stack(list(vectors.values())), axis=1) - 1)
         if count := int((~(lengths_off < _UNIT)).sum()):
-            yield Finding(f"{count:,} vectors do not have length 1", "run `memory-dedup reembed`")
+            yield Finding(
+                f"{count:,} vectors do not have length 1", "run `memory-dedup store reembed`"
+            )
 
 
 def _telling_of_forgotten(reader: Reader) -> list[str]:
@@ -203,14 +219,16 @@ def _left_to_do(reader: Reader) -> Iterator[Finding]:
     if counts.pending:
         yield Finding(
             f"{counts.pending:,} questions are waiting for a model",
-            "run `memory-dedup retry`",
+            "run `memory-dedup clean --retry`",
             "yours",
         )
     if counts.turns:
         yield Finding(
             f"{counts.turns:,} turns are waiting to be extracted", "run `memory-chat`", "yours"
         )
-    remedy = "configure another model, or try this one again with `memory-dedup retry --all`"
+    remedy = (
+        "configure another model, or try this one again with `memory-dedup clean --retry --all`"
+    )
     yield from (Finding(what, remedy, "yours") for what in untrusted_readers(reader))
 
 
@@ -331,7 +349,7 @@ def _opened(file: Path, folder: Path) -> Ledger:
         raise InputError(
             file,
             "is not a backup that this version can restore",
-            f"name a file that `memory-dedup backup` wrote ({exc})",
+            f"name a file that `memory-dedup store backup` wrote ({exc})",
         ) from exc
 
 

@@ -69,7 +69,10 @@ def opened(
     with (
         MemoryStore(Ledger.create(url), placed(), clock=ticking()) as store,
         DedupStore(
-            store, MemoryDeduplicator(store, model, config), namespaces=namespaces, fields=fields
+            store,
+            MemoryDeduplicator(store, model, config=config),
+            namespaces=namespaces,
+            fields=fields,
         ) as adapted,
     ):
         yield adapted
@@ -499,3 +502,16 @@ def test_it_is_opened_by_a_configuration(tmp_path: Path) -> None:
         ) as store:
             store.put(MIA, str(number), {"text": CAT})
             assert len(store.search(MIA, query="Which pets?")) == 1
+
+
+def test_a_search_shows_one_of_the_items_that_state_the_same_and_a_listing_all(
+    sqlite_url: str,
+) -> None:
+    old = "Mia has a very old tabby cat."
+    with opened(sqlite_url) as store:
+        for key, text in zip("abc", (old, CAT, TEA), strict=True):
+            store.put(MIA, key, {"text": text})
+        assert len(store.search(MIA)) == 3
+        assert {item.key for item in store.search(MIA, query=CAT)} == {"a", "c"}
+        pages = [store.search(MIA, query=CAT, limit=1, offset=start) for start in (0, 1, 2)]
+        assert [[item.key for item in page] for page in pages] == [["a"], ["c"], []]

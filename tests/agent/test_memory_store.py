@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,8 +195,8 @@ def test_an_episode_that_holds_a_forgotten_memory_loses_its_summary(
     assert [view[1] for view in told if view] == [1, 1, 0]
     run(agent.replay([]))
     with ledger.reading() as reader:
-        held = [episode.memory_ids for episode in reader.episodes.all()]
-    assert held == [(b.id,), (), (b.id,)]
+        found = [reader.episodes.get(one.id) for one in (both, alone, stays)]
+    assert [episode and episode.memory_ids for episode in found] == [(b.id,), (), (b.id,)]
     after = run(agent.get_episode(alone.id))
     assert after is not None
     assert (after[0].memory_ids, after[1]) == ((), 0)
@@ -270,6 +271,32 @@ def test_an_episode_about_two_users_belongs_to_nobody_and_forgets_with_either(
     view = run(everyone.get_episode(told.id))
     assert view is not None
     assert (view[0].summary, view[1]) == ("(forgotten)", 1)
+
+
+def test_consolidation_reads_nothing_of_other_users_and_writes_only_if_it_must(
+    ledger_url: str, store: MemoryStore
+) -> None:
+    """Neither their episodes nor their memories; a damaged row of theirs would be noticed."""
+    mia, ben = (AgentMemory(store, user=user) for user in ("Mia", "Ben"))
+    theirs, own = save(ben, "Ben sails."), save(mia, "Mia rows.")
+    run(ben.create_episode([theirs.id], "On the lake."))
+    told = run(mia.create_episode([own.id], "On the river."))
+    engine = sa.create_engine(ledger_url)
+    with engine.begin() as connection:
+        for table, column in (("memories", "metadata"), ("episodes", "start_time")):
+            connection.execute(
+                sa.text(f"UPDATE {table} SET {column} = 'damaged' WHERE \"user\" = 'Ben'")
+            )
+    engine.dispose()
+    with store.ledger.reading() as reader:
+        before = reader.revision()
+    stats = run(ConsolidationEngine().run(mia))
+    assert (stats.replay_events, stats.merge_candidates) == (0, ())
+    with store.ledger.reading() as reader:
+        assert reader.revision() == before, "no writing transaction"
+    view = run(mia.get_episode(told.id))
+    assert view is not None
+    assert view[0] == told
 
 
 def test_an_episode_spans_the_time_of_its_memories(agent: AgentMemory) -> None:

@@ -365,6 +365,16 @@ def test_introspection_shows_the_newest_and_asks_whether_the_insight_is_new(plac
     ]
 
 
+def test_what_has_time_words_is_shown_with_its_dates(placed: Agent) -> None:
+    text = "Mia sees the dentist tomorrow."
+    answer = placed.data("remember", content=text)
+    [recent] = [line for line in placed.says("introspect").splitlines() if "dentist" in line]
+    assert re.search(r"\[\w{3} \d{4}-\d\d-\d\d\] Mia .* tomorrow \[= \d{4}-\d\d-\d\d\]\.", recent)
+    found, *_ = placed.data("recall", context="dentist")["memories"]
+    assert (found["content"], found["id"]) == (text, answer["id"])
+    assert found["dated"] in recent
+
+
 # --- episodes and links ---------------------------------------------------------------------------
 
 

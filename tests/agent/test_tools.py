@@ -9,7 +9,7 @@ import pytest
 
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import AgentMemory, OnSaved
-from memory.agent.schemas import Forgot, Remembered
+from memory.agent.schemas import Forgot, Memories, Remembered
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
@@ -85,3 +85,20 @@ def test_a_ledger_that_fails_is_an_error_of_ours(
     with pytest.raises(LedgerError, match="no room"):
         run(tools_on(store, tmp_path).call("remember", {"content": "Lost?"}))
     assert written(tmp_path) == ""
+
+
+def test_recall_names_the_folded_ids_and_forget_what_remains(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    cat, tabby = "Mia has a cat.", "Mia has a tabby cat."
+    first, second = (store.add(store.new_memory(text)) for text in (cat, tabby))
+    tools = tools_on(store, tmp_path)
+    answer = run(tools.call("recall", {"context": "Does Mia have a cat?"}))
+    assert f"also: {first.id}" in answer.text
+    assert isinstance(answer.data, Memories)
+    assert [(one.id, one.also) for one in answer.data.memories] == [(second.id, [first.id])]
+    gone = run(tools.call("forget", {"memory_id": second.id}))
+    assert f"Still remembered (id: {first.id}): {cat}" in gone.text
+    assert isinstance(gone.data, Forgot)
+    assert gone.data.remaining == [first.id]
+    assert [one.id for one in run(AgentMemory(store).list_recent(5))] == [first.id]

@@ -94,6 +94,21 @@ def test_a_removed_memory_leaves_both_files_and_other_lines_stay(
     assert b"stays" in curated
 
 
+def test_a_memory_of_a_year_before_1000_is_removed_as_any_other(
+    sync: WorkspaceMemorySync, tmp_path: Path
+) -> None:
+    """The C library writes the year 999 with three digits, and no file or line would be found."""
+    old = told("a saga", importance=5).model_copy(
+        update={"timestamp": START.replace(year=999, month=6)}
+    )
+    sync.sync_memory(old)
+    files = [tmp_path / "MEMORY.md", *(tmp_path / "memory").glob("0999-06-*.md")]
+    assert all("a saga" in file.read_text() for file in files)
+    assert len(files) == 2
+    assert sync.remove_memory(old.id)
+    assert not any("a saga" in file.read_text() for file in files)
+
+
 def test_nothing_is_removed_without_a_file(sync: WorkspaceMemorySync, tmp_path: Path) -> None:
     assert not sync.remove_memory("mem_000000000000")
     assert sync.erase(Forgotten(told("gone"), erased=True)) == []

@@ -139,9 +139,32 @@ def test_search_and_stats_say_what_there_is(run: Run, tmp_path: Path) -> None:
     scores = [float(line.split()[0]) for line in found.splitlines()]
     assert scores == sorted(scores, reverse=True)
     assert scores[0] > 1 > 0 > scores[-1]
-    stats = run("memory-dedup", "stats").stdout
+    stats = run("memory-dedup", "show").stdout
     assert "4 live, 1 retired" in stats
     assert "wordllama" in stats
+    assert run("memory-dedup", "stats").stdout == run("memory-dedup", "store", "stats").stdout
+
+
+def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
+    said = run("memory-dedup", "remember", "Mia rows.", "--user", "Mia").stdout
+    assert said.startswith("add: nothing similar\nmem_")
+    again = run("memory-dedup", "remember", "mia rows", "--user", "Mia").stdout
+    assert again.startswith("replace: same text\nmem_")
+    [listed] = json.loads(run("memory-dedup", "list", "--user", "Mia", "--json").stdout)
+    [found] = json.loads(run("memory-dedup", "recall", "who rows?", "--json").stdout)
+    assert listed["content"] == found["content"] == "mia rows"
+    assert "mia rows" in run("memory-dedup", "list", "--user", "Mia").stdout
+    assert "there is Mia" in run("memory-dedup", "list", "--user", "mia").stderr
+    *_, decision = json.loads(run("memory-dedup", "history", "--json").stdout)
+    assert sorted(decision["texts"].values()) == ["Mia rows.", "mia rows"]
+
+
+def test_a_file_is_audited_and_nothing_is_stored(run: Run, tmp_path: Path) -> None:
+    assert "same text" in run("memory-dedup", "audit", lines(tmp_path, *COPIES)).stdout
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "undated.jsonl").write_text('[{"content": "Mia rows."}, {"content": "Leo runs."}]')
+    said = run("memory-dedup", "import", "undated.jsonl").stderr
+    assert said.startswith("2 have no time: when they were said is unknown")
 
 
 def test_history_shows_why_and_undo_takes_it_back(run: Run, tmp_path: Path) -> None:
@@ -199,7 +222,7 @@ def test_groups_beyond_the_limit_of_calls_are_left_and_counted(
             return CliRunner().invoke(app, [*config, *args]).output
 
         said = say("import", told, "--max-calls", "0")
-        assert "1 questions wait for the model: memory-dedup retry asks them" in said
+        assert "1 questions wait for the model: memory-dedup clean --retry asks them" in said
         none = CliRunner().invoke(chat, [*config, "--deduplicate-memories", "--max-calls", "0"])
         left = "pages left      1, for the next run (calls spent, or no answer)"
         assert left in none.output
@@ -374,7 +397,7 @@ def test_a_report_takes_the_place_of_what_is_printed(run: Run, tmp_path: Path) -
 
 def test_every_summary_of_the_help_is_a_whole_sentence(run: Run) -> None:
     listed = run("memory-dedup", "--help").stdout.partition("Commands:\n")[2].splitlines()
-    assert len(listed) > 20
+    assert len(listed) == 16
     for line in listed:
         assert line.endswith("."), line
         assert not line.endswith("..."), line
@@ -724,7 +747,7 @@ def test_a_wrong_argument_is_one_clear_line(run: Run, args: tuple[str, ...], sai
         ("import --from-mem0 x --namespace y", "--namespace: is for --from-langgraph"),
         ("audit --from-mem0 x --from-langgraph y", "audit: needs one store at a time"),
         ("audit --report plan.pdf", "plan.pdf: ends in none of"),
-        ("dedup --workers 2 --dask tcp://x", "dedup: takes --workers or --dask"),
+        ("dedup --workers 2 --dask tcp://x", "clean: takes --workers or --dask"),
         ("forget", "forget: needs a memory's id or a user"),
         ("write-back", "write-back: needs one store"),
         ("write-back --undo x.jsonl --collection y", "--undo: names what was written, and where"),
@@ -795,7 +818,9 @@ def test_another_embedder_is_refused_and_names_the_way_out(run: Run, tmp_path: P
     (tmp_path / "config.yaml").write_text(
         "memory:\n  data_dir: data\n  embedding:\n    provider: minilm\n"
     )
-    assert "memory-dedup reembed" in failed(run("memory-dedup", "import", "in.jsonl", ok=False))
+    assert "memory-dedup store reembed" in failed(
+        run("memory-dedup", "import", "in.jsonl", ok=False)
+    )
     assert len(exported(run)) == 4, "what needs no vector still works"
 
 
@@ -886,7 +911,7 @@ def test_the_doctor_reads_an_older_ledger_and_leaves_it_as_it_is(run: Run, tmp_p
     before = ledger.read_bytes()
     said = run("memory-dedup", "doctor", ok=False)
     assert "has schema 8" in said.stderr
-    assert "run `memory-dedup upgrade`" in said.stderr
+    assert "run `memory-dedup store upgrade`" in said.stderr
     assert "memories live" in said.stderr
     assert ledger.read_bytes() == before
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["ledger.db"]

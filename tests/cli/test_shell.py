@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 
 import pytest
 
-from memory.cli.shell import compared, progress
+from memory.cli.shell import OneLineFormatter, compared, progress, run_shell
+from memory.errors import InputError
+
+HOSTILE = "room\n\x1b[2JERROR: all is\r lost\u202e"
+
+
+def test_a_name_in_a_log_line_or_an_error_stays_on_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Else whoever chooses a name could write lines of the log, or obey a terminal."""
+    record = logging.LogRecord("memory", logging.WARNING, "", 1, "turn of %s", (HOSTILE,), None)
+    shown = "room [2JERROR: all is lost"
+    assert OneLineFormatter("%(levelname)s: %(message)s").format(record) == (
+        f"WARNING: turn of {shown}"
+    )
+
+    def fail() -> None:
+        raise InputError(HOSTILE, "is no file")
+
+    with pytest.raises(SystemExit):
+        run_shell(fail)
+    assert capsys.readouterr().err == f"error: {shown}: is no file\n"
 
 
 def test_on_a_pipe_it_is_said_again_and_again_how_far_it_is(

@@ -144,3 +144,32 @@ def test_two_counts() -> None:
     assert "drops" in checked("Mia has boats.", "Mia has two boats.", "Mia has boats.").reason
     japanese = "ミアには子供がいる。", "ミアには子供が二人いる。", "ミアには子供がいる。"
     assert "drops" in checked(*japanese).reason
+
+
+@pytest.mark.parametrize(
+    ("older", "newest", "text"),
+    [
+        (
+            "Ana trabajó en Lugo la semana pasada.",
+            "Ana trabajó en Lugo con Leo.",
+            "Ana trabajó en Lugo con Leo del 12 al 18 de enero.",
+        ),
+        (
+            "Ana went to Lugo on Saturday evening.",
+            "Ana went to Lugo by bus.",
+            "Ana went to Lugo on Saturday evening, 17 January, by bus.",
+        ),
+    ],
+)
+def test_a_week_told_by_its_ends_and_a_day_with_its_evening_are_right(
+    older: str, newest: str, text: str
+) -> None:
+    assert checked(older, newest, text).belief is not Belief.REFUSED
+
+
+def test_a_relative_word_that_is_the_time_of_no_memory_is_refused() -> None:
+    older, newest = "Ana was in Lugo the week before last.", "Ana was in Lugo and saw a whale."
+    found = checked(
+        older, newest, "Ana was in Lugo last week and saw a whale.", (FEBRUARY, FEBRUARY)
+    )
+    assert 'says "last week", which is the time of no memory' in found.reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -20,6 +20,7 @@ from memory.models import (
     Verdict,
 )
 from tests.conftest import MakeMemory
+from tests.doubles import START
 
 SHORT, LONG, OTHER = "Mia has a cat.", "Mia has a tabby cat.", "Mia has a dog."
 TABBY = (LONG, "Mia's cat is called Pip.")
@@ -196,3 +197,15 @@ def test_a_merged_text_stands_under_the_newest_members_day(visits: tuple[Memory,
     assert merged(visits[0].content, visits, lambda: "").memory.said == JANUARY
     unknown = visits[1].model_copy(update={"said": None})
     assert merged("Mia.", (visits[0], unknown), lambda: "mem_0000000000ff").memory.said is None
+
+
+def test_an_older_members_text_is_refused_if_the_newest_counts_otherwise(
+    make_memory: MakeMemory,
+) -> None:
+    older, newer = (
+        make_memory(f"Mia has rowed for about {count} months.", timestamp=START + timedelta(days=n))
+        for n, count in enumerate(("four", "five"))
+    )
+    for by_words in (False, True):
+        part = checked(ProposedMerge((older, newer), older.content), by_words=by_words)
+        assert part.belief is Belief.REFUSED

@@ -57,6 +57,20 @@ def test_a_second_run_asks_no_model_and_writes_nothing(
     assert revision(store) == before
 
 
+def test_many_look_alikes_take_two_rounds_without_a_model(
+    store: MemoryStore, embedder: PlacedEmbedder
+) -> None:
+    """A question shows eight memories, so the first questions settle few of the pairs."""
+    first = embedder.place("Mia rents locker 0.")
+    texts = [first, *(embedder.place(f"Mia rents locker {n}.", 0.97, first) for n in range(1, 30))]
+    for text in texts:
+        store.add(store.new_memory(text, user="Mia"))
+    report = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
+    assert (report.rounds, report.retired, report.pending) == (2, 0, 0)
+    again = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
+    assert again.rounds == 0
+
+
 def test_what_a_person_keeps_apart_while_a_judge_is_asked_is_not_joined(
     store: MemoryStore, embedder: PlacedEmbedder
 ) -> None:

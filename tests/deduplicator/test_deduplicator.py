@@ -177,7 +177,7 @@ def test_memories_that_differ_in_a_value_are_judged_and_both_stay(
 def test_without_the_guard_the_newer_replaces_as_the_seed_says(
     store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, model: ScriptedModel
 ) -> None:
-    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    deduplicator = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_guard=False))
     embedder.place(CAT)
     embedder.place(DOG, 0.95, CAT)
     write(deduplicator, make_memory(CAT))
@@ -200,7 +200,7 @@ def chain(request: pytest.FixtureRequest, embedder: PlacedEmbedder) -> list[str]
 def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_one_by_one(
     store: MemoryStore, model: ScriptedModel, make_memory: MakeMemory, chain: list[str]
 ) -> None:
-    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    deduplicator = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_guard=False))
     for text in chain:
         write(deduplicator, make_memory(text))
     assert live(store) == {chain[1], chain[2]}
@@ -213,7 +213,7 @@ def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_in_a_
 ) -> None:
     """Nor does what replaced an end answer for it in the next round."""
     store.add_batch([make_memory(text) for text in chain])
-    batch(MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False)))
+    batch(MemoryDeduplicator(store, model, config=MemoryConfig(dedup_guard=False)))
     assert len(live(store)) == 2
     assert chain[2] in live(store)
 
@@ -221,7 +221,7 @@ def test_without_the_guard_a_chain_whose_ends_are_unlike_does_not_collapse_in_a_
 def test_switched_off_it_stores_everything(
     store: MemoryStore, make_memory: MakeMemory, model: ScriptedModel
 ) -> None:
-    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    deduplicator = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_enabled=False))
     write(deduplicator, make_memory(CAT))
     write(deduplicator, make_memory(CAT))
     assert len(list(store.memories())) == 2
@@ -386,7 +386,7 @@ def test_a_replacement_without_the_model_is_asked_about_again_and_loses_nothing(
     A batch in which nothing is answered retires nothing.
     """
     model = ScriptedModel(ModelError("503"), ModelError("503"), APART)
-    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    deduplicator = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_guard=False))
     write(deduplicator, make_memory(CAT))
     write(deduplicator, make_memory(DOG))
     assert (live(store), store.counts().pending) == ({DOG}, 1)
@@ -433,7 +433,7 @@ def test_a_retry_that_dies_before_it_asked_leaves_the_question_open(
     store: MemoryStore, make_memory: MakeMemory
 ) -> None:
     model = ScriptedModel(ModelError("503"), APART)
-    deduplicator = MemoryDeduplicator(store, model, MemoryConfig(dedup_guard=False))
+    deduplicator = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_guard=False))
     write(deduplicator, make_memory(CAT))
     write(deduplicator, make_memory(DOG))
     reopen_pending(store.ledger, lambda _reader: set(), store.scope_of, 10)
@@ -501,7 +501,7 @@ def test_an_answer_that_cannot_be_believed_is_sent_back_once_with_the_reason(
 def test_an_empty_merge_is_a_failure(store: MemoryStore, make_memory: MakeMemory) -> None:
     empty = Verdict(parts=(MergeGroup(members=(0, 1), text=""),))
     config = MemoryConfig(on_merge_failure="keep_both")
-    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty), config)
+    deduplicator = MemoryDeduplicator(store, ScriptedModel(empty), config=config)
     write(deduplicator, make_memory(CAT))
     write(deduplicator, make_memory(TABBY))
     assert (live(store), store.counts().pending) == ({CAT, TABBY}, 1)

@@ -56,7 +56,7 @@ def by_name(texts: list[str]) -> Groups:
 def batch(
     store: MemoryStore, model: ScriptedModel, config: MemoryConfig | None = None, **how: Any
 ) -> DeduplicationReport:
-    return asyncio.run(MemoryDeduplicator(store, model, config).deduplicate_all(**how))
+    return asyncio.run(MemoryDeduplicator(store, model, config=config).deduplicate_all(**how))
 
 
 def retry(store: MemoryStore, model: ScriptedModel, again: bool = False) -> DeduplicationReport:

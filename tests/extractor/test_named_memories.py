@@ -27,6 +27,7 @@ from memory.models import (
     Extraction,
     KeptCandidate,
     Memory,
+    MergeGroup,
     MergeReading,
     NamedMemory,
     ProposedMerge,
@@ -112,7 +113,22 @@ def test_a_refused_text_leaves_all_as_they_are_and_the_question_open(
     assert "loses: that it was peanuts" in decision.reason
     assert "DEDUP_REFUSED" in caplog.text
     assert "DEDUP_FAIL" not in caplog.text
-    assert model.asked == [], "no second answer is asked for at write time"
+    [asked] = model.asked
+    assert "loses: that it was peanuts" in asked.objection
+    [refusal] = decision.refused
+    assert (refusal.text, refusal.by) == (BOTH, "a second reading")
+
+
+def test_a_refused_text_is_mended_once(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+) -> None:
+    mended = f"{BOTH} That is all."
+    model.answers = [Verdict(parts=(MergeGroup(members=(0, 1), text=mended),))]
+    model.extractions, model.readings = [[naming(0)]], [[LOST], []]
+    hook(extractor, turn("The doctor says the allergy is gone.", 30))
+    assert live(store) == [("Mia", mended)]
+    [decision] = decided(store)
+    assert (decision.action, decision.refused) == (Action.MERGE, ())
 
 
 def test_a_value_that_no_memory_states_is_refused_without_a_reading(
@@ -195,7 +211,7 @@ def test_a_candidate_that_names_no_turn_replaces_nothing(
 def test_nothing_is_replaced_where_deduplication_is_off(
     store: MemoryStore, model: ScriptedModel, peanuts: Memory
 ) -> None:
-    off = MemoryDeduplicator(store, model, MemoryConfig(dedup_enabled=False))
+    off = MemoryDeduplicator(store, model, config=MemoryConfig(dedup_enabled=False))
     model.extractions = [[naming(0)]]
     hook(MemoryExtractor(store, off, model), turn("It is gone.", 30))
     assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
@@ -206,7 +222,9 @@ def test_a_candidate_of_two_speakers_turns_is_of_the_one_whom_it_is_about_and_re
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts_here: Memory
 ) -> None:
     model.extractions = [[naming(0, turns=(1, 0))]]
-    hook(extractor, turn("I outgrew the allergy.", 30), turn("Her allergy is gone.", 31, "Ben"))
+    hook(
+        extractor, turn("I have outgrown the allergy.", 30), turn("Her allergy is gone.", 31, "Ben")
+    )
     assert live(store) == [("Mia", PEANUTS), ("Mia", OUTGROWN)]
     [_, memory] = store.memories()
     assert memory.metadata == {"conversation": "c", "turn": "30", "turns": ["30", "31"]}
@@ -548,7 +566,7 @@ def test_a_memory_that_was_not_shown_is_asked_about(
         return await extract(*args, **rest)
 
     monkeypatch.setattr(model, "extract", slowly)
-    monkeypatch.setattr(model, "_answers", [Verdict()])
+    model.answers = [Verdict()]
     hook(MemoryExtractor(store, MemoryDeduplicator(store, model), model), turn("It is gone.", 30))
     assert [[one.content for one in question.members] for question in model.asked] == [
         [newer, silent.content]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def test_an_id_of_ours_is_kept(tmp_path: Path) -> None:
         (GOOD | {"content": 7}, "content: input should be a valid string"),
         (GOOD | {"content": "x" * (MAX_CONTENT + 1)}, "content has 100,001 characters"),
         ({"content": "x"}, "timestamp is missing"),
+        (b'[{"content": "x"}, 2]', "is not a JSON object"),
         (GOOD | {"timestamp": "2026-05-01T08:00:00"}, "has no time zone"),
         (GOOD | {"timestamp": "yesterday"}, "is not ISO 8601"),
         (GOOD | {"timestamp": "0001-01-01T00:00:00+14:00"}, "outside of the years"),
@@ -116,6 +118,25 @@ def test_links_between_lines_lead_to_our_ids(tmp_path: Path) -> None:
     assert isinstance(two, Memory)
     [first, _] = with_links_resolved([one, two])
     assert first.linked_ids[0].target_id == two.id
+
+
+def test_a_line_may_be_an_array(tmp_path: Path) -> None:
+    [one, two] = read(tmp_path, json.dumps([GOOD, GOOD | {"content": "Mia rows."}]).encode())
+    assert isinstance(one, Memory)
+    assert isinstance(two, Memory)
+    assert two.content == "Mia rows."
+
+
+def test_a_line_without_a_timestamp_has_the_time_of_its_creation_or_none(tmp_path: Path) -> None:
+    created = {"content": "Mia rows.", "created_at": "2025-03-01T08:00:00Z", "updated_at": "2026"}
+    lines = [json.dumps(line) for line in (created, {"content": "Mia sails."})]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    dated, undated = read_memories(tmp_path / "in.jsonl", default_time=now)
+    assert isinstance(dated, Memory)
+    assert isinstance(undated, Memory)
+    assert dated.said == dated.timestamp == datetime(2025, 3, 1, 8, tzinfo=UTC)
+    assert (undated.timestamp, undated.said) == (now, None)
 
 
 def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None:

@@ -398,7 +398,7 @@ def test_a_ledger_that_is_too_old_is_refused_in_one_line_that_says_what_to_do(
     for refused in (Ledger.open, Ledger.create, lambda url: Ledger.upgrade(url, folder)):
         with pytest.raises(LedgerError, match=f"{name}.* has schema {schema}, .*too old") as caught:
             refused(old_url)
-        assert "`memory-dedup upgrade` of commit e64dc8b" in str(caught.value)
+        assert "`memory-dedup store upgrade` of commit e64dc8b" in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
     assert version_8.dump_of(old_url) == before
     assert list(folder.glob("*.before-*")) == []
@@ -423,7 +423,7 @@ def test_commands_and_a_restore_refuse_a_ledger_that_is_too_old(tmp_path: Path) 
 def test_only_an_upgrade_changes_an_older_ledger(old_url: str) -> None:
     before = version_8.dump_of(old_url)
     for opening in (Ledger.open, Ledger.create):
-        with pytest.raises(LedgerOutdated, match="run `memory-dedup upgrade`"):
+        with pytest.raises(LedgerOutdated, match="run `memory-dedup store upgrade`"):
             opening(old_url)
     assert version_8.dump_of(old_url) == before
 
@@ -501,7 +501,9 @@ def test_reading_commands_refuse_an_older_ledger_and_name_the_command(
     run = memory_dedup(url, tmp_path, *command)
     assert (run.returncode, run.stdout) == (1, "")
     [line] = run.stderr.splitlines()
-    needed = f"has schema 8, this version needs {version_8.NEWEST}; run `memory-dedup upgrade`"
+    needed = (
+        f"has schema 8, this version needs {version_8.NEWEST}; run `memory-dedup store upgrade`"
+    )
     assert needed in line
     assert (tmp_path / "ledger.db").read_bytes() == before
 

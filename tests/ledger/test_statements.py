@@ -92,7 +92,7 @@ def test_no_statement_of_a_write_reads_a_whole_table(
     embedder.place("Mia has a cat.")
     embedder.place("Mia had a dog.", 0.92, "Mia has a cat.")
     deduplicator = MemoryDeduplicator(
-        store, ScriptedModel(Verdict()), MemoryConfig(dedup_candidates=3)
+        store, ScriptedModel(Verdict()), config=MemoryConfig(dedup_candidates=3)
     )
     asyncio.run(deduplicator.check_and_merge(make_memory("Jonas sails.", user="Jonas")))
     with heard() as statements:  # once in a process all vectors may be read

@@ -203,7 +203,7 @@ def test_a_deduplicator_from_a_key_asks_gemini(
     embedder.place("Mia has a cat.")
     embedder.place("Mia has a tabby cat.", 0.92, "Mia has a cat.")
     server.script = [judged([{"members": [1, 2], "text": "Mia has a tabby cat."}])]
-    deduplicator = MemoryDeduplicator.from_api_key(store, KEY)
+    deduplicator = MemoryDeduplicator(store, KEY)
     for text in ("Mia has a cat.", "Mia has a tabby cat."):
         asyncio.run(deduplicator.check_and_merge(make_memory(text)))
     assert [memory.content for memory in store.memories()] == ["Mia has a tabby cat."]

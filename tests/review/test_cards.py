@@ -77,7 +77,7 @@ def test_a_recorded_merge_shows_the_texts_as_they_were_and_who_verified_the_new_
     make_memory: MakeMemory,
 ) -> None:
     store.add_batch(two_families(embedder, make_memory))
-    model._answers = [Verdict(parts=(MergeGroup(members=(0, 1), text=MERGED),))]
+    model.answers = [Verdict(parts=(MergeGroup(members=(0, 1), text=MERGED),))]
     asyncio.run(deduplicator.deduplicate_all())
     merge = next(card for card in recorded(store) if card.action == "merge")
     store.update(merge.kept[0].id, "Mia has a dog.")

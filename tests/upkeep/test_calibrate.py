@@ -1,4 +1,4 @@
-"""`memory-dedup calibrate` on a real store: the model asked, a person asked, on two days."""
+"""`memory-dedup store calibrate` on a real store: the model asked, a person asked, on two days."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def row_of(text: str, language: str | None) -> Row | tuple[int, int] | None:
     lowered = text.lower()
     words = _WORDS(lowered)
     is_un_an = "un" in words and "an" in words  # alone, "an" would be a trigger of English texts
-    if _TRIGGERS.isdisjoint(words) and not is_un_an and not _HAS_NUMBER(text):
+    if _NEEDED.isdisjoint(words) and not is_un_an and not _HAS_NUMBER(text):
         return None
     code = _language(words)
     if code in LATIN:
@@ -61,8 +61,8 @@ _OTHERS = {"zh": CHINESE, "ko": KOREAN}
 _WORDS = re.compile(r"[^\W\d_]+").findall
 _HAS_NUMBER = re.compile(r"\d").search
 _HANGUL = re.compile("[\uac00-\ud7a3]").search
-_TRIGGERS = frozenset().union(
-    *(table.triggers for table in LATIN.values()), *(words for _, words in LATIN_OTHERS.values())
+_NEEDED = frozenset().union(
+    *(table.needed for table in LATIN.values()), *(words for _, words in LATIN_OTHERS.values())
 )
 
 

@@ -171,14 +171,18 @@ class TimeWords:
 
     @cached_property
     def triggers(self) -> frozenset[str]:
-        """The words without which no expression of the language begins."""
-        return frozenset(
-            part
-            for word, (sort, _) in self._entries
-            if sort in _TRIGGERS
-            for part in word.split()
-            if len(part) > 2
-        )
+        """The words of time expressions, by which the language is recognised."""
+        return frozenset(part for word in self._starting for part in word.split() if len(part) > 2)
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """Words of which each text with a time expression has one, if it has no number."""
+        longest = (max(word.split(), key=len) for word in self._starting)
+        return frozenset(word for word in longest if len(word) > 2)
+
+    @cached_property
+    def _starting(self) -> list[str]:
+        return [word for word, (sort, _) in self._entries if sort in _TRIGGERS]
 
 
 _TRIGGERS = "DTKUMSHZERGe"

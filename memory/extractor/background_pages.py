@@ -1,0 +1,194 @@
+"""Have a model read pages of the memories that were just written, in the background.
+
+Such a reading is a batch over one scope. It is the batch that later finds what the rules and the
+questions about single memories do not find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from memory.deduplicator import MemoryDeduplicator
+from memory.errors import MemoryPipelineError
+from memory.extractor.extractor import leased
+from memory.models import Action, DeduplicationReport, Outcome, Scope
+from memory.runtime import in_thread
+from memory.store import MemoryStore
+
+logger = logging.getLogger(__name__)
+
+PAGE_IS_DUE = 24
+"""A scope is read when it holds so many memories that the model has not read on a page."""
+QUIET_S = 60.0
+"""A scope with unread memories is read this many seconds after its last write."""
+_LONGEST_PAUSE_S = 600.0
+_WRITES = frozenset({Action.ADD, Action.REPLACE, Action.MERGE, Action.KEEP_BOTH, Action.UPDATE})
+
+OnPages = Callable[[DeduplicationReport], None]
+"""A callback that is called in the background thread with the report of each reading."""
+
+
+@dataclass
+class _Written:
+    """A scope with memories that were just written.
+
+    `unread`: the number of its unread memories; None if it was not counted yet. `last_s`: when the
+    last was written, in the loop's seconds. After a reading that left something unread, the scope
+    rests until `not_before_s`, and the next rest lasts `pause_s`.
+    """
+
+    last_s: float
+    unread: int | None = None
+    not_before_s: float = -math.inf
+    pause_s: float = QUIET_S
+
+
+class BackgroundPages:
+    """Reads the scopes that were written to: one after another, in one event loop.
+
+    A scope is due when it holds 24 memories that the model has not read on a page, or a minute
+    after its last write. Only one process at a time reads a scope. `run` starts the reading. Call
+    all methods in the event loop that runs `run`.
+    """
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        deduplicator: MemoryDeduplicator,
+        *,
+        is_on: bool = True,
+        quiet_s: float = QUIET_S,
+        on_pages: OnPages | None = None,
+    ) -> None:
+        self._store = store
+        self._deduplicator = deduplicator
+        self._is_on = is_on and deduplicator.reads_pages
+        self._quiet_s = quiet_s
+        self._on_pages = on_pages
+        self._written: dict[Scope, _Written] = {}
+        self._settling = False
+        self._reading: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._woken = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    def wrote(self, outcomes: Iterable[Outcome]) -> None:
+        """Take note of memories that were stored."""
+        if not self._is_on:
+            return
+        now = asyncio.get_running_loop().time()
+        for outcome in outcomes:
+            if outcome.action in _WRITES:
+                scope = self._store.scope_of(outcome.memory)
+                written = self._written.setdefault(scope, _Written(now))
+                written.last_s = now
+                if written.unread is not None:
+                    written.unread += 1
+        self._woken.set()
+
+    async def run(self) -> None:
+        while not self._stopped:
+            self._woken.clear()
+            pause_s = await self._read_due()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await self._woken.wait()
+
+    async def settle(self) -> None:
+        """Wait until all memories that were written here are read, or cannot be read now."""
+        for written in self._written.values():
+            written.not_before_s = -math.inf
+        self._settling = True
+        try:
+            while not self._stopped and any(map(self._is_open, self._written.values())):
+                self._moved.clear()
+                self._woken.set()
+                await self._moved.wait()
+        finally:
+            self._settling = False
+
+    async def is_due(self) -> bool:
+        """Return whether a scope is read now, or is about to be."""
+        now = asyncio.get_running_loop().time()
+        return self._reading is not None or any(
+            self._due_in_s(written, now) <= 0.0 for written in self._written.values()
+        )
+
+    async def stop(self) -> None:
+        self._stopped = True
+        self._woken.set()
+        self._moved.set()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    # --- what is due ---
+
+    def _is_open(self, written: _Written) -> bool:
+        return written.unread != 0 and math.isinf(written.not_before_s)
+
+    def _due_in_s(self, written: _Written, now: float) -> float:
+        if written.unread == 0:
+            return math.inf
+        full = self._settling or written.unread is None or written.unread >= PAGE_IS_DUE
+        quiet_s = 0.0 if full else written.last_s + self._quiet_s - now
+        return max(quiet_s, written.not_before_s - now)
+
+    async def _read_due(self) -> float | None:
+        """Read all scopes that are due; return the seconds until the next is due, None if none."""
+        while not self._stopped:
+            now = asyncio.get_running_loop().time()
+            left = {
+                scope: self._due_in_s(written, now)
+                for scope, written in self._written.items()
+                if written.unread != 0
+            }
+            if not left:
+                return None
+            scope = min(left, key=lambda one: left[one])
+            if left[scope] > 0.0:
+                return left[scope]
+            self._reading = asyncio.create_task(self._read(scope, self._written[scope]))
+            try:
+                await asyncio.wait([self._reading])
+            finally:
+                self._reading = None
+            self._moved.set()
+        return None
+
+    # --- one scope ---
+
+    async def _read(self, scope: Scope, written: _Written) -> None:
+        try:
+            if written.unread is None:
+                written.unread = await in_thread(self._deduplicator.count_unread, scope)
+                return
+            await self._read_pages(scope, written)
+        except MemoryPipelineError as exc:
+            logger.warning("a page waits: %s", exc)
+            self._rest(written)
+        except Exception:  # an own model may raise anything; other scopes go on
+            logger.exception("reading a page failed")
+            self._rest(written)
+
+    async def _read_pages(self, scope: Scope, written: _Written) -> None:
+        before = written.unread or 0
+        async with leased(self._store.ledger, f"pages of {scope.key}") as lease:
+            report = None if lease is None else await self._deduplicator.read_scope(scope)
+        if report is None or report.pages_left or report.failure:
+            self._rest(written)
+            return
+        written.unread = max(0, (written.unread or 0) - before)
+        written.not_before_s, written.pause_s = -math.inf, self._quiet_s
+        if self._on_pages is not None:
+            self._on_pages(report)
+
+    def _rest(self, written: _Written) -> None:
+        """Let a scope rest: no call is left, the model failed, or another process reads it."""
+        written.not_before_s = asyncio.get_running_loop().time() + written.pause_s
+        written.pause_s = min(2 * written.pause_s, _LONGEST_PAUSE_S)
