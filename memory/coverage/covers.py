@@ -18,9 +18,17 @@ from typing import Literal, TypeVar
 from memory.boundary import guarded
 from memory.coverage.additions import changed_by_additions
 from memory.coverage.order import Side, in_order, moved
-from memory.coverage.parse import Parse, Word, parse_by_dictionary
+from memory.coverage.parse import Parse, Word, parse_as_english, parse_by_dictionary
 from memory.coverage.written import punctuated_otherwise, written_otherwise
-from memory.text import ENGLISH, NOT, identity, is_japanese, shortened, visible
+from memory.text import (
+    ENGLISH,
+    NOT,
+    identity,
+    is_japanese,
+    may_be_english,
+    shortened,
+    visible,
+)
 
 T = TypeVar("T")
 
@@ -58,7 +66,7 @@ def compare(a: str, b: str) -> Comparison:
     """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
-    left, right = parse_by_dictionary(a), parse_by_dictionary(b)
+    left, right = _parses(a, b)
     if not left.language == right.language == ENGLISH:
         return _compare_in_order(a, b, left, right)
     extra_left, extra_right = left.counts - right.counts, right.counts - left.counts
@@ -72,6 +80,15 @@ def compare(a: str, b: str) -> Comparison:
     if extra_left and extra_right:
         return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
     return _compare_sides(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _parses(a: str, b: str) -> tuple[Parse, Parse]:
+    left, right = parse_by_dictionary(a), parse_by_dictionary(b)
+    if left.language == ENGLISH != right.language and may_be_english(b):
+        return left, parse_as_english(b)
+    if right.language == ENGLISH != left.language and may_be_english(a):
+        return parse_as_english(a), right
+    return left, right
 
 
 def _compare_in_order(a: str, b: str, left: Parse, right: Parse) -> Comparison:

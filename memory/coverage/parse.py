@@ -85,14 +85,20 @@ def parse_by_dictionary(text: str) -> Parse:
     return parse(text) if found is None else _parsed(text, found)
 
 
-def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
+@lru_cache(maxsize=4_096)
+def parse_as_english(text: str) -> Parse:
+    """Return what a text states that may be English, though no small word shows it."""
+    return _parsed(text, None, ENGLISH)
+
+
+def _parsed(text: str, by_dictionary: list[Token] | None, language: str = "") -> Parse:
     found = tokens(text) if by_dictionary is None else by_dictionary
     kinds = {token.kind for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
     keys = {token.key for token in found}
     has_particles = Kind.PARTICLE in kinds or by_dictionary is not None
-    language = JAPANESE if has_particles else language_of(text)
+    language = language or (JAPANESE if has_particles else language_of(text))
     if language == ENGLISH:
         found = reworded(found, keys, owns="'" in text or "’" in text)
     words = _words(found)

@@ -1,7 +1,7 @@
 # Written by `python -m scripts.faces`.
 from .cleaning import clean as clean, clean_json as clean_json, has_cjk as has_cjk, identity as identity, is_japanese as is_japanese, normalise as normalise, one_line as one_line, sentences as sentences, shortened as shortened, text_key as text_key, visible as visible
 from .dating import dated as dated, day_of as day_of, in_words as in_words, undated as undated, when_field as when_field, with_dates as with_dates
-from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, JAPANESE as JAPANESE, grammar_of as grammar_of, language_of as language_of
+from .languages import ENGLISH as ENGLISH, GRAMMARS as GRAMMARS, JAPANESE as JAPANESE, grammar_of as grammar_of, language_of as language_of, may_be_english as may_be_english
 from .literals import literal_value as literal_value, names_attribute as names_attribute, quotations as quotations
 from .numbers import CURRENCIES as CURRENCIES, with_numbers_joined as with_numbers_joined
 from .period import Grain as Grain, Period as Period, Role as Role, compatible as compatible, dated_key as dated_key, text_of as text_of, to_json as to_json

@@ -50,7 +50,8 @@ def test_what_cannot_be_rewritten_is_kept_as_it_was_said(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["I'm so excited!", "Thanks, I love it!", "I agree, Tom.", "Me too.", "Wie geht es dir?"]
+    "text",
+    ["I'm so excited!", "Thanks, I love it!", "I agree, Tom.", "Me too.", "Wie geht es dir?"],
 )
 def test_chat_is_not_kept(text: str) -> None:
     assert told(text) == []

@@ -87,6 +87,13 @@ def language_of(text: str) -> str:
     return ENGLISH if is_english and not has_cjk(text) else OTHER
 
 
+def may_be_english(text: str) -> bool:
+    """Return whether nothing in a short text shows that it is not English: "Mia runs 12 km."."""
+    words = set(_WORDS(text.casefold()))
+    others = (grammar.FUNCTION_WORDS for grammar in GRAMMARS.values())
+    return text.isascii() and words.isdisjoint(_NOT_ENGLISH.union(*others))
+
+
 def grammar_of(text: str) -> Grammar | None:
     """Return the word lists of the text's language; None if the language is not in `GRAMMARS`."""
     return GRAMMARS.get(language_of(text))
