@@ -79,8 +79,8 @@ def _read(morpheme: Morpheme, tokens: list[Token], *, follows_noun: bool) -> Non
         _verb(morpheme, tokens, follows_noun=follows_noun)
     elif (kind == "接尾辞" or kind == "接頭辞") and key in _HONORIFICS:
         tokens.append(Token(key, Kind.FILLER, word))
-    else:
-        tokens.append(_content(word, key))
+    else:  # あまりに is not あまり
+        tokens.append(_content(word, word if kind == "副詞" else key))
 
 
 def _content(word: str, key: str) -> Token:
@@ -109,7 +109,9 @@ def _particle(word: str, detail: str, tokens: list[Token]) -> None:
 
 def _ending(word: str, key: str, form: str, tokens: list[Token]) -> None:
     conditional = form.startswith("仮定形")
-    if key in _NEGATING:
+    if word == "まい" or form.startswith("意志推量形"):  # 行くまい, 行くだろう
+        tokens.append(Token(word, Kind.TURNING, word))
+    elif key in _NEGATING:
         tokens.append(Token(NOT, Kind.NOT, word))
     elif key in _SILENT_ENDINGS:
         tokens.append(Token(f"{key}ば", Kind.TURNING if conditional else Kind.FILLER, word))

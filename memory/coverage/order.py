@@ -188,7 +188,7 @@ def _phrase_moved(parsed: Parse, first: Sequence[Word], second: Sequence[Word]) 
 
     It may belong to another word there if the text denies, reports or has a second clause.
     """
-    keys = {token.key for token in parsed.tokens}
+    keys = {token.key for token in parsed.tokens if token.surface != "May"}
     if parsed.negations or not keys.isdisjoint(_BINDING):
         return False
     if sorted(_governed_words(first)) != sorted(_governed_words(second)):

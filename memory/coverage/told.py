@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from memory.coverage.parse import parse_by_dictionary
 from memory.text import (
-    CONDITIONS,
     IRREGULAR_PLURALS,
     NOT,
     Kind,
@@ -111,6 +110,9 @@ def _in_their_order(words: Sequence[object], text: Sequence[object]) -> bool:
     return all(word in rest for word in words)
 
 
+_CONDITIONS = frozenset({"if", "unless", "falls"})
+
+
 def unlike_newest(text: str, sources: Sequence[str]) -> list[str]:
     """Return the negations and conditions of the newest source that a merged text lacks.
 
@@ -119,7 +121,7 @@ def unlike_newest(text: str, sources: Sequence[str]) -> list[str]:
     """
     own, newest = _told(text), _told(sources[-1])
     missing = Counter(newest) - Counter(own)
-    lacking = [word for word, _ in missing if word == NOT or word in CONDITIONS]
+    lacking = [word for word, _ in missing if word == NOT or word in _CONDITIONS]
     older = (_told(source) for source in sources[:-1] if "," not in source)
     turned = not _in_their_order(newest, own) and any(
         Counter(words) == Counter(newest) and _in_their_order(words, own) for words in older

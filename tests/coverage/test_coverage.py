@@ -153,7 +153,6 @@ def test_nothing_is_an_addition_within_the_scope_of_another_word(short: str, lon
     assert not covers(short, long)
 
 
-DENIED = []
 NOT_DENIED = [
     ("Leo doesn't like the dog.", "Leo doesn't like the black dog."),
     ("Leo has no gun.", "Leo has no toy gun."),
@@ -165,12 +164,6 @@ NOT_DENIED = [
     ("Mia does not visit Dakota.", "Mia does not visit North Dakota."),
     ("Mia may not own a car.", "Mia may not own a new car."),
 ]
-
-
-@pytest.mark.parametrize(("short", "long"), DENIED)
-def test_who_has_no_car_has_no_electric_car(short: str, long: str) -> None:
-    assert covers(short, long)
-    assert not covers(long, short)
 
 
 @pytest.mark.parametrize(("short", "long"), NOT_DENIED)

@@ -17,8 +17,13 @@ SAME = [
     ("ミアは医者である。", "ミアは医者です。"),
     ("男性がバイクに乗っている。", "男がオートバイに乗っている。"),
 ]
-MORE = []
 CHANGED = [
+    ("ミアは引っ越す。", "ミアは引っ越すだろう。"),
+    ("ミアは引っ越すまい。", "ミアは引っ越さない。"),
+    ("ミアは来る。", "ミアはきっと来る。"),
+    ("ミアはあまり食べない。", "ミアはあまりに食べない。"),
+    ("ミアは病気で休んだ。", "ミアは病気なので休んだ。"),
+    ("ミアは海辺に住んでいる。", "ミアは海岸に住んでいる。"),
     ("ミアは肉を食べる。", "ミアは肉を食べない。"),
     ("ミアは泳ぐ。", "ミアは泳げる。"),
     ("ミアはレオを叩いた。", "ミアはレオに叩かれた。"),
@@ -56,12 +61,6 @@ def test_wordings_that_say_the_same_are_told_one_way(a: str, b: str) -> None:
     assert compare(a, b) == Comparison((), ())
 
 
-@pytest.mark.parametrize(("short", "long"), MORE)
-def test_a_quality_a_count_a_place_a_clause_only_adds(short: str, long: str) -> None:
-    assert covers(long, short)
-    assert not covers(short, long)
-
-
 @pytest.mark.parametrize(("a", "b"), CHANGED)
 def test_a_reversed_statement_is_detected(a: str, b: str) -> None:
     assert not covers(a, b)
@@ -90,7 +89,7 @@ def test_without_a_dictionary_nothing_is_believed_that_would_not_be_with_it() ->
     )
     run = subprocess.run(
         [sys.executable, "-c", code],
-        input=json.dumps([*CHANGED, *MORE]),
+        input=json.dumps(CHANGED),
         capture_output=True,
         text=True,
         check=True,
