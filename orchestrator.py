@@ -134,6 +134,8 @@ async def _run(
         if deduplicate:
             await _deduplicate(store, settings, model, report)
         if turns is not None:
+            no_pages = settings.memory.model_copy(update={"background_pages": False})
+            settings = settings.model_copy(update={"memory": no_pages})
             async with assembly.build_chat_memory(store, settings, model) as memory:
                 await _replay(store, memory, model.name, turns)
             return

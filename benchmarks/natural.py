@@ -42,9 +42,11 @@ from memory.assembly import build_deduplicator, open_store
 from memory.config import Config, MemoryConfig
 from memory.decide import RoundPlan, connected
 from memory.deduplicator import FAITHFUL, TRIAL
+from memory.extractor import ChatMemory, MemoryExtractor
 from memory.interchange import to_memory
 from memory.models import (
     Action,
+    DeduplicationReport,
     Memory,
     MergeGroup,
     MergeReading,
@@ -60,7 +62,7 @@ from memory.providers import JUDGE, PAGE, REREAD, judge_question, rereading_ques
 from memory.store import Asker, MemoryStore
 from memory.text import normalise
 
-WAYS = ("one by one", "batch")
+WAYS = ("one by one", "with pages", "batch")
 ENOUGH = 1_000_000
 """A number of model calls that is never reached, so that one run asks everything."""
 Pair = tuple[str, str, str]
@@ -245,7 +247,9 @@ def main() -> None:
             }
     if args.sentences:
         rows = read_rows(args.sentences)
-        results |= {f"sentences, {how}": crowd(rows, args.language, how) for how in WAYS}
+        results |= {
+            f"sentences, {how}": crowd(rows, args.language, how) for how in ("one by one", "batch")
+        }
     if args.json:
         print(json.dumps({name: asdict(one) for name, one in results.items()}, indent=1))
     else:
@@ -259,8 +263,36 @@ async def _fill(
     if how == "one by one":
         outcomes = await deduplicator.check_and_merge_all(told)
         return sum((outcome.usage for outcome in outcomes), Usage())
+    if how == "with pages":
+        return await _with_pages(store, config, model, told)
     store.add_batch(told)
     return (await deduplicator.deduplicate_all()).usage
+
+
+async def _with_pages(
+    store: MemoryStore, config: Config, model: OfflineModel, told: list[Memory]
+) -> Usage:
+    """Write memories one by one, as a chat does in a slower time; wait for each page that is due.
+
+    Return the usage of all calls of the model: for writes, pages, second readings and repairs.
+    """
+    deduplicator = build_deduplicator(store, config, model)
+    reports: list[DeduplicationReport] = []
+    usage = Usage()
+    async with ChatMemory(
+        store,
+        MemoryExtractor(store, deduplicator, model),
+        deduplicator,
+        on_pages=reports.append,
+    ) as memory:
+        for n, one in enumerate(told):
+            outcome = await memory.remember(one.content, user=one.user, at=one.timestamp)
+            told[n] = one.model_copy(update={"id": outcome.memory.id})  # where it went
+            usage += outcome.usage
+            while await memory.reads_pages():
+                await asyncio.sleep(0.001)
+        await memory.settle()
+    return sum((report.usage for report in reports), usage)
 
 
 def _config(folder: str) -> Config:
@@ -436,7 +468,7 @@ def crowd(rows: Sequence[Row], language: str, how: str) -> Crowd:
         asyncio.run(_fill(store, _config(folder), judge, told, how))
         seconds = time.perf_counter() - started
         questions = judge.asked
-        for _ in WAYS:
+        for _ in range(2):
             before = judge.asked
             asyncio.run(build_deduplicator(store, _config(folder), judge).deduplicate_all())
         live = [memory.content for memory in store.memories()]

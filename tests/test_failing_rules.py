@@ -114,8 +114,10 @@ PAIRS = [
     ("Mia retires at Easter 2027, at Christmas next year.", "Saturday Mia danced in the choir."),
     ("Mia flies tomorrow.", "Mia flies on 2 January 2026."),
     ("Ieri Mia ha cantato.", "Domani Mia canta."),
+    ("Mia has rowed for 2 months.", "Mia rowed in the week of 12 January 2026."),
     ("Mia rows on the lake. " * 200, "Mia rows on the lake. " * 200 + "Leo has 2 boats."),
 ]
+FORTY_DAYS = timedelta(days=40)
 SAID = [
     "My sister and I moved to Porto two weeks ago, and I love my new job at the bakery.",
     "My dog is called Bobo. He was born last month and eats 3 apples a day! I had never swum.",
@@ -240,6 +242,8 @@ def _read_pair(old: str, new: str) -> None:
         conflicting_values(a, b)
         marked(a, [b])
         verify(f"{a} 77", [a, b])
+        verify(f"{a} She rested last week, for 3 months.", [a, b], [START, START + FORTY_DAYS])
+        verify(a, [a, a], [START, START + FORTY_DAYS])
         verify_by_words(f"{a} {b}", [a, b])
         differs(a, b)
         telling_words(a, "Mia")

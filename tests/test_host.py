@@ -20,7 +20,8 @@ from urllib.request import urlopen
 import pytest
 
 import orchestrator
-from memory import Config, __main__, build_deduplicator, build_model, open_chat_memory, open_store
+from memory import Config, __main__, open_chat_memory, open_store
+from memory.assembly import build_deduplicator, build_model
 from memory.cli import main
 from memory.config import LLMConfig, MemoryConfig
 from memory.models import Turn

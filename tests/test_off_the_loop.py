@@ -63,7 +63,13 @@ def test_what_differs_in_a_group_that_was_decided(
 
 
 @pytest.mark.parametrize(
-    "name", ["asked_to_remember", "only_asks_to_remember", "retold", "telling_words"]
+    "name",
+    [
+        "turn_reader.asked_to_remember",
+        "turn_reader.only_asks_to_remember",
+        "turn_reader.retold",
+        "attribution.telling_words",
+    ],
 )
 def test_requests_and_copies_in_a_turn(
     store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor,
@@ -72,7 +78,7 @@ def test_requests_and_copies_in_a_turn(
     store.add(make_memory("Leo's alarm code is 7788.", user="Leo"))
     said = embedder.place("Hello Eve.", 0.6, "Leo's alarm code is 7788.")
     model.extractions = [[Candidate(content="Mia rows on the lake.", user="Mia", turns=(1,))]]
-    seen = watch(f"memory.extractor.turn_reader.{name}")
+    seen = watch(f"memory.extractor.{name}")
     request = f"{LONG} Remember that I like tea."
     hook(extractor, turn(said, 0, "Leo"), turn(request, 1))
     assert seen

@@ -52,6 +52,8 @@ HOME_OF = {
     "h11": {"runtime.listening"},
 }
 MOST_PUBLIC_METHODS = 20
+MOST_NAMES = 25
+"""The most names of the package itself, so that a newcomer can read all of them."""
 
 
 def name_of(path: Path) -> str:
@@ -208,3 +210,8 @@ def test_the_public_names_are_there(face: str) -> None:
     module = importlib.import_module(face)
     assert module.__all__
     assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+def test_the_package_has_few_names() -> None:
+    listed = (ROOT / "memory" / "__init__.pyi").read_text(encoding="utf-8")
+    assert 1 <= len(re.findall(r"^from .* import ", listed, re.MULTILINE)) <= MOST_NAMES

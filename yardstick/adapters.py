@@ -16,7 +16,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from memory import Config, Memory, MemoryStore, build_deduplicator, build_model, open_store
+from memory import Config, Memory, MemoryStore, open_store
+from memory.assembly import build_deduplicator, build_model
 from memory.config import configured
 from memory.coverage import Belief, verify
 from memory.providers import WordLlamaEmbedder

@@ -1,5 +1,5 @@
 # Written by `python -m scripts.faces`.
-from .jobs import AuditReport as AuditReport, ImportReport as ImportReport, WriteBackReport as WriteBackReport, audit as audit, audit_store as audit_store, checked_across as checked_across, compare as compare, free_undo_file as free_undo_file, import_memories as import_memories, open_to_audit as open_to_audit, undo_write_back as undo_write_back, write_back as write_back
+from .jobs import ImportReport as ImportReport, WriteBackReport as WriteBackReport, audit as audit, audit_store as audit_store, checked_across as checked_across, compare as compare, free_undo_file as free_undo_file, import_memories as import_memories, open_to_audit as open_to_audit, undo_write_back as undo_write_back, write_back as write_back
 from .memories import Memories as Memories
 from .sources import Brought as Brought, Source as Source, mem0_store as mem0_store, read_source as read_source, their_collection as their_collection
 from .stores import build_embedder as build_embedder, build_model as build_model, installed as installed, open_existing_ledger as open_existing_ledger, open_existing_store as open_existing_store, open_ledger as open_ledger, open_store as open_store, open_to_examine as open_to_examine, read_ledger as read_ledger, read_store as read_store, upgrade_ledger as upgrade_ledger

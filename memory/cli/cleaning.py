@@ -7,11 +7,11 @@ import socket
 import sys
 import threading
 import webbrowser
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,6 +30,7 @@ from memory.cli.shell import (
     compared,
     cost,
     err,
+    event_shown,
     members_view,
     progress,
     save_report,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from memory.assembly import Source
 
 _GROUPS_SHOWN = 50
+_USERS_SHOWN, _EXAMPLES = 10, 3
+_JOINED = frozenset({models.Action.MERGE.value, models.Action.REPLACE.value})
 _INSIST = 'to apply it anyway, insist in the report or write "insist": true in this line'
 
 
@@ -194,9 +197,19 @@ def _done(report: models.DeduplicationReport) -> list[tuple[str, str]]:
         ("left", left if report.left else ""),
         ("pages left", unread if report.pages_left else ""),
         ("undecided", failed if report.undecided else ""),
-        ("model calls", cost(report.model, report.usage, report.money)),
+        ("model calls", cost(report.model, report.usage, report.money) + _of_which(report)),
+        (
+            "forecast",
+            f"{report.estimated.calls:,} for the first round" if report.estimated.calls else "",
+        ),
         ("rounds, time", f"{report.rounds}, {report.seconds:.1f} s"),
     ]
+
+
+def _of_which(report: models.DeduplicationReport) -> str:
+    counts = ((report.readings, "second readings"), (report.retries, "asked again"))
+    named = [f"{n:,} {what}" for n, what in counts if n]
+    return f"; of these {', '.join(named)}" if named else ""
 
 
 def _found(report: models.DeduplicationReport) -> list[tuple[str, str]]:
@@ -301,19 +314,40 @@ def _run_batch(
     """Run `batch` and print the report that it returns.
 
     `label`: the name of the work, shown with its progress. `batch` takes a deduplicator and, by
-    name, the callbacks `on_progress`, `on_page` and `on_compared`.
+    name, the callbacks `on_event` and `on_compared`.
     """
 
     async def run(tell: ProgressCallback) -> models.DeduplicationReport:
         async with aclosing(assembly.build_model(config)) as model:
             worker = assembly.build_deduplicator(store, config, model, executor)
-            pages = partial(tell, counted="page")
-            return await batch(worker, on_progress=tell, on_page=pages, on_compared=compared(tell))
+            return await batch(worker, on_event=event_shown(tell), on_compared=compared(tell))
 
     with progress(label) as tell:
         report = asyncio.run(run(tell))
     show(view(report, groups=False))
+    if report.groups and not report.failure:
+        show(summary(report))
     end_if_nothing_was_answered(report)
+
+
+def summary(report: models.DeduplicationReport) -> RenderableType:
+    """Return what a run did for each user, three examples, and what to type next."""
+    by_user = Counter(group.user for group in report.groups if group.action in _JOINED)
+    users = [f"{user or 'no user'} {n:,}" for user, n in by_user.most_common(_USERS_SHOWN)]
+    more = len(by_user) - len(users)
+    examples = [group for group in report.groups if group.action in _JOINED and group.made]
+    shown = sorted(examples, key=lambda group: -len(group.members))[:_EXAMPLES]
+    rows = [("joined for", ", ".join(users) + (f" and {more:,} more users" if more else ""))]
+    for group in shown:
+        gone = " | ".join(member.content for member in group.members)
+        rows += [("example", gone), ("  becomes", " | ".join(group.made))]
+    return table(
+        [
+            *(row for row in rows if row[1]),
+            ("look at it", "memory-dedup history, or memory-dedup show ID"),
+            ("take it back", f"memory-dedup undo {report.run}"),
+        ]
+    )
 
 
 def say_cost(planned: models.DeduplicationReport) -> None:

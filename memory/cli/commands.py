@@ -9,7 +9,7 @@ import typer
 
 from memory.cli.cleaning import apply, audit, clean, retry, review_groups
 from memory.cli.importing import import_
-from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, upgrade
+from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, try_model, upgrade
 from memory.cli.memories import (
     export,
     forget,
@@ -83,6 +83,7 @@ _OF_THE_STORE: Commands = {
     "upgrade": upgrade,
     "reembed": reembed,
     "calibrate": calibrate,
+    "try-model": try_model,
 }
 _ALIASES: Commands = {
     "search": recall,
@@ -95,7 +96,9 @@ _ALIASES: Commands = {
 }
 """Earlier names of commands, and shorter ones; --help does not show them."""
 
-_store = typer.Typer(no_args_is_help=True, help="Back up, restore, upgrade or measure the store.")
+_store = typer.Typer(
+    no_args_is_help=True, help="Back up, restore or upgrade the store; try a model."
+)
 app.add_typer(_store, name="store")
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

@@ -1,9 +1,11 @@
-"""Commands that maintain a store: calibrate, reembed, doctor, backup, restore, upgrade."""
+"""Commands that maintain a store or try a model: doctor, try-model, backup and others."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +14,17 @@ from typing import Annotated
 import typer
 
 from memory import assembly, config, models, runtime, upkeep
-from memory.cli.shell import EXIT_PROBLEM, AsJson, err, grid, progress, show, show_json
+from memory.cli.shell import (
+    EXIT_PROBLEM,
+    AsJson,
+    cost,
+    err,
+    grid,
+    progress,
+    show,
+    show_json,
+    table,
+)
 from memory.errors import InputError
 
 _HEADINGS = (
@@ -28,6 +40,39 @@ def reembed(context: typer.Context) -> None:
     with assembly.open_existing_ledger(context.obj) as ledger, progress("embedding") as tell:
         count = upkeep.reembed(ledger, assembly.build_embedder(context.obj), tell)
     err().print(f"{count:,} texts embedded again")
+
+
+def try_model(context: typer.Context, as_json: AsJson = False) -> None:
+    """Ask the configured model about merges, a page and turns with known answers.
+
+    It costs four calls. No memory is sent, and nothing is stored.
+    """
+    found, money = asyncio.run(_tried(context.obj))
+    if as_json:
+        show_json({**found.model_dump(), "money": money})
+        return
+    fit = {True: "good enough", False: "not good enough"}
+    rows = [
+        ("second readings", fit[found.reads_again]),
+        (
+            "",
+            f"{found.accepted} of 4 wrong merges accepted, {found.refused} of 4 right ones refused",
+        ),
+        ("pages", fit[found.reads_pages]),
+        ("", f"{found.pairs_found} of {found.pairs} pairs found, {found.pairs_wrong} wrong ones"),
+        ("extraction", fit[found.extracts]),
+        ("", f"{found.facts_found} of {found.facts} facts found, {found.noise} useless memories"),
+        *((f"no {part}", why) for part, why in found.failures.items()),
+        ("model calls", cost(found.model, found.usage, money)),
+        ("time", f"{found.seconds:.1f} s"),
+    ]
+    show(table(rows))
+
+
+async def _tried(config: config.Config) -> tuple[upkeep.ModelTrial, float | None]:
+    async with aclosing(assembly.build_model(config)) as model:
+        found = await upkeep.try_model(model)
+    return found, None if config.llm.price is None else config.llm.price.of(found.usage)
 
 
 def doctor(

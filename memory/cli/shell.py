@@ -160,6 +160,37 @@ def cost(model: str, usage: models.Usage, money: float | None) -> str:
     return f"{usage.calls:,} ({model}), {tokens}{paid}"
 
 
+def event_shown(tell: ProgressCallback) -> Callable[[models.RunEvent], None]:
+    """Return a callback that shows with `tell` how far a run over the whole store is."""
+
+    def shown(event: models.RunEvent) -> None:
+        counted = {"rules": "groups", "questions": "questions", "pages": "pages"}[event.stage]
+        tell(event.done, event.total, counted, _detail(event))
+
+    return shown
+
+
+def _detail(event: models.RunEvent) -> str:
+    usage, left_s = event.usage, event.left_s
+    facts = [
+        f"{n:,} {what}"
+        for n, what in (
+            (event.groups, "groups found"),
+            (event.readings, "second readings"),
+            (event.retries, "asked again"),
+            (usage.input_tokens + usage.output_tokens, "tokens"),
+        )
+        if n
+    ]
+    if event.money:
+        facts.append(f"{event.money:.3f} paid")
+    if left_s:
+        facts.append(
+            f"about {left_s:.0f} s left" if left_s < 90 else f"about {left_s / 60:.0f} min left"
+        )
+    return ", ".join(facts)
+
+
 # --- questions, reports and warnings --------------------------------------------------------------
 
 
@@ -270,9 +301,12 @@ def run_shell(main: Callable[[], None]) -> None:
 
 
 class ProgressCallback(Protocol):
-    """A function that takes the amount done, the total, and what is counted, such as "page"."""
+    """A function that takes the amount done, the total, and what is counted, such as "page".
 
-    def __call__(self, done: int, total: int, counted: str = "") -> None: ...
+    `detail`: further words, which are shown behind the numbers.
+    """
+
+    def __call__(self, done: int, total: int, counted: str = "", detail: str = "") -> None: ...
 
 
 def compared(tell: ProgressCallback) -> Callable[[int, int], None]:
@@ -299,11 +333,14 @@ def progress(label: str, every_s: float = 10.0) -> Iterator[ProgressCallback]:
         target=_print_lines, args=(bar, label, every_s, over), name="progress", daemon=True
     )
 
-    def tell(done: int, total: int, counted: str = "") -> None:
-        description = f"{label} {counted}".strip()
-        if description != bar.tasks[0].description:
-            bar.reset(task, description=description)
-        bar.update(task, completed=done, total=total)
+    def tell(done: int, total: int, counted: str = "", detail: str = "") -> None:
+        fields = bar.tasks[0].fields
+        if counted != fields.get("counted"):
+            bar.reset(task)
+        shown = ", ".join(filter(None, (f"{label} {counted}".strip(), detail)))
+        bar.update(
+            task, completed=done, total=total, description=shown, counted=counted, detail=detail
+        )
 
     (bar if terminal else thread).start()
     try:
@@ -322,9 +359,11 @@ def _print_lines(bar: Progress, label: str, every_s: float, over: threading.Even
     while not over.wait(every_s):
         line = f"{label}: {time.monotonic() - started:.0f} s"
         if task.total is not None:
-            counted = task.description.removeprefix(label)
-            line += f", {task.completed:,} of {task.total:,}{counted}"
-            if task.completed and task.elapsed:
+            counted, detail = (task.fields.get(name, "") for name in ("counted", "detail"))
+            line += f", {task.completed:,} of {task.total:,} {counted}".rstrip()
+            if detail:
+                line += f", {detail}"
+            elif task.completed and task.elapsed:
                 rate = task.completed / task.elapsed
                 line += (
                     f", {rate:,.1f} a second, {(task.total - task.completed) / rate:,.0f} s left"

@@ -143,7 +143,12 @@ class Account:
             group,
             self.latest.likeness.group(group.members),
             Steps(decision.action.value, decision.reason, fates),
-        ).model_copy(update={"refused": decision.refused})
+        ).model_copy(
+            update={
+                "made": tuple(one.memory.content for one in decision.survivors),
+                "refused": decision.refused,
+            }
+        )
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         known = {member.id for member in decision.members}

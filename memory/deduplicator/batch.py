@@ -23,6 +23,7 @@ from memory.decide import (
 )
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
+from memory.deduplicator.run_progress import OnEvent, RunProgress
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -103,6 +104,7 @@ class Batch:
         # memories are kept as they are instead.
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
+        self._told = RunProgress()
 
     async def audit(self, groups: int | None, order: Order, user: str | None) -> Audit:
         started = time.monotonic()
@@ -142,9 +144,9 @@ class Batch:
 
     async def run(
         self,
-        on_progress: Progress | None,
+        on_progress: Progress | None = None,
         on_plan: OnPlan | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         *,
         pending_only: bool = False,
     ) -> DeduplicationReport:
@@ -154,6 +156,8 @@ class Batch:
         the questions that a model failed to answer earlier.
         """
         started = time.monotonic()
+        self._told = RunProgress(on_event, on_progress, self._settings.price)
+        forecast = Usage()
         with telemetry.span("batch") as span:
             if self._scope is None:
                 await in_thread(self._store.embeddings.make_missing)
@@ -165,12 +169,14 @@ class Batch:
                 new_run(), plan, only_ids=members if pending_only else None, started=started
             )
             if on_plan is not None:
-                on_plan(await in_thread(self._planned, account, ()))
+                planned = await in_thread(self._planned, account, ())
+                forecast = planned.estimated
+                on_plan(planned)
             while True:
                 if todo := account.undecided(plan):
-                    await self._settle_all(todo, account, on_progress)
+                    await self._settle_all(todo, account)
                 elif pages := account.unread(plan):
-                    await self._read_all(pages, account, on_page or on_progress)
+                    await self._read_all(pages, account)
                     again = AskedAgain(alone=pending_only)
                 else:
                     break
@@ -190,7 +196,15 @@ class Batch:
                     "calls": report.usage.calls,
                 }
             )
-        return report.model_copy(update={"money": self._money(report.usage)})
+        told = self._told.event
+        return report.model_copy(
+            update={
+                "money": self._money(report.usage),
+                "estimated": forecast,
+                "readings": told.readings,
+                "retries": told.retries,
+            }
+        )
 
     def _reopened(self) -> list[DecisionRecord]:
         """Return pending decisions, whose questions this run asks again; undo them where possible.
@@ -270,20 +284,18 @@ class Batch:
 
     # --- a round ---
 
-    async def _settle_all(
-        self, groups: Sequence[GroupPlan], account: Account, on_progress: Progress | None
-    ) -> None:
+    async def _settle_all(self, groups: Sequence[GroupPlan], account: Account) -> None:
         replaced = [(group, group.replacement) for group in groups if group.replacement is not None]
         asked = [group for group in groups if group.replacement is None]
-        finished = _step_counter(on_progress, len(groups))
+        self._told.begin("questions" if asked else "rules", len(groups))
 
         async def settle(group: GroupPlan) -> None:
             await self._settle(group, account)
-            finished()
+            self._told.step()
 
         for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
-            finished(len(part))
+            self._told.step(len(part))
         await side_by_side(settle, asked, self._at_once)
         held, self._held = self._held, []
         if not self._calls.answered:
@@ -303,6 +315,7 @@ class Batch:
             return
         asking = Asking(self._calls, Budget(self._settings.budget_s))
         decision = await self._judging.decide(group.question, asking)
+        self._told.spent(decision.usage)
         if decision.pending and decision.model is None:
             account.usage += decision.usage
             account.leave(group)  # no call is left, or the model is left alone for now
@@ -333,17 +346,15 @@ class Batch:
 
     # --- pages ---
 
-    async def _read_all(
-        self, scopes: Sequence[Sequence[PagePlan]], account: Account, on_progress: Progress | None
-    ) -> None:
+    async def _read_all(self, scopes: Sequence[Sequence[PagePlan]], account: Account) -> None:
         arrival = {row.memory.id: n for n, row in enumerate(account.latest.snapshot.rows)}
-        finished = _step_counter(on_progress, sum(map(len, scopes)))
+        self._told.begin("pages", sum(map(len, scopes)))
         concurrency = asyncio.Semaphore(self._settings.concurrency)
 
         async def read(pages: Sequence[PagePlan]) -> None:
             reading = self._reading(pages, account, arrival, concurrency)
             try:
-                await reading.run(finished)
+                await reading.run()
             finally:
                 account.usage += reading.usage
                 account.failure = reading.failure or account.failure
@@ -390,6 +401,7 @@ class Batch:
             apply=apply,
             record=record,
             arrival=arrival,
+            told=self._told,
         )
 
     async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
@@ -403,18 +415,6 @@ class Batch:
         keys = {member.id: member.dated_key for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
         return {(scope, min(pair), max(pair)) for pair in pairs}
-
-
-def _step_counter(on_progress: Progress | None, count: int) -> Callable[..., None]:
-    done = 0
-
-    def finished(steps: int = 1) -> None:
-        nonlocal done
-        done += steps
-        if on_progress is not None:
-            on_progress(done, count)
-
-    return finished
 
 
 def new_run() -> str:

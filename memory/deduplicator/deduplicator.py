@@ -22,6 +22,7 @@ from memory.decide import (
 from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
+from memory.deduplicator.run_progress import OnEvent
 from memory.ledger import Lease
 from memory.models import (
     PLAIN,
@@ -320,7 +321,7 @@ class MemoryDeduplicator:
         max_calls: int | None = None,
         groups: int | None = None,
         on_progress: Progress | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         on_plan: OnPlan | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
@@ -342,16 +343,16 @@ class MemoryDeduplicator:
         that were not thorough.
 
         `on_progress` is called with the number of settled groups of the round and the number of all
-        its groups. `on_page` is called with the number of pages read and the number of all pages
-        (default: `on_progress`). `on_compared` is called, in another thread, with the number of
-        texts compared and the number of all texts. `on_plan` is called with the report of the
-        planned first round, before the model is asked.
+        its groups, or with the number of pages read and the number of all pages. `on_event` is told
+        more: the stage, the model's answers and the cost so far. `on_compared` is called, in
+        another thread, with the number of texts compared and the number of all texts. `on_plan` is
+        called with the report of the planned first round, before the model is asked.
         """
         asker = Asker(self._model.name, thorough=thorough)
         batch = self._batch(asker, max_calls, on_compared)
         if dry_run:
             return (await batch.audit(groups, "certain", None)).report
-        return await batch.run(on_progress, on_plan, on_page)
+        return await batch.run(on_progress, on_plan, on_event)
 
     @property
     def reads_pages(self) -> bool:
@@ -400,7 +401,7 @@ class MemoryDeduplicator:
         *,
         again: bool = False,
         on_progress: Progress | None = None,
-        on_page: Progress | None = None,
+        on_event: OnEvent | None = None,
         on_compared: Progress | None = None,
     ) -> DeduplicationReport:
         """Repeat the questions that the model failed to answer earlier; return a report.
@@ -415,7 +416,7 @@ class MemoryDeduplicator:
         if again:
             await in_thread(self._judging.begin_again)
         return await self._batch(asker, None, on_compared).run(
-            on_progress, on_page=on_page, pending_only=not again
+            on_progress, on_event=on_event, pending_only=not again
         )
 
     def _page_rules(self, asker: Asker) -> PageRules | None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from memory.coverage import Belief
 from memory.decide import Apart, PagePlan, Part, connected, objection
 from memory.deduplicator.judging import Judging, left_open, log_merges
+from memory.deduplicator.run_progress import RunProgress
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Usage
@@ -101,6 +102,7 @@ class ScopeReading:
 
     `arrival`: the position of each memory, by id, if all memories are sorted oldest first. A merged
     memory has the position of its newest original. `left`: the number of pages left unread.
+    `told`: counts what is done.
     """
 
     pages: Sequence[PagePlan]
@@ -114,6 +116,7 @@ class ScopeReading:
     apply: Callable[[Decision], Awaitable[Memory | None]]
     record: Callable[[set[str]], Awaitable[None]]
     arrival: Mapping[str, int]
+    told: RunProgress = field(default_factory=RunProgress)
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
     left: int = 0
@@ -128,7 +131,7 @@ class ScopeReading:
         self._unread: set[str] = set()
         self._planned = Counter(key for page in self.pages for key in _keys(page.members))
 
-    async def run(self, on_page: Callable[[], None]) -> None:
+    async def run(self) -> None:
         todo = list(self.pages)
         while todo:
             plans = todo[: self.at_once]
@@ -148,7 +151,7 @@ class ScopeReading:
                     await self._settle(group)
                 for page in pages:
                     await self._record(page)
-                    on_page()
+                    self.told.step()
             finally:
                 self._calls.close()
             del todo[: len(pages)]
@@ -196,7 +199,9 @@ class ScopeReading:
             lambda asking: self.judging.ask(question, asking, self.apart, refused)
         )
         page.usage += verdict.usage  # not its reason: that may quote members of no group
-        return [_NamedGroup(page, part) for part in parts if len(part.merge.members) > 1]
+        groups = [_NamedGroup(page, part) for part in parts if len(part.merge.members) > 1]
+        self.told.answered(groups=0 if refused else len(groups), retries=bool(refused))
+        return groups
 
     async def _within_limits(self, ask: Callable[[Asking], Awaitable[T]]) -> T:
         asking = Asking(self._calls, Budget(self.budget_s))
@@ -209,6 +214,7 @@ class ScopeReading:
             raise
         finally:
             self.usage += asking.usage
+            self.told.spent(asking.usage)
 
     def _without_overlaps(self, groups: Sequence[_NamedGroup]) -> list[_NamedGroup]:
         """Return the groups, changed so that each memory is merged at most once.
@@ -260,6 +266,7 @@ class ScopeReading:
             for group in groups:
                 group.page.is_open = True
         else:
+            self.told.answered(readings=1)
             for group, part in zip(groups, settled, strict=True):
                 group.part = part
 

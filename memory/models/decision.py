@@ -346,8 +346,8 @@ class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
     `members` are ordered oldest first. `similarities` holds triples (a, b, similarity); a and b are
-    positions in `members`, from 0. `differences` say how members differ from the newest. `refused`:
-    the merged texts that were refused.
+    positions in `members`, from 0. `differences` say how members differ from the newest. `made`:
+    the texts of the survivors. `refused`: the merged texts that were refused.
     """
 
     user: str | None
@@ -358,6 +358,7 @@ class GroupReport(Frozen):
     similarities: tuple[tuple[int, int, float], ...]
     differences: tuple[str, ...]
     needs_model: bool
+    made: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
 
 
@@ -386,6 +387,32 @@ class SimilarityHistogram(Frozen):
     """Whether all pairs were counted; False if the counts are estimated from a sample."""
 
 
+RunStage = Literal["rules", "questions", "pages"]
+
+
+class RunEvent(Frozen):
+    """How far a run over the whole store is.
+
+    `done` of the `total` steps of the present `stage` are finished. A step of `rules` or
+    `questions` is a group; a step of `pages` is a page. `left_s`: about how many seconds the stage
+    will still take; None if unknown.
+
+    So far in this run, the model named `groups` groups on pages, compared merged texts with their
+    memories in `readings` calls, and was asked once more about refused texts in `retries` calls.
+    `usage` is the cost of all calls, `money` its price; None if no price is configured.
+    """
+
+    stage: RunStage
+    done: int
+    total: int
+    groups: int = 0
+    readings: int = 0
+    retries: int = 0
+    usage: Usage = Usage()
+    money: float | None = None
+    left_s: float | None = None
+
+
 class DeduplicationReport(Frozen):
     """The report of a run over the whole store.
 
@@ -393,8 +420,9 @@ class DeduplicationReport(Frozen):
     `retired` counts only the memories that can be retired without a model, and `memories_after`
     equals `memories`.
 
-    Only a dry run sets `just_below`, `characters`, `estimated` and `estimated_model_calls`.
-    `characters` is the number of characters in the memories of all questions for the model.
+    Only a dry run sets `just_below`, `characters` and `estimated_model_calls`. `characters` is the
+    number of characters in the memories of all questions for the model. `estimated` is the forecast
+    for the first round; a real run sets it only if `on_plan` was given.
 
     `left` is the number of groups that wait for the next run, and `pages_left` is the number of
     pages that do. The usual reason is that this run had no model calls left.
@@ -427,6 +455,10 @@ class DeduplicationReport(Frozen):
     refused: int = 0
     """The number of merged texts that were refused and that nothing replaced."""
     pages: int = 0
+    readings: int = 0
+    """The number of calls in which the model compared merged texts with their memories."""
+    retries: int = 0
+    """The number of calls in which the model was asked once more about refused texts."""
     pages_left: int = 0
     characters: int = 0
     failure: str = ""

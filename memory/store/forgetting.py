@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from inspect import unwrap
 from pathlib import Path
 from uuid import uuid4
 
 from memory import coverage, offline
+from memory.boundary import guarded
 from memory.errors import IndexFault, LedgerError, MemoryNotFound, StillStatedBy
 from memory.ledger import (
     FORGOTTEN_REASON,
@@ -425,7 +427,16 @@ def _states_any(forms: Sequence[str], contents: Sequence[str]) -> bool:
         text_key(content) in keys
         or (
             len(telling_words(content)) >= _FEWEST_WORDS
-            and any(coverage.covers(form, content) for form in forms)
+            and any(_states(form, content) for form in forms)
         )
         for content in contents
     )
+
+
+def _shares_a_word(form: str, content: str) -> bool:
+    return not set(telling_words(form)).isdisjoint(telling_words(content))
+
+
+@guarded(_shares_a_word)  # if in doubt, here the text goes: what was forgotten must not come back
+def _states(form: str, content: str) -> bool:
+    return bool(unwrap(coverage.compare)(form, content).a_covers_b)

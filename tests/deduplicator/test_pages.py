@@ -17,8 +17,10 @@ from memory.models import (
     Action,
     DeduplicationReport,
     MergeReading,
+    Price,
     ProposedMerge,
     Question,
+    RunEvent,
     Verdict,
 )
 from memory.store import MemoryStore
@@ -89,6 +91,24 @@ def test_one_page_finds_what_no_similarity_suggests_and_a_second_batch_asks_noth
     again = batch(filled, model)
     assert (again.usage.calls, again.pages) == (0, 0)
     assert batch(filled, model, thorough=True).pages == 1
+
+
+def test_a_run_tells_its_stage_what_the_model_found_and_what_it_cost(filled: MemoryStore) -> None:
+    model, events = PageModel(by_name), list[RunEvent]()
+    model.checked = lambda merge: MergeReading(lost=("a name",) if "Elsa" in merge.text else ())
+    worker = MemoryDeduplicator(filled, model, price=Price(input=1.0, output=1.0))
+    report = asyncio.run(worker.deduplicate_all(on_event=events.append))
+    assert [(one.stage, one.done, one.total) for one in (events[0], events[-1])] == [
+        ("pages", 0, 1),
+        ("pages", 1, 1),
+    ]
+    last = events[-1]
+    assert (last.groups, last.readings, last.retries) == (10, 1, 1)
+    assert (report.readings, report.retries, report.refused) == (1, 1, 1)
+    assert (last.usage, last.money) == (report.usage, report.money)
+    [refused] = [group for group in report.groups if group.refused]
+    assert "Elsa" in refused.refused[0].text
+    assert all(group.made for group in report.groups if group is not refused)
 
 
 def test_only_new_memories_and_their_nearest_are_read(

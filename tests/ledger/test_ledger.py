@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from memory.errors import LedgerError, LedgerMissing
+from memory.errors import InputError, LedgerError, LedgerMissing
 from memory.interchange import read_memories, write_memory
 from memory.ledger.ledger import Ledger, open_database
 from memory.ledger.snapshot import take_snapshot
@@ -51,7 +51,7 @@ ids = st.integers(0, 2**48 - 1).map(lambda n: f"mem_{n:012x}")
 def _content(text: str) -> bool:
     try:
         Memory(content=text, timestamp=START)
-    except ValueError:
+    except InputError:
         return False
     return True
 

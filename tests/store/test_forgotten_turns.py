@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from memory import coverage
-from memory.coverage import covers
+from memory.coverage import compare
 from memory.decide import merged
 from memory.deduplicator import MemoryDeduplicator
 from memory.errors import LeaseLost
@@ -54,6 +55,21 @@ def waiting(store: MemoryStore) -> list[str]:
 def candidates(store: MemoryStore) -> list[tuple[KeptCandidate | None, ...] | None]:
     with store.ledger.reading() as reader:
         return [one.candidates for one in reader.turns.waiting()]
+
+
+def test_a_waiting_turn_goes_if_no_rule_can_tell_whether_it_states_the_forgotten(
+    store: MemoryStore, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere a failing rule loses nothing; here the forgotten text would come back."""
+    van = store.add(make_memory(VAN, user="Mia"))
+    keep(store, turn("The juniper99 van is mine.", 0), turn("Faro is lovely.", 1))
+
+    def broken(*_args: Any) -> Any:
+        raise RecursionError
+
+    monkeypatch.setattr(inspect.unwrap(coverage.compare), "__code__", broken.__code__)
+    store.forget(van.id)
+    assert waiting(store) == ["Faro is lovely."]
 
 
 def forget(store: MemoryStore, memory: Memory) -> None:
@@ -293,13 +309,13 @@ def test_turns_are_compared_outside_of_the_transaction_that_forgets(
     keep(store, turn("I drive a juniper99 van. I sail.", 0))
     kept = list[str]()
 
-    def writing_meanwhile(a: str, b: str) -> bool:
+    def writing_meanwhile(a: str, b: str) -> Any:
         if len(kept) < len(MEANWHILE):
             kept.append(MEANWHILE[len(kept)])
             keep(store, turn(kept[-1], 10 + len(kept)))
-        return covers(a, b)
+        return compare(a, b)
 
-    monkeypatch.setattr(coverage, "covers", writing_meanwhile)
+    monkeypatch.setattr(coverage, "compare", writing_meanwhile)
     forget(store, memory)
     assert kept == MEANWHILE
     assert waiting(store) == ["I sail.", "I row.", "I ski."]
