@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory.coverage import states
+from memory.coverage import states, still_stated
 from memory.decide import decide_new, inherit, oldest_first
 from memory.errors import IndexFault, InputError
 from memory.models import (
@@ -105,11 +105,13 @@ class _Save:
         return told
 
     def _correction(self, new: NewMemory, old: Memory) -> Decision:
+        if not self._by.force and still_stated(new.memory.content, old.content):
+            return Decision(Action.ADD, "told by the agent", (new.memory,))
         found = (hit for hit in new.matches if hit.memory.id == old.id)
         self.replaced = next(found, SearchResult(old, 0.0))
         corrected = inherit(new.memory, (old, new.memory))
         return Decision(
-            Action.REPLACE,
+            Action.SUPERSEDE,
             "corrected by the agent",
             oldest_first(old, corrected),
             (Survivor(corrected, (old.id,)),),

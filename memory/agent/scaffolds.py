@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from memory.agent.schemas import Consolidated
-from memory.coverage import differing
+from memory.coverage import differing, still_stated
 from memory.models import Episode, Memory, SearchResult
 from memory.text import one_line, shortened
 
@@ -96,6 +96,15 @@ def replaced(old: Memory, number: int) -> str:
     return (
         f"Replaces (id: {old.id}): {shortened(old.content, QUOTE)}\n"
         f"The old wording is retired; `memory-dedup undo {number}` brings it back."
+    )
+
+
+def not_replaced(old: Memory, content: str) -> str:
+    kept = "; ".join(f'"{part}"' for part in still_stated(content, old.content))
+    return (
+        f"Both are kept: the new text says nothing about a part of {old.id}: "
+        f"{shortened(kept, QUOTE)}. To retire that one all the same, use "
+        "remember(..., replaces=..., force=true), or merge_memories with one text for both."
     )
 
 

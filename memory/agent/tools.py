@@ -117,6 +117,9 @@ class AgentTools:
             data.replaced, data.undo = old.id, await self._store.last_decision(memory.id)
             lines.append(scaffolds.replaced(old, data.undo))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
+        elif request.replaces is not None:
+            kept = await self._store.get_by_id(request.replaces)
+            lines += [] if kept is None else [scaffolds.not_replaced(kept, request.content)]
         elif linked and linked[0].similarity >= self._near:
             near = linked[0].memory
             data.differs_from, data.differs = near.id, await _differs(near.content, memory.content)

@@ -69,7 +69,8 @@ class ImportReport:
     `without_vector`: the number of stored texts that have no vector; `memory-dedup doctor --fix`
     computes the missing vectors. `left_out`: an error for each memory that could not be read.
     `notes`: advice, and messages about other data that was not read. `model`: the model's name; ""
-    if the memories were stored unchanged.
+    if the memories were stored unchanged. `to_clean`: about what a clean-up of the store would cost
+    now.
     """
 
     read: int
@@ -82,6 +83,7 @@ class ImportReport:
     notes: tuple[str, ...]
     model: str
     usage: Usage
+    to_clean: Usage
 
 
 async def audit(
@@ -188,7 +190,7 @@ async def import_memories(
     store = await in_thread(_open_for_import, brought, config)
     try:
         before = await in_thread(store.counts)
-        name, usage = "", Usage()
+        name, usage, to_clean = "", Usage(), Usage()
         if raw:
             actions = await _add_unchanged(store, brought.memories, on_progress)
         else:
@@ -204,6 +206,7 @@ async def import_memories(
                         await deduplicator.retry_pending()
             actions = Counter(outcome.action.value for outcome in outcomes)
             name, usage = language.name, sum((outcome.usage for outcome in outcomes), usage)
+            to_clean = await in_thread(deduplicator.forecast)
         after, without_vector = await in_thread(_state_of, store)
     finally:
         await in_thread(store.close)
@@ -218,6 +221,7 @@ async def import_memories(
         notes=brought.notes,
         model=name,
         usage=usage,
+        to_clean=to_clean,
     )
 
 

@@ -233,6 +233,10 @@ def import_(
     if done.waiting:
         asks = "memory-dedup clean --retry asks them"
         err().print(f"{done.waiting:,} questions wait for the model: {asks}")
+    if done.to_clean.calls:
+        price = config.llm.price
+        money = None if price is None else price.of(done.to_clean)
+        err().print(f"memory-dedup clean would ask about {cost(done.model, done.to_clean, money)}")
     if done.left_out:
         err().print(f"{len(done.left_out):,} left out; the reasons are above")
     if done.left_out or done.without_vector:

@@ -315,6 +315,38 @@ def _is_change(newer: _Statement, older: _Statement) -> bool:
     return len(shared) >= 2 and rest <= _CHANGED
 
 
+def _all_of_it(_newer: str, older: str) -> tuple[str, ...]:
+    return (older,)
+
+
+@guarded(_all_of_it)
+def still_stated(newer: str, older: str) -> tuple[str, ...]:
+    """Return the parts of `older` that `newer` neither repeats nor contradicts.
+
+    Only the parts of a sentence that are joined by "and", "but" or ";" are looked at. If `newer`
+    says nothing about any part, the result is empty: the two may use other words for one thing.
+
+    >>> still_stated("Mia has stopped playing golf.", "Mia plays golf and speaks Greek.")
+    ('speaks Greek',)
+    """
+    parts = [part for part in _JOINED.split(older.strip().rstrip(".!")) if part.strip()]
+    about = _plain_stems(newer)
+    subject = _plain_stems(older.split()[0]) if older.split() else frozenset[str]()
+    left = [part for part in parts if not (_plain_stems(part) - subject) & about]
+    moved = any(
+        before.search(older.casefold()) and after.search(newer.casefold())
+        for before, after in _MOVES
+    )
+    return tuple(left) if len(parts) > 1 and (len(left) < len(parts) or moved) else ()
+
+
+_JOINED = re.compile(r",?\s+(?:and|but|und|aber|et|mais|y|pero)\s+|;\s*")
+
+
+def _plain_stems(text: str) -> frozenset[str]:
+    return frozenset(map(_stem, re.findall(r"\w+", text.casefold()))) - _SMALL
+
+
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
     pairs = enumerate(zip(a, b, strict=False))
     return next((n for n, (x, y) in pairs if x != y), min(len(a), len(b)))

@@ -19,6 +19,7 @@ from memory.models import (
     Rules,
     SearchResult,
     Survivor,
+    with_turns,
 )
 from memory.text import identity
 
@@ -242,15 +243,15 @@ def inherit(text_of: Memory, group: Sequence[Memory]) -> Memory:
     """Return a copy of `text_of`, with values taken over from a group of memories.
 
     `group` is ordered oldest first. The id and the text stay those of `text_of`. Category, emotion,
-    metadata and time are those of the newest member. Tags are the tags of all members. Intensity
-    and importance are the highest of any member.
+    metadata and time are those of the newest member, but the metadata name the turns of all. Tags
+    are the tags of all members. Intensity and importance are the highest of any member.
     """
     newest = group[-1]
     return text_of.model_copy(
         update={
             "category": newest.category,
             "emotion": newest.emotion,
-            "metadata": newest.metadata,
+            "metadata": with_turns([member.metadata for member in group]),
             "timestamp": newest.timestamp,
             "intensity": max(member.intensity for member in group),
             "importance": max(member.importance for member in group),

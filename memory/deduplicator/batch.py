@@ -8,8 +8,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from memory.decide import (
+    MOST_ON_PAGE,
     Account,
     AskedAgain,
     GroupPlan,
@@ -76,7 +78,8 @@ class Audit:
 class Batch:
     """Deduplicates a whole store in one run, or only plans the first round of such a run.
 
-    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made.
+    `scope`: only the memories of this scope are deduplicated, and missing vectors are not made. Of
+    what the model has not read, only the 48 texts that came last are put on pages.
     Create a new instance for each run. An instance belongs to one event loop.
     """
 
@@ -105,6 +108,8 @@ class Batch:
         self._held: list[tuple[GroupPlan, Decision]] = []
         self._planner = Planner(store.scope_of, settings.plan)
         self._told = RunProgress()
+        # unread texts that are left for a batch over the whole store; None before the first plan
+        self._later: frozenset[ScopedText] | None = None
 
     async def audit(self, groups: int | None, order: Order, user: str | None) -> Audit:
         started = time.monotonic()
@@ -279,7 +284,11 @@ class Batch:
             whole_lineage=whole,
             scope=self._scope,
         )
+        if self._scope is not None and self._later is None:
+            self._later = _all_but_the_last(self._snapshot, self._scope)
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
+        if self._later:
+            snapshot = replace(snapshot, read=snapshot.read | self._later)
         return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
@@ -387,7 +396,8 @@ class Batch:
             return done.memory
 
         async def record(keys: set[str]) -> None:
-            await in_thread(self._record, [(scope.key, key) for key in keys])
+            texts = {(scope.key, key) for key in keys}
+            await in_thread(self._record, texts - (self._later or frozenset()))
 
         return ScopeReading(
             pages,
@@ -415,6 +425,13 @@ class Batch:
         keys = {member.id: member.dated_key for member in decision.members}
         pairs = [(keys[a], keys[b]) for a, b in decision.distinct]
         return {(scope, min(pair), max(pair)) for pair in pairs}
+
+
+def _all_but_the_last(snapshot: Snapshot, scope: Scope) -> frozenset[ScopedText]:
+    """Return the texts of a scope that the model has not read, but not the 48 that came last."""
+    last_first = sorted(snapshot.rows, key=lambda row: -row.seq)
+    texts = ((scope.key, row.dated_key) for row in last_first)
+    return frozenset(islice((one for one in texts if one not in snapshot.read), MOST_ON_PAGE, None))
 
 
 def new_run() -> str:

@@ -42,7 +42,7 @@ from memory.models import (
     scale_of,
 )
 from memory.protocols import LanguageModel
-from memory.providers import Asking, Budget, CallBudget, completed
+from memory.providers import Asking, Budget, CallBudget, completed, estimated
 from memory.runtime import Progress, in_thread, telemetry
 from memory.store import (
     Arrivals,
@@ -362,6 +362,8 @@ class MemoryDeduplicator:
     async def read_scope(self, scope: Scope) -> DeduplicationReport | None:
         """Do what `deduplicate_all` does, but for the memories of one scope; return a report.
 
+        Of what the model has not read, only the newest 48 texts are put on pages, each with its
+        nearest ones: the rest is for `deduplicate_all`, whose cost the user knows in advance.
         The calls of the model count as calls for new memories (`dedup_calls_per_hour`). Return None
         if none is left, if the model reads no pages, or if it may not read this scope.
         """
@@ -370,12 +372,30 @@ class MemoryDeduplicator:
             return None
         return await self._batch(Asker(self._model.name), None, scope=scope).run(None)
 
-    def count_unread(self, scope: Scope) -> int:
-        """Count the live memories of a scope that the model has not read on a page."""
+    def forecast(self) -> Usage:
+        """Estimate what `deduplicate_all` would cost, without making its plan.
+
+        Each memory that the model has not read counts once, on a page of its scope. The cost is
+        zero if the model reads no pages.
+        """
+        rules, asker = self._page_rules(Asker(self._model.name)), Asker(self._model.name)
+        if rules is None:
+            return Usage()
+        unread: dict[Scope, list[Memory]] = {}
         with self._store.ledger.reading() as reader:
-            read = reader.readings.all(self._model.name, scope=scope)
-            live = reader.memories.newest(None, scope)
-        return sum((scope.key, row.memory.dated_key) not in read for row in live)
+            read = reader.readings.all(asker.model)
+            for row in reader.memories.live():
+                scope = self._store.scope_of(row.memory)
+                may_be_read = rules.private or not row.memory.is_private
+                if may_be_read and (scope.key, row.dated_key) not in read:
+                    unread.setdefault(scope, []).append(row.memory)
+        pages = [
+            [Question(tuple(its[n : n + rules.size]), "forecast", 0.0, is_page=True)]
+            for its in unread.values()
+            for n in range(0, len(its), rules.size)
+            if len(its) > 1
+        ]
+        return estimated((), pages)
 
     async def audit(
         self,

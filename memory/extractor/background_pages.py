@@ -17,13 +17,12 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryPipelineError
 from memory.extractor.extractor import leased
 from memory.models import Action, DeduplicationReport, Outcome, Scope
-from memory.runtime import in_thread
 from memory.store import MemoryStore
 
 logger = logging.getLogger(__name__)
 
 PAGE_IS_DUE = 24
-"""A scope is read when it holds so many memories that the model has not read on a page."""
+"""A scope is read when so many memories were written that the model has not read on a page."""
 QUIET_S = 60.0
 """A scope with unread memories is read this many seconds after its last write."""
 _LONGEST_PAUSE_S = 600.0
@@ -37,13 +36,13 @@ OnPages = Callable[[DeduplicationReport], None]
 class _Written:
     """A scope with memories that were just written.
 
-    `unread`: the number of its unread memories; None if it was not counted yet. `last_s`: when the
-    last was written, in the loop's seconds. After a reading that left something unread, the scope
+    `unread`: the number of memories written since the last reading. `last_s`: when the last was
+    written, in the loop's seconds. After a reading that left something unread, the scope
     rests until `not_before_s`, and the next rest lasts `pause_s`.
     """
 
     last_s: float
-    unread: int | None = None
+    unread: int = 0
     not_before_s: float = -math.inf
     pause_s: float = QUIET_S
 
@@ -51,8 +50,8 @@ class _Written:
 class BackgroundPages:
     """Reads the scopes that were written to: one after another, in one event loop.
 
-    A scope is due when it holds 24 memories that the model has not read on a page, or a minute
-    after its last write. Only one process at a time reads a scope. `run` starts the reading. Call
+    A scope is due when 24 memories were written that the model has not read on a page, or a minute
+    after the last of them. Only one process at a time reads a scope. `run` starts the reading. Call
     all methods in the event loop that runs `run`.
     """
 
@@ -87,8 +86,7 @@ class BackgroundPages:
                 scope = self._store.scope_of(outcome.memory)
                 written = self._written.setdefault(scope, _Written(now))
                 written.last_s = now
-                if written.unread is not None:
-                    written.unread += 1
+                written.unread += 1
         self._woken.set()
 
     async def run(self) -> None:
@@ -135,7 +133,7 @@ class BackgroundPages:
     def _due_in_s(self, written: _Written, now: float) -> float:
         if written.unread == 0:
             return math.inf
-        full = self._settling or written.unread is None or written.unread >= PAGE_IS_DUE
+        full = self._settling or written.unread >= PAGE_IS_DUE
         quiet_s = 0.0 if full else written.last_s + self._quiet_s - now
         return max(quiet_s, written.not_before_s - now)
 
@@ -165,9 +163,6 @@ class BackgroundPages:
 
     async def _read(self, scope: Scope, written: _Written) -> None:
         try:
-            if written.unread is None:
-                written.unread = await in_thread(self._deduplicator.count_unread, scope)
-                return
             await self._read_pages(scope, written)
         except MemoryPipelineError as exc:
             logger.warning("a page waits: %s", exc)
@@ -177,13 +172,13 @@ class BackgroundPages:
             self._rest(written)
 
     async def _read_pages(self, scope: Scope, written: _Written) -> None:
-        before = written.unread or 0
+        before = written.unread
         async with leased(self._store.ledger, f"pages of {scope.key}") as lease:
             report = None if lease is None else await self._deduplicator.read_scope(scope)
         if report is None or report.pages_left or report.failure:
             self._rest(written)
             return
-        written.unread = max(0, (written.unread or 0) - before)
+        written.unread = written.unread - before
         written.not_before_s, written.pause_s = -math.inf, self._quiet_s
         if self._on_pages is not None:
             self._on_pages(report)

@@ -16,7 +16,7 @@ _KINDS = "kind_keys"
 # Fields that stores and this program set themselves; a difference in them tells a user nothing
 _INTERNAL = frozenset(
     {*OWNERS, *EXPIRY, *TIME_KEYS, *TEXT_KEYS, "key", "hash", "text_lemmatized",
-     "conversation", "turn", "turns"}
+     "conversation", "turn", "turns", "other_turns"}
 )  # fmt: skip
 _PLACES = frozenset(
     "channel room thread server guild chat source url path page folder location place".split()

@@ -29,6 +29,7 @@ from memory.ledger.memories import Memories
 from memory.ledger.postgresql import PostgresDatabase
 from memory.ledger.records import Counts
 from memory.ledger.statements import Prepared, Transaction
+from memory.ledger.superseded import Superseded
 from memory.ledger.terms import Terms
 from memory.ledger.turns import Leases, Turns
 from memory.ledger.vectors import Followers, TextVectors
@@ -213,6 +214,7 @@ class Reader:
         self._connection = connection
         self.transaction = Transaction(connection)
         self.memories = Memories(self.transaction)
+        self.superseded = Superseded(self.transaction, self.memories)
         self.vectors = TextVectors(self.transaction)
         self.links = Links(self.transaction)
         self.distinct = DistinctPairs(self.transaction)

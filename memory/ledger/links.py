@@ -17,10 +17,16 @@ from memory.models import INVERSE_LINK, MemoryLink
 _TOUCHING = sa.or_(among(t.links.c.low_id, "ids"), among(t.links.c.high_id, "ids"))
 _ALL = Prepared(sa.select(t.links).where(_TOUCHING))
 _ENDS = ("low_id", "high_id")
-_RETIRED_FOR = sa.select(t.memories.c.id).where(among(t.memories.c.successor_id, "ids"))
+_RETIRED_FOR = sa.select(t.memories.c.id).where(
+    among(t.memories.c.successor_id, "ids"), t.memories.c.until.is_(None)
+)
 _STATES = Prepared(
     sa.select(
-        t.memories.c.id, t.memories.c.live, t.memories.c.successor_id, t.memories.c.text_key
+        t.memories.c.id,
+        t.memories.c.live,
+        t.memories.c.successor_id,
+        t.memories.c.text_key,
+        t.memories.c.until,
     ).where(among(t.memories.c.id, "ids"))
 )
 
@@ -94,11 +100,14 @@ class Successors(TableGroup):
     def living_ids(self, ids: Iterable[str]) -> dict[str, str]:
         """Map each id to the id of the memory's live successor; a live memory maps to itself.
 
-        The result has the order of `ids`. Memories without a live successor are left out.
+        The result has the order of `ids`. Memories without a live successor are left out, and so
+        are superseded memories, because no live memory states what they state.
         """
         wanted = list(dict.fromkeys(ids))
         states = self._states(wanted)
-        return {name: end for name in wanted if (end := live_end(name, states)) is not None}
+        ended = {name for name, state in states.items() if state.until is not None}
+        stating = {name: state for name, state in states.items() if name not in ended}
+        return {name: end for name in wanted if (end := live_end(name, stating)) is not None}
 
     def resolved(self, ids: Iterable[str]) -> dict[str, str]:
         """Map each id to the id of the memory's live successor, or to itself if there is none.
@@ -109,7 +118,10 @@ class Successors(TableGroup):
         return resolved_ids(wanted, self._states(wanted))
 
     def ancestors(self, *ids: str) -> list[str]:
-        """Return the ids of all memories that `ids` have replaced, in one or several steps."""
+        """Return the ids of all memories that `ids` have replaced, in one or several steps.
+
+        Superseded memories are not among them.
+        """
         found = dict.fromkeys(ids)
         todo = list(ids)
         while todo:

@@ -181,7 +181,9 @@ class Memories(Successors):
         A link to a retired memory goes to its live successor instead.
         """
         transaction = self._transaction
-        written = {"live": True, "successor_id": None, "revision": transaction.revision}
+        written = {
+            "live": True, "successor_id": None, "until": None, "revision": transaction.revision
+        }  # fmt: skip
         rows = [
             written | {"identity_hash": identity_hash(memory)} | to_columns(memory)
             for memory in memories
@@ -329,7 +331,7 @@ TOMBSTONE: dict[str, Any] = {
     "live": False, "successor_id": None, "text_key": t.FORGOTTEN_KEY, "identity_hash": "",
     "external_id": None, "content": "", "user": None, "category": "", "emotion": "",
     "intensity": 0.0, "importance": 1, "tags": "[]", "merged_from": "[]", "metadata": "{}",
-    "said": None, "when": "",
+    "said": None, "when": "", "until": None,
 }  # fmt: skip
 _PLAIN = {
     "id", "external_id", "content", "user", "category", "intensity", "importance", "emotion",
@@ -398,6 +400,7 @@ def to_row(values: sa.RowMapping | Mapping[str, Any], links: tuple[MemoryLink, .
         successor_id=values["successor_id"],
         text_key=values["text_key"],
         dated_key=dated_key(values["text_key"], values.get("when", "")),
+        until=_moment(values.get("until")),
         identity_hash=values["identity_hash"],
         seq=values["seq"],
         revision=values["revision"],

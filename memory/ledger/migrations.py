@@ -85,6 +85,7 @@ def _to_9(connection: Connection) -> None:
         """ALTER TABLE memories ADD COLUMN "when" TEXT NOT NULL DEFAULT ''"""
     )
     connection.exec_driver_sql("ALTER TABLE decisions ADD COLUMN refused TEXT NOT NULL DEFAULT ''")
+    connection.exec_driver_sql("""ALTER TABLE memories ADD COLUMN "until" TEXT""")
     connection.exec_driver_sql("UPDATE memories SET said = timestamp WHERE content <> ''")
     for column, index, columns in (
         (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from memory.models import PERSON, Action, KeptCandidate, Memory, Refusal, Turn, Usage
 
-REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE)
+REVERSIBLE = (Action.REPLACE, Action.MERGE, Action.UPDATE, Action.SUPERSEDE)
 """The actions that retire memories and can be undone."""
 
 
@@ -54,7 +54,8 @@ class Row:
     `text_key`: a key made from the text alone; "" if the memory was forgotten. `dated_key`: the key
     of the text and of the dates that it means, under which verdicts are stored. `identity_hash`: a
     hash that recognises the memory if it arrives again. `revision`: the number of the transaction
-    that wrote the row last.
+    that wrote the row last. `until`: when what a superseded memory states ceased to hold; None for
+    all others. Its successor supersedes it.
     """
 
     memory: Memory
@@ -65,6 +66,7 @@ class Row:
     identity_hash: str
     seq: int
     revision: int
+    until: datetime | None = None
 
     @property
     def forgotten(self) -> bool:

@@ -59,6 +59,7 @@ class Action(StrEnum):
     MERGE = "merge"
     KEEP_BOTH = "keep_both"
     UPDATE = "update"
+    SUPERSEDE = "supersede"
     UNDO = "undo"
     FORGET = "forget"
     KNOWN = "already there"

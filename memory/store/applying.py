@@ -187,6 +187,14 @@ class Applier:
             before = writer.memories.image([member.id for member in decision.members])
         if survivors:
             self._replace(writer, survivors, names, made)
+        if decision.action is Action.SUPERSEDE:
+            writer.superseded.end(
+                {
+                    name: one.memory.said or one.memory.timestamp
+                    for one in survivors
+                    for name in one.stands_for
+                }
+            )
         if decision.distinct or decision.model == PERSON:
             before = self._mark_distinct(writer, decision, before)
         if decision.pending and decision.model and decision.model != PERSON:

@@ -34,6 +34,7 @@ from memory.models import (
     Turn,
     check_length,
     name_of_candidate,
+    turns_of,
 )
 from memory.search import SearchRouter
 from memory.text import clean, sentences, telling_words, text_key
@@ -59,7 +60,8 @@ class Forgotten:
     it. The files of a PostgreSQL server do not count. `origins`: the retired memories that the
     memory had replaced; they were erased too. `set_aside`: paths of ledger copies that a restore or
     an upgrade left; a person must delete them. `remaining`: live memories that state the same, and
-    that a search folded with the erased one.
+    that a search folded with the erased one. `superseded`: memories that it had superseded, which
+    stay retired; erase them by their ids, or all together with `lineage=True`.
     """
 
     memory: Memory
@@ -67,10 +69,15 @@ class Forgotten:
     origins: tuple[Memory, ...] = ()
     set_aside: tuple[str, ...] = ()
     remaining: tuple[Memory, ...] = ()
+    superseded: tuple[Memory, ...] = ()
 
 
-def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[Memory, ...]]:
+def erase(
+    ledger: Ledger, memory_id: str, at: datetime, *, lineage: bool = False
+) -> tuple[Memory, tuple[Memory, ...]]:
     """Erase a memory and all retired memories that it replaced; return them as they were before.
+
+    With `lineage`, the memories that it superseded are erased too; without it, they stay.
 
     The ledger keeps the memories' ids. It keeps the vector and the verdicts of a text only if
     another memory has the same text. The memories' words are also erased from turns that wait for
@@ -82,10 +89,10 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     comparisons = ComparisonCache()
     for _ in range(2):  # the second time, only turns that arrived meanwhile are new
         with ledger.reading() as reader:
-            turns = TurnsToForget(reader, _with_origins(reader, memory_id)[1])
+            turns = TurnsToForget(reader, _with_origins(reader, memory_id, lineage)[1])
         turns.compare(comparisons)
     with ledger.writing() as writer:
-        rows, gone = _with_origins(writer, memory_id)
+        rows, gone = _with_origins(writer, memory_id, lineage)
         turns = TurnsToForget(writer, gone)
         turns.compare(comparisons)
         _erase_rows(writer, rows, at)
@@ -93,13 +100,17 @@ def erase(ledger: Ledger, memory_id: str, at: datetime) -> tuple[Memory, tuple[M
     return gone[0], tuple(gone[1:])
 
 
-def _with_origins(reader: Reader, memory_id: str) -> tuple[list[Row], list[Memory]]:
-    alive = reader.memories.living(memory_id)
+def _with_origins(reader: Reader, memory_id: str, lineage: bool) -> tuple[list[Row], list[Memory]]:
+    alive, own = reader.memories.living(memory_id), reader.memories.row(memory_id)
+    if alive is None and own is not None and own.until is not None:
+        alive = own  # a superseded memory is stated by no other
     if alive is None:
         raise MemoryNotFound(memory_id)
     if alive.memory.id != memory_id:
         raise StillStatedBy(memory_id, alive.memory.id)
-    rows = reader.memories.rows([memory_id, *reader.memories.ancestors(memory_id)])
+    ended = [row.memory.id for row in reader.superseded.by(memory_id)] if lineage else []
+    names = [memory_id, *ended]
+    rows = reader.memories.rows([*names, *reader.memories.ancestors(*names)])
     origins = (row.memory for name, row in rows.items() if name != memory_id)
     return list(rows.values()), [alive.memory, *origins]
 
@@ -384,10 +395,8 @@ def _may_answer_anyone(turn: Turn) -> bool:
 
 
 def _turns_of(memory: Memory) -> Iterator[tuple[str, str]]:
-    conversation, others = memory.metadata.get("conversation"), memory.metadata.get("turns")
-    for name in [memory.metadata.get("turn"), *(others if isinstance(others, list) else [])]:
-        if isinstance(conversation, str) and isinstance(name, str):
-            yield conversation, name
+    for conversation, names in turns_of(memory.metadata).items():
+        yield from ((conversation, name) for name in names)
 
 
 def _without_named(candidate: KeptCandidate, gone: Set[str]) -> KeptCandidate:

@@ -521,8 +521,11 @@ class MemoryStore:
         with self.ledger.writing() as writer:
             return undoing.undo(writer, target, self.scope_of, self.clock, keep_apart)
 
-    def forget(self, memory_id: str) -> Forgotten:
+    def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten:
         """Erase a memory for good, and all retired memories that it replaced.
+
+        `lineage`: also those that it superseded. Without it, they stay retired, and `superseded` of
+        the result names them.
 
         `erased` of the result is False if a search index, the database's files or a copy of the
         ledger may still hold the memories' texts. The first two are cleared later. A person
@@ -532,10 +535,13 @@ class MemoryStore:
         Raises: MemoryNotFound; StillStatedBy if the memory was retired and its successor is live.
         """
         remaining = self._restatements(clean(memory_id))
-        memory, origins = erase(self.ledger, clean(memory_id), self.clock())
+        with self.ledger.reading() as reader:
+            ended = [] if lineage else reader.superseded.by(clean(memory_id))
+        memory, origins = erase(self.ledger, clean(memory_id), self.clock(), lineage=lineage)
         aside = tuple(self.ledger.set_aside_files())
         erased = self.scrub() and not aside
-        return Forgotten(memory, erased, origins, aside, remaining)
+        superseded = tuple(row.memory for row in ended)
+        return Forgotten(memory, erased, origins, aside, remaining, superseded)
 
     def _restatements(self, memory_id: str) -> tuple[Memory, ...]:
         """Return the live memories that a search folds with this one; none if it cannot search."""

@@ -15,6 +15,7 @@ from memory.ledger import (
     DecisionRecord,
     Ledger,
     Reader,
+    Row,
     TextPair,
     Writer,
     seen_from,
@@ -34,7 +35,8 @@ def plan_undo(reader: Reader, target: int | str) -> list[DecisionRecord]:
     numbers = {one.number for one in doomed}
     later: set[int] = set()
     for one in doomed:
-        later.update(reader.decisions.after(one) if one.survivors else ())
+        is_edge = one.action is Action.SUPERSEDE  # only the edge is taken back
+        later.update(reader.decisions.after(one) if one.survivors and not is_edge else ())
         later.update(reader.decisions.parted_after(one) if one.verdicts else ())
     later -= numbers
     if later:
@@ -81,7 +83,9 @@ def undo(
     """
     undone = plan_undo(writer, target)
     for record in undone:
-        if record.survivors:
+        if record.action is Action.SUPERSEDE:
+            _take_back_edges(writer, record)
+        elif record.survivors:
             _take_back(writer, record)
         writer.distinct.restore(record.verdicts)
         writer.decisions.mark_undone(record.number, pending=False)
@@ -92,8 +96,9 @@ def undo(
                 [member for member in members if member.id in {survivor, *stands_for}]
                 for survivor, stands_for in record.survivors
             ]
+            why = "does not end it" if record.action is Action.SUPERSEDE else "kept by a person"
             parted = [
-                (scope_of(a), keys[a.id], keys[b.id], "kept by a person")
+                (scope_of(a), keys[a.id], keys[b.id], why)
                 for together in joined
                 for a, b in combinations(together, 2)
             ]
@@ -193,6 +198,43 @@ def close_pending(ledger: Ledger, questions: Sequence[DecisionRecord]) -> None:
     if questions:
         with ledger.writing() as writer:
             writer.decisions.close(record.number for record in questions)
+
+
+def _take_back_edges(writer: Writer, record: DecisionRecord) -> None:
+    """Make the superseded memories of a decision live again, with their links.
+
+    If another memory, which is not retired for another reason, supersedes one of them too, that one
+    becomes its successor instead. Nothing else of the decision is taken back.
+    """
+    links = json.loads(record.before)["links"]
+    for survivor, ended in record.survivors:
+        for name in ended:
+            row = writer.memories.row(name)
+            if row is None or row.until is None or row.successor_id != survivor:
+                continue
+            other = _other_end(writer, record, name)
+            if other is not None:
+                writer.memories.retire([(name, other.memory.id)])
+                writer.superseded.end({name: other.memory.said or other.memory.timestamp})
+                continue
+            writer.superseded.revive(name)
+            own = [
+                (low, MemoryLink(target_id=high, link_type=kind, note=note, confidence=confidence))
+                for low, high, kind, note, confidence in links
+                if name in (low, high)
+            ]
+            writer.memories.restore_links(own)
+
+
+def _other_end(writer: Writer, record: DecisionRecord, name: str) -> Row | None:
+    for one in writer.decisions.about(name):
+        if one.action is not Action.SUPERSEDE or one.undone or one.number == record.number:
+            continue
+        for survivor, ended in one.survivors:
+            row = writer.memories.row(survivor)
+            if name in ended and row is not None and (row.live or row.until is not None):
+                return row
+    return None
 
 
 def _take_back(writer: Writer, record: DecisionRecord) -> None:

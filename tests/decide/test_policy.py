@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from memory.decide.policy import after_failure, decide_new, plan_group
+from memory.decide.verdicts import merged
 from memory.models import (
     Action,
     Decision,
@@ -15,6 +16,7 @@ from memory.models import (
     Question,
     Rules,
     SearchResult,
+    turns_of,
 )
 from tests.conftest import MakeMemory
 from tests.doubles import START
@@ -170,3 +172,25 @@ def test_keep_both_on_failure_never_retires(make_memory: MakeMemory) -> None:
     rules = Rules(guard=False, on_merge_failure="keep_both")
     decision = after_failure(ask(make_memory(SHORT), make_memory(LONG)), "down", rules)
     assert (decision.action, decision.retired, decision.pending) == (Action.KEEP_BOTH, (), True)
+
+
+def test_a_merged_memory_names_the_turns_of_all_its_members(make_memory: MakeMemory) -> None:
+    told = [
+        {"conversation": "a", "turn": "3"},
+        {"conversation": "b", "turn": "9", "turns": ["8", "9"]},
+        {"conversation": "b", "turn": "12", "mood": "fine"},
+    ]
+    members = tuple(
+        make_memory(f"Mia rows {n}.", metadata=metadata) for n, metadata in enumerate(told)
+    )
+    made = merged("Mia rows 0, 1 and 2.", members, lambda: "mem_00000000000a").memory
+    assert made.metadata == {
+        "conversation": "b",
+        "turn": "12",
+        "mood": "fine",
+        "turns": ["8", "9", "12"],
+        "other_turns": {"a": ["3"]},
+    }
+    by_hand = make_memory("Mia rows 3.")
+    made = merged("Mia rows 0 to 3.", (made, by_hand), lambda: "mem_00000000000b").memory
+    assert turns_of(made.metadata) == {"a": ["3"], "b": ["8", "9", "12"]}

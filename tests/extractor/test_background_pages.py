@@ -14,7 +14,8 @@ from memory.extractor import ChatMemory, MemoryExtractor
 from memory.ledger import Lease
 from memory.models import Action, DeduplicationReport, Memory, Question, Verdict
 from memory.store import MemoryStore
-from tests.doubles import START, Groups, PageModel
+from tests.conftest import MakeMemory
+from tests.doubles import START, Groups, PageModel, PlacedEmbedder
 
 DUE = 24
 
@@ -201,3 +202,26 @@ def test_a_model_that_fails_is_left_alone_and_nothing_is_lost(store: MemoryStore
 
     assert chat(store, model, work) == []
     assert store.counts().live == DUE + 1
+
+
+def test_an_imported_store_waits_for_a_batch(
+    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory
+) -> None:
+    old = [
+        embedder.place_at(f"The ship{n} is old.", [0.0] * 40 + [n % 7 - 3.5, n // 7 - 5.5])
+        for n in range(80)
+    ]
+    store.add_batch([make_memory(text, user="Mia") for text in old])
+    model = PageModel(boats)
+
+    async def work(memory: ChatMemory) -> None:
+        await write(memory, DUE)
+        await memory.settle()
+
+    [report] = chat(store, model, work)
+    assert report.merged == DUE // 2
+    with store.ledger.reading() as reader:
+        left = reader.readings.count_unread(model.name, private=False)
+    assert left == len(old) - (48 - DUE)
+    forecast = MemoryDeduplicator(store, model).forecast()
+    assert 2 <= forecast.calls <= 8

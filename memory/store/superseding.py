@@ -1,0 +1,98 @@
+"""Supersede one memory by another, which says what holds now; list the pairs that may be so."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+from memory.coverage import still_stated
+from memory.errors import InputError, MemoryNotFound
+from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Scope, Survivor
+from memory.store.store import MemoryStore
+from memory.text import clean
+
+
+class Suspect(NamedTuple):
+    """Two live memories of one scope; `older` may be outdated by `newer`."""
+
+    older: Memory
+    newer: Memory
+
+
+def suspects(store: MemoryStore, user: str | None = None) -> list[Suspect]:
+    """Return the pairs of live memories of which one may be outdated, oldest pair first.
+
+    `user`: only this user's memories; None means those of all users. Pairs that a person called
+    distinct are left out.
+    """
+    scopes: dict[Scope, list[Memory]] = {}
+    for memory in store.memories():
+        if user is None or memory.user == clean(user):
+            scopes.setdefault(store.scope_of(memory), []).append(memory)
+    found = []
+    for memories in scopes.values():
+        memories.sort(key=lambda one: one.timestamp)
+        pairs = combinations(memories, 2)
+        found += [
+            Suspect(older, newer)
+            for older, newer in pairs
+            if store.showing.is_suspect(newer, older)
+        ]
+    return found
+
+
+def supersede(
+    store: MemoryStore,
+    older_id: str,
+    newer_id: str,
+    *,
+    reason: str = "superseded by a person",
+    model: str | None = PERSON,
+    force: bool = False,
+) -> Outcome:
+    """Retire a memory because another one, which is live, says what holds now.
+
+    `force`: also if the older memory states something that the newer one says nothing about.
+
+    Raises: MemoryNotFound if one of them is not live; InputError if they are the same memory, of
+    two scopes, or if something that still holds would be lost.
+    """
+    older_id, newer_id = clean(older_id), clean(newer_id)
+    while True:
+        with store.ledger.reading() as reader:
+            rows, revision = reader.memories.rows([older_id, newer_id]), reader.revision()
+        for name in (older_id, newer_id):
+            if name not in rows or not rows[name].live:
+                raise MemoryNotFound(name)
+        older, newer = rows[older_id].memory, rows[newer_id].memory
+        check_superseding(store, older, newer, force=force)
+        decision = superseding(older, newer, reason, model, Condition(revision))
+        done = store.apply(decision)
+        if isinstance(done, Outcome):
+            return done
+
+
+def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force: bool) -> None:
+    """Raises: InputError if `newer` must not supersede `older`."""
+    if older.id == newer.id:
+        raise InputError(older.id, "cannot supersede itself", "give two ids")
+    if store.scope_of(older) != store.scope_of(newer):
+        raise InputError(older.id, f"is of another scope than {newer.id}")
+    kept = () if force else still_stated(newer.content, older.content)
+    if kept:
+        said = "; ".join(f'"{clause}"' for clause in kept)
+        raise InputError(older.id, f"also states {said}", "force it, or merge the two")
+
+
+def superseding(
+    older: Memory, newer: Memory, reason: str, model: str | None, condition: Condition
+) -> Decision:
+    """Return the decision that `newer` supersedes `older`."""
+    return Decision(
+        Action.SUPERSEDE,
+        reason,
+        (older, newer),
+        (Survivor(newer, (older.id,)),),
+        model=model,
+        condition=condition,
+    )

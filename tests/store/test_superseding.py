@@ -1,0 +1,102 @@
+"""A superseded memory is retired with its successor; undo and forget work on it alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memory.errors import CannotUndo, InputError, MemoryNotFound
+from memory.models import Action, Memory
+from memory.store import MemoryStore
+from memory.store.superseding import supersede, suspects
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+GHENT, BRUGES, LIEGE = "Ada lives in Ghent.", "Ada lives in Bruges.", "Ada lives in Liege."
+
+
+def told(store: MemoryStore, *texts: str, **fields: object) -> list[Memory]:
+    made = [
+        {"content": text, "user": "Ada", "timestamp": START + timedelta(days=30 * n), **fields}
+        for n, text in enumerate(texts)
+    ]
+    return [store.add(Memory.model_validate(one)) for one in made]
+
+
+def live(store: MemoryStore) -> set[str]:
+    return {one.content for one in store.memories()}
+
+
+def test_the_older_is_retired_and_says_until_when_it_held(store: MemoryStore) -> None:
+    old, new = told(store, GHENT, BRUGES)
+    done = supersede(store, old.id, new.id, reason="she moved")
+    assert (done.memory.id, done.action) == (new.id, Action.SUPERSEDE)
+    assert live(store) == {BRUGES}
+    with store.ledger.reading() as reader:
+        row = reader.memories.row(old.id)
+        assert row is not None
+        assert (row.live, row.successor_id, row.until) == (False, new.id, new.said)
+        assert row.memory.content == GHENT
+        assert reader.memories.living(old.id) is None, "no live memory states it"
+        assert [one.memory.id for one in reader.superseded.by(new.id)] == [old.id]
+    assert [one.reason for one in store.history(old.id)] == ["stored as it is", "she moved"]
+
+
+def test_what_holds_besides_is_never_lost_unless_forced(store: MemoryStore) -> None:
+    texts = ("Ada plays golf and speaks Greek.", "Ada has stopped playing golf.")
+    old, new = told(store, *texts)
+    with pytest.raises(InputError, match="speaks Greek"):
+        supersede(store, old.id, new.id)
+    assert live(store) == set(texts)
+    supersede(store, old.id, new.id, force=True)
+    assert live(store) == {texts[1]}
+
+
+def test_a_wrong_call_is_refused(store: MemoryStore) -> None:
+    old, new = told(store, GHENT, BRUGES)
+    [private] = told(store, LIEGE, is_private=True)
+    with pytest.raises(InputError, match="another scope"):
+        supersede(store, old.id, private.id)
+    with pytest.raises(InputError, match="itself"):
+        supersede(store, old.id, old.id)
+    supersede(store, old.id, new.id)
+    with pytest.raises(MemoryNotFound):
+        supersede(store, old.id, new.id)
+
+
+def test_undo_takes_back_one_edge_of_a_chain(store: MemoryStore) -> None:
+    first, second, third = told(store, GHENT, BRUGES, LIEGE)
+    one = supersede(store, first.id, second.id).number
+    two = supersede(store, second.id, third.id).number
+    assert live(store) == {LIEGE}
+    store.undo(one)
+    assert live(store) == {LIEGE, GHENT}
+    assert not [pair for pair in suspects(store) if pair.newer.id == second.id]
+    with pytest.raises(CannotUndo):
+        store.undo(one)
+    store.undo(two)
+    assert live(store) == {LIEGE, GHENT, BRUGES}
+    known = {(pair.older.content, pair.newer.content) for pair in suspects(store)}
+    assert known == {(GHENT, LIEGE)}, "a person said that the others do not end each other"
+
+
+def test_a_superseded_text_that_is_told_again_is_a_new_live_memory(store: MemoryStore) -> None:
+    old, new = told(store, GHENT, BRUGES)
+    supersede(store, old.id, new.id)
+    again = store.add(store.new_memory(GHENT, user="Ada"))
+    assert again.id != old.id
+    assert live(store) == {BRUGES, GHENT}
+
+
+def test_forgetting_neither_erases_nor_revives_what_was_superseded(store: MemoryStore) -> None:
+    first, second = told(store, GHENT, BRUGES)
+    supersede(store, first.id, second.id)
+    gone = store.forget(second.id)
+    assert [one.id for one in gone.superseded] == [first.id]
+    assert live(store) == set()
+    assert store.forget(first.id).memory.content == GHENT, "by its own id"
+    third, fourth = told(store, LIEGE, BRUGES)
+    supersede(store, third.id, fourth.id)
+    assert [one.id for one in store.forget(fourth.id, lineage=True).origins] == [third.id]
+    with pytest.raises(MemoryNotFound):
+        store.forget(third.id)
