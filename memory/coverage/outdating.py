@@ -343,7 +343,7 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
     return tuple(left) if len(parts) > 1 and (named or own_verbs) else ()
 
 
-_JOINED = re.compile(r",?\s+(?:and|but|und|aber|et|mais|y|pero)\s+|;\s*")
+_JOINED = re.compile(r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+")
 _BACK = re.compile(r"\b(?:there|it|them|this|that|then)\b")
 _VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|has|is|can)\b")
 
