@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from memory import ChatMemory, Memories, Turn, open_chat_memory
+from memory import ChatMemory, Memories, Memory, Turn, open_chat_memory
 from memory.errors import MemoryPipelineError
+from memory.store import matching
+from tests.doubles import START
 
 
 @pytest.fixture
@@ -28,6 +30,8 @@ def test_the_example_of_the_docstring_runs(tmp_path: Path, monkeypatch: pytest.M
     module = importlib.import_module("memory.assembly.memories")
     assert doctest.testmod(module) == (0, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["mia.db"]
+    for name in ("memory.extractor.chat_memory", "memory.store.matching"):
+        assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def test_an_outcome_says_what_happened_and_why(memories: Memories) -> None:
@@ -80,6 +84,41 @@ def test_a_recall_keeps_to_what_is_asked_for(memories: Memories) -> None:
     may = datetime(2026, 5, 5, tzinfo=UTC)
     assert ids(everyone=True, private=True, since=may) == {dog, boat}
     assert ids(everyone=True, private=True, until=may) == {cat}
+
+
+MATCHES = [
+    ("Ana's profile", {"Ana works at Orbis.", "Ana lives in Faro."}),
+    ("where Ana lives", {"Ana lives in Faro."}),
+    ("ana@example.org", {"Write to ANA@example.org."}),
+    ("the number 415 555 0123", {"Call +1-415-555-0123.", "Call (415) 555-0123."}),
+    ("the number 415 555 012", set()),
+    ("Wing A", {"Wing A is closed."}),
+    ("red car", set()),
+    ("red kite", {"The red kite is torn."}),
+    ("石井のプロフィール", {"石井は神戸に住んでいる。"}),
+    ("Leo", set()),
+]
+
+
+@pytest.mark.parametrize(("description", "named"), MATCHES)
+def test_a_description_names_no_more_than_it_says(description: str, named: set[str]) -> None:
+    texts = {text for _, several in MATCHES for text in several}
+    texts |= {
+        "Anabel works at Orbis.",
+        "The red lamp is new.",
+        "Wing B is closed.",
+        "Call 4155550123456.",
+    }
+    stored = [Memory(content=text, timestamp=START) for text in sorted(texts)]
+    assert {one.content for one in matching(stored, description)} == named
+
+
+def test_what_a_description_names_is_shown_and_then_forgotten(memories: Memories) -> None:
+    for text in ("Ana works at Orbis.", "Mia likes Orbis."):
+        memories.remember(text, user="Mia")
+    [found] = memories.matching("Ana's work", user="Mia")
+    memories.forget(found.id)
+    assert [one.content for one in memories.list(user="Mia")] == ["Mia likes Orbis."]
 
 
 def test_threads_share_it(memories: Memories) -> None:
@@ -138,6 +177,10 @@ MISUSES: dict[str, tuple[Callable[[ChatMemory], Any], str]] = {
     "no query": (
         lambda memory: memory.recall(None, user="Mia"),  # type: ignore[arg-type]
         "recall: needs a text",
+    ),
+    "an empty description": (
+        lambda memory: memory.matching(" ", user="Mia"),
+        "the description is empty",
     ),
     "an unknown memory": (lambda memory: memory.forget("mem_000000000000"), "no live memory"),
     "an unknown decision": (lambda memory: memory.undo(99), "decision 99"),

@@ -123,6 +123,10 @@ class Memories:
         """Erase a memory permanently, as `ChatMemory.forget` does."""
         return self._wait(self._memory.forget(memory_id))
 
+    def matching(self, description: str, *, user: str) -> Sequence[Memory]:
+        """Return the memories that a description names, as `ChatMemory.matching` does."""
+        return self._wait(self._memory.matching(description, user=user))
+
     def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user permanently, as `ChatMemory.forget_user` does."""
         return self._wait(self._memory.forget_user(user))

@@ -398,7 +398,11 @@ def forget(
     user: Annotated[
         str | None, typer.Option(help="Erase all about this user, and their waiting turns.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing a user.")] = False,
+    description: Annotated[
+        str | None,
+        typer.Option("--matching", help="With --user: erase what this describes, such as a name."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before erasing.")] = False,
 ) -> None:
     """Erase a memory, or everything about a user, for good.
 
@@ -407,7 +411,10 @@ def forget(
     from memory.store import Forgotten, forget_user
 
     user = clean(user) if user is not None else None
-    if (memory_id is None) == (user is None):
+    if description is not None and user is not None and memory_id is None:
+        _forget_matching(context, description, user, yes)
+        return
+    if (memory_id is None) == (user is None) or description is not None:
         raise WrongArgument("forget", "needs a memory's id or a user", "give ID, or --user USER")
     with assembly.open_existing_store(context.obj) as store:
         erase: Callable[[], Forgotten | ForgottenUser]
@@ -435,6 +442,23 @@ def forget(
         err().print(
             "index pending: gone from the ledger; the process that has the index clears the rest"
         )
+
+
+def _forget_matching(context: typer.Context, description: str, user: str, yes: bool) -> None:
+    """Show the memories of a user that a description names, ask, and erase them."""
+    from memory.store import matching
+
+    with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
+        rows = reader.memories.newest(None, models.Scope.of_user(user))
+        found = matching([row.memory for row in rows], description)
+    if not found:
+        err().print(f"nothing of {user} is named by {description!r}")
+        return
+    show(grid([(memory.id, _text(memory)) for memory in found], fixed=1))
+    err().print(f"{len(found):,} memories of {user}, with all that they were made from")
+    confirm(yes, "erase them for good?", "nothing was erased")
+    for memory in found:
+        forget(context, memory.id)
 
 
 def _confirm_forgetting(store: MemoryStore, user: str, yes: bool) -> None:

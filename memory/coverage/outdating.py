@@ -340,7 +340,7 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
     return tuple(left) if len(parts) > 1 and (len(left) < len(parts) or moved) else ()
 
 
-_JOINED = re.compile(r",?\s+(?:and|but|und|aber|et|mais|y|pero)\s+|;\s*")
+_JOINED = re.compile(r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+")
 
 
 def _plain_stems(text: str) -> frozenset[str]:

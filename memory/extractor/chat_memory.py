@@ -23,7 +23,7 @@ from memory.models import (
     Turn,
 )
 from memory.runtime import LoopThread, Progress, in_thread
-from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user
+from memory.store import Forgotten, ForgottenUser, MemoryStore, forget_user, matching
 from memory.text import clean, undated
 
 
@@ -353,6 +353,24 @@ class ChatMemory:
         """
         self._check_open()
         return await in_thread(self._store.forget, memory_id)
+
+    async def matching(self, description: str, *, user: str) -> Sequence[Memory]:
+        """Return the memories of a user that a description names, such as "Mia's phone number".
+
+        It says which memories `forget` would have to erase; look at them first. A name, an e-mail
+        address or a number of six or more digits in the description must be in each of them.
+
+        Raises: InputError if the description or the user is empty; LedgerError.
+        """
+        self._check_open()
+        return await in_thread(self._matching, _text("matching", description), user)
+
+    def _matching(self, description: str, user: str) -> Sequence[Memory]:
+        if not clean(description):
+            raise InputError("matching", "the description is empty", "name what to forget")
+        with self._store.ledger.reading() as reader:
+            rows = reader.memories.newest(None, Scope.of_user(user))
+            return matching([row.memory for row in rows], description)
 
     async def forget_user(self, user: str) -> ForgottenUser:
         """Erase all memories of a user, and their turns that are not extracted yet, permanently.

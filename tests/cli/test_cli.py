@@ -159,6 +159,17 @@ def test_one_memory_is_remembered_listed_and_recalled(run: Run) -> None:
     assert sorted(decision["texts"].values()) == ["Mia rows.", "mia rows"]
 
 
+def test_what_a_description_names_is_shown_and_erased(run: Run) -> None:
+    for text in ("Ana works at Orbis.", "Mia rows."):
+        run("memory-dedup", "remember", text, "--user", "Mia")
+    shown = run("memory-dedup", "forget", "--user", "Mia", "--matching", "Ana", "--yes")
+    assert "Ana works at Orbis." in shown.stdout
+    assert "Mia rows." not in shown.stdout
+    assert [one["content"] for one in exported(run)] == ["Mia rows."]
+    again = run("memory-dedup", "forget", "--user", "Mia", "--matching", "Ana").stderr
+    assert again == "nothing of Mia is named by 'Ana'\n"
+
+
 def test_a_file_is_audited_and_nothing_is_stored(run: Run, tmp_path: Path) -> None:
     assert "same text" in run("memory-dedup", "audit", lines(tmp_path, *COPIES)).stdout
     assert not (tmp_path / "data").exists()
