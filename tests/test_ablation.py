@@ -6,7 +6,7 @@ from benchmarks.ablation import measure
 from memory.coverage import covers
 
 PAIRS = [
-    {"a": "Mia saw Leo.", "b": "Leo saw Mia.", "a_entails_b": False, "b_entails_a": False},
+    {"a": "Mia is with Leo.", "b": "Leo is with Mia.", "a_entails_b": False, "b_entails_a": False},
     {"a": "Mia has a tabby cat.", "b": "Mia has a cat.", "a_entails_b": True, "b_entails_a": False},
 ]
 
@@ -16,4 +16,4 @@ def test_a_rule_earns_the_false_claims_that_it_prevents() -> None:
     assert rows["order.moved"]["pairs false"] == 2
     assert rows["order.moved"]["pairs kept"] == 0
     assert rows["order.moved"]["statements"] > 10
-    assert not covers("Mia saw Leo.", "Leo saw Mia.")
+    assert not covers("Mia is with Leo.", "Leo is with Mia.")

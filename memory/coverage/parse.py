@@ -11,12 +11,11 @@ from memory.coverage import japanese
 from memory.coverage.rewordings import PASSIVE, reworded
 from memory.text import (
     EMPHASES,
-    GRAMMARS,
+    ENGLISH,
     JAPANESE,
     NOT,
     SHADES,
     STATED,
-    Grammar,
     Kind,
     Token,
     is_japanese,
@@ -30,7 +29,7 @@ class Word(NamedTuple):
     """A word that has a meaning of its own, such as a noun, a verb, a number or a negation."""
 
     stated: str
-    """The form for comparison: `key`, with " (past)" added if the word is a past form.
+    """The form for comparison: `key`, with " (past)" or " (ing)" added if the word has this form.
 
     All forms and synonyms of a word have the same `key`.
     """
@@ -65,7 +64,7 @@ class Parse(NamedTuple):
     """
     asks: bool
     language: str
-    """ENGLISH, JAPANESE, OTHER or a key of `GRAMMARS`."""
+    """ENGLISH, JAPANESE, OTHER or a key of `GRAMMARS`; only English is reworded."""
     passive: bool
     """Whether a passive in the text was rewritten in the active voice.
 
@@ -86,17 +85,21 @@ def parse_by_dictionary(text: str) -> Parse:
     return parse(text) if found is None else _parsed(text, found)
 
 
-def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
+@lru_cache(maxsize=4_096)
+def parse_as_english(text: str) -> Parse:
+    """Return what a text states that may be English, though no small word shows it."""
+    return _parsed(text, None, ENGLISH)
+
+
+def _parsed(text: str, by_dictionary: list[Token] | None, language: str = "") -> Parse:
     found = tokens(text) if by_dictionary is None else by_dictionary
     kinds = {token.kind for token in found}
     if Kind.NUMBER in kinds or Kind.SCALE in kinds:
         found = with_numbers_joined(found)
     keys = {token.key for token in found}
     has_particles = Kind.PARTICLE in kinds or by_dictionary is not None
-    language = JAPANESE if has_particles else language_of(text)
-    if language in GRAMMARS:
-        found = [_by_tables(token, GRAMMARS[language]) for token in found]
-    elif language is not JAPANESE:
+    language = language or (JAPANESE if has_particles else language_of(text))
+    if language == ENGLISH:
         found = reworded(found, keys, owns="'" in text or "’" in text)
     words = _words(found)
     stated = [word.stated for word in words]
@@ -115,18 +118,6 @@ def _parsed(text: str, by_dictionary: list[Token] | None) -> Parse:
     )
 
 
-def _by_tables(token: Token, grammar: Grammar) -> Token:
-    if token.kind in (Kind.CONTENT, Kind.FILLER, Kind.GOVERNING):
-        word = token.surface.lower()
-        if word in grammar.NEGATIONS:
-            return token._replace(key=NOT, kind=Kind.NOT)
-        if word in grammar.TURNING:
-            return token._replace(key=word, kind=Kind.TURNING)
-        if (key := grammar.GOVERNING.get(word)) is not None:
-            return token._replace(key=key, kind=Kind.GOVERNING if key else Kind.FILLER)
-    return token
-
-
 _SHADING = SHADES | EMPHASES
 
 
@@ -143,6 +134,11 @@ def _shades(found: Sequence[Token]) -> list[tuple[str, str]]:
     return shades
 
 
+def _with_ing(key: str, surface: str) -> str:
+    """Return the key of a word, marked where "is running" may not be what "runs" is."""
+    return f"{key} (ing)" if surface.endswith("ing") and not key.endswith("ing") else key
+
+
 _NEW_CLAUSE = frozenset("and but who whom whose which that so".split())
 
 
@@ -151,7 +147,7 @@ def _words(found: Sequence[Token]) -> list[Word]:
     role, joined, clause = "", False, 0
     for n, (key, kind, surface, past, _) in enumerate(found, start=1):
         if kind in STATED:
-            stated = f"{key} (past)" if past else key
+            stated = f"{key} (past)" if past else _with_ing(key, surface)
             words.append(
                 Word(stated, key, surface, role, joined, clause, kind is Kind.NUMBER, past)
             )

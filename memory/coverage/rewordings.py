@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 from memory.text import (
     AUXILIARIES,
     BE,
-    GIVING,
-    NO_IDIOMS,
     NOT,
     RELATIONAL,
     SAME_AS,
-    STATED,
     WAS,
     WHICH,
     Kind,
@@ -113,41 +109,21 @@ def _may_stand_between(token: Token) -> bool:
     return token.kind is Kind.NOT or token.surface.endswith("ly")
 
 
-def _idioms_with_no(tokens: list[Token]) -> list[Token]:
-    """Replace each idiom that contains "no" by one token.
-
-    "By no means" becomes a negation. "In no time" becomes an ordinary word: it negates nothing.
-    """
-    for position in range(len(tokens) - 3, -1, -1):
-        if position + 3 > len(tokens):
-            continue  # an idiom at the end of the list has just become one token
-        before, no, noun = tokens[position : position + 3]
-        denies = NO_IDIOMS.get((before.surface.lower(), noun.key))
-        if denies is not None and no.kind is Kind.NOT and no.surface.lower() == "no":
-            idiom = f"{before.surface} no {noun.surface}"
-            key, kind = (NOT, Kind.NOT) if denies else (idiom.lower(), Kind.CONTENT)
-            tokens[position : position + 3] = [Token(key, kind, idiom)]
-    return tokens
-
-
-def _inversion_after_no(tokens: list[Token]) -> list[Token]:
-    begins = [token.kind for token in tokens[:2]] == [Kind.GOVERNING, Kind.NOT]
-    if begins and len(tokens) > 3 and tokens[3].key in _FORMS_OF_BE:
-        tokens[3] = tokens[3]._replace(kind=Kind.CONTENT)
-    return tokens
-
-
-_FORMS_OF_BE = BE | WAS
-
-
 def _little(tokens: list[Token]) -> list[Token]:
-    for position, (token, behind) in enumerate(pairwise(tokens)):
-        if token.key == "little" and _is_content(behind) and behind.key not in _KIN:
+    """Read "a little boy" as "a small boy"; "little money" is hardly any."""
+    for position, (before, token, behind) in enumerate(
+        zip(tokens, tokens[1:], tokens[2:], strict=False), 1
+    ):
+        owned = before.key in _DETERMINERS or before.kind is Kind.PERSON
+        if token.key == "little" and owned and _is_content(behind) and behind.key not in _KIN:
             tokens[position] = token._replace(key="small")
     return tokens
 
 
 # --- the passive ----------------------------------------------------------------------------------
+
+
+_FORMS_OF_BE = BE | WAS
 
 
 def _in_active_voice(tokens: list[Token]) -> list[Token]:
@@ -168,7 +144,12 @@ def _in_active_voice(tokens: list[Token]) -> list[Token]:
     passed = tokens[be].key in WAS
     progressive = any(token.key == "being" for token in tokens[be:verb])
     doing = [
-        Token(tokens[verb].key, Kind.CONTENT, tokens[verb].surface, passed and not progressive)
+        Token(
+            tokens[verb].key,
+            Kind.CONTENT,
+            tokens[verb].surface + ("ing" if progressive else ""),
+            passed and not progressive,
+        )
     ]
     start = max((n + 1 for n in range(be) if tokens[n].kind is Kind.STOP), default=0)
     end = _end(tokens, by, lambda token: token.kind is not Kind.STOP)
@@ -213,79 +194,11 @@ def _end_of_owner(tokens: Sequence[Token], start: int) -> int:
     return end
 
 
-def _receiver_last(tokens: list[Token]) -> list[Token]:
-    """Rewrite "gave Leo a book" as "gave a book to Leo"."""
-    for position in range(len(tokens) - 3):
-        start = position + 2
-        if (
-            tokens[position].key in GIVING
-            and is_name(tokens[position + 1])
-            and tokens[start].kind in (Kind.FILLER, Kind.NUMBER)
-        ):
-            end = _end(tokens, start + 1, lambda token: token.kind in STATED)
-            to = Token("to", Kind.GOVERNING, "to")
-            return [*tokens[: start - 1], *tokens[start:end], to, tokens[start - 1], *tokens[end:]]
-    return tokens
-
-
-def _job_first(tokens: list[Token]) -> list[Token]:
-    """Rewrite "works at a shop as a cook" as "is a cook at a shop"."""
-    work = next((n for n, t in enumerate(tokens) if t.key == "work" and not t.past), None)
-    role = next((n for n, t in enumerate(tokens) if t.key == "as"), None)
-    if work is None or role is None or not work + 2 < role < len(tokens) - 1:
-        return tokens
-    employer, job = tokens[work + 1 : role], tokens[role + 1 :]
-    end = _end(job, 0, lambda token: token.kind is not Kind.STOP)
-    plain = all(token.kind in (Kind.CONTENT, Kind.FILLER) for token in (*employer[1:], *job[:end]))
-    if employer[0].key != "in" or not plain:
-        return tokens
-    return [*tokens[:work], *job[:end], *employer, *job[end:]]
-
-
-def _material_first(tokens: list[Token]) -> list[Token]:
-    """Rewrite "a wall made of stone" as "a stone wall", "a raise of 5 %" as "a 5 % raise"."""
-    position = 1
-    while position < len(tokens) - 1:
-        made = tokens[position - 1].key == "make" and tokens[position - 1].past
-        if tokens[position].key == "of" and made and position > 1:
-            tokens[position - 2 : position + 2] = [tokens[position + 1], tokens[position - 2]]
-        elif tokens[position].key == "of" and tokens[position + 1].kind is Kind.NUMBER:
-            end = _end(tokens, position + 2, lambda token: token.key == "percent")
-            if tokens[position - 1].kind is Kind.CONTENT:
-                tokens[position - 1 : end] = [*tokens[position + 1 : end], tokens[position - 1]]
-        position += 1
-    return tokens
-
-
-def _purpose_first(tokens: list[Token]) -> list[Token]:
-    """Rewrite "a rope (used) for climbing" as "a climbing rope", but not "a coat for Leo"."""
-    nouns = (Kind.CONTENT, Kind.NUMBER, Kind.PERSON)
-    for position in range(2, len(tokens) - 1):
-        if tokens[position].key == "for":
-            made = (
-                tokens[position - 1].key in ("make", "use", "design") and tokens[position - 1].past
-            )
-            thing = position - 1 - made
-            end = _end(tokens, position + 1, lambda word: _is_content(word) and not is_name(word))
-            goes_on = end < len(tokens) and tokens[end].kind in nouns
-            if end > position + 1 and _is_thing(tokens, thing) and not goes_on:
-                start = _start_of_noun(tokens, thing)
-                tokens[start:end] = [*tokens[position + 1 : end], *tokens[start : thing + 1]]
-                return tokens
-    return tokens
-
-
-def _is_thing(tokens: Sequence[Token], position: int) -> bool:
-    token = tokens[position]
-    article = position > 0 and tokens[_start_of_noun(tokens, position) - 1].key in ("a", "an")
-    return token.kind is Kind.CONTENT and not is_name(token) and not token.past and article
-
-
 def _qualities_first(tokens: list[Token]) -> list[Token]:
     position = 1
     while position < len(tokens) - 2:
         if tokens[position].key in WHICH and tokens[position + 1].key in BE:
-            head = position - 1 - (tokens[position - 1].kind is Kind.STOP)
+            head = position - 1
             end = _end_of_qualities(tokens, position + 2)
             if head >= 0 and tokens[head].kind is Kind.CONTENT and end > position + 2:
                 qualities = [t for t in tokens[position + 2 : end] if t.kind is Kind.CONTENT]
@@ -318,15 +231,9 @@ def _end_of_qualities(tokens: Sequence[Token], start: int) -> int:
 _REWORDINGS: tuple[tuple[frozenset[str], Callable[[list[Token]], list[Token]]], ...] = (
     (frozenset(second for _, second in _PAIRS), _pairs_read_as_one),
     (AUXILIARIES, _without_auxiliaries),
-    (frozenset({NOT}), _inversion_after_no),
-    (frozenset(noun for _, noun in NO_IDIOMS), _idioms_with_no),
     (frozenset({"little"}), _little),
     (WHICH, _qualities_first),
-    (frozenset({"of"}), _material_first),
-    (frozenset({"for"}), _purpose_first),
     (frozenset({"of"}), _owner_first),
-    (GIVING, _receiver_last),
-    (frozenset({"work"}), _job_first),
     (BE | WAS, _in_active_voice),
 )
 _TRIGGERS = frozenset[str]().union(*(triggers for triggers, _ in _REWORDINGS))

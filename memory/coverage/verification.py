@@ -18,6 +18,7 @@ from memory.boundary import guarded
 from memory.coverage.covers import LONGEST, compare, covers, differing
 from memory.coverage.parse import parse, parse_by_dictionary
 from memory.coverage.times import times_of
+from memory.coverage.told import has_words_of, outdated_values, unlike_newest
 from memory.text import (
     CURRENCIES,
     GRAMMARS,
@@ -57,8 +58,8 @@ def verify(text: str, sources: Sequence[str], said: Sequence[datetime | None] = 
 
     BELIEVED if it equals a source that covers all others. REFUSED if it is empty, is much longer
     than all sources together, has no word in common with one of them, adds a hard fact, lacks a
-    hard fact of the newest source, or has a relative word that means another day than in its
-    source. Otherwise DOUBTFUL.
+    hard fact, a negation or a condition of the newest source, says as an older source who did
+    what, or has a relative word that means another day than in its source. Otherwise DOUBTFUL.
 
     `said`: for each source the moment from which its relative words count; empty if unknown. A date
     that follows from a source's words counts as stated by it.
@@ -87,6 +88,11 @@ def verify(text: str, sources: Sequence[str], said: Sequence[datetime | None] = 
         return Verification(
             Belief.REFUSED,
             f"the merged text drops what the newest memory states: {_listing(dropped)}",
+        )
+    if not _has_document([text, *sources]) and (lacking := unlike_newest(text, sources)):
+        return Verification(
+            Belief.REFUSED,
+            f"the merged text does not say as the newest memory: {_listing(lacking)}",
         )
     same = [source for source in sources if identity(source) == identity(text)]
     covered = same and all(covers(same[-1], source) for source in sources)
@@ -131,9 +137,10 @@ def verify_by_words(
 ) -> Verification:
     """Check a merged text by its words alone, because no model will read it.
 
-    `sources`: oldest first. `said`: as for `verify`. BELIEVED if the text covers every
-    source and adds no word, otherwise REFUSED. Exception: the text need not cover a source if a
-    newer source states the same with other numbers; `reason` then names the outdated values.
+    `sources`: oldest first. `said`: as for `verify`. BELIEVED if the text covers every source, or
+    has all its words, and adds no word, otherwise REFUSED. Exception: the text need not cover a
+    source if a newer source states the same with other numbers; `reason` then names the outdated
+    values.
     """
     found = verify(text, sources, said)
     if found.belief is not Belief.DOUBTFUL:
@@ -142,6 +149,7 @@ def verify_by_words(
     retold = [times.retold(position) for position in range(len(sources))]
     gone: list[str] = []
     lost: list[str] = []
+    untimed = any(map(times.lost, range(len(sources))))
     for position, source in enumerate(retold):
         if unsaid := times.lost(position):
             lost += unsaid
@@ -151,7 +159,10 @@ def verify_by_words(
             lost += compare(text, source).only_b if values is None else ()
             gone += values or ()
     listed = ("does not state:", lost), (_INVENTS, _new_words(text, [*sources, *retold]))
-    if faults := [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]:
+    faults = [f"{what} {', '.join(dict.fromkeys(words))}" for what, words in listed if words]
+    if faults and not (untimed or _has_document([text, *retold])) and has_words_of(text, retold):
+        faults, gone = [], outdated_values(text, retold)
+    if faults:
         return Verification(Belief.REFUSED, f"the merged text {', and '.join(faults)}")
     outdated = ", ".join(dict.fromkeys(gone))
     return Verification(
@@ -208,7 +219,8 @@ def _new_words(text: str, sources: Sequence[str]) -> list[str]:
 # --- hard facts -----------------------------------------------------------------------------------
 
 _NAMED = MONTH_SET | frozenset(WEEKDAYS.values()) | CURRENCIES
-_MOMENT = re.compile(r"^(?:at |day )|(?::00|\.)$")
+_MOMENT = re.compile(r"^day |(?::00|\.)$")
+_HOUR = re.compile(r"at (\d+)(:\d+)").match
 _NOUN_LETTERS = "".join(grammar.LETTERS for grammar in GRAMMARS.values() if grammar.CAPITAL_NOUNS)
 _POINTING = frozenset(("the", "these", "those"))
 _BOTH = frozenset(("人", particle) for particle in ("は", "も", "とも", "で"))
@@ -325,7 +337,9 @@ def _stated(text: str, names: frozenset[str]) -> Iterator[tuple[str, str]]:
         if points_back:
             continue
         if token.kind == Kind.NUMBER:
-            key = _MOMENT.sub("", token.key)
+            hour = _HOUR(token.key)
+            key = f"{int(hour[1]) % 12 or 12}{hour[2]}" if hour else token.key
+            key = _MOMENT.sub("", key)
             if key != "1" or token.surface[:1].isdigit():
                 yield key, token.surface
         elif (token.key == token.surface and is_code(token.key)) or token.key in _NAMED:

@@ -14,7 +14,6 @@ import numpy as np
 from memory.decide.policy import GroupPlan, plan_group
 from memory.ledger import Row, Snapshot, VectorTable
 from memory.models import (
-    COPIES_FROM,
     PLAIN,
     Flags,
     Floats,
@@ -104,26 +103,17 @@ class AlikeGroup:
         return self.pairs.get((left, right) if left < right else (right, left), (None, 0.0))
 
     def with_cosine(self, plan: GroupPlan) -> GroupPlan:
-        """Return a copy of the plan whose question also has its members' cosines.
+        """Return a copy of the plan whose question also has its members' lowest cosine.
 
         `question.cosine` becomes the lowest cosine of two members; None if there is no cosine.
-        `question.copies` becomes the pairs of members, by position, with a cosine of at least
-        `COPIES_FROM`. Equal texts have the cosine 1. Other pairs with a text that has no vector are
-        ignored. A plan without a question is returned unchanged.
+        Equal texts have the cosine 1. Other pairs with a text that has no vector are ignored. A
+        plan without a question is returned unchanged.
         """
         if plan.question is None:
             return plan
-        found = {
-            (n, m): self._pair(a, b)[0]
-            for (n, a), (m, b) in combinations(enumerate(plan.question.members), 2)
-        }
-        cosines = {pair: cosine for pair, cosine in found.items() if cosine is not None}
-        question = replace(
-            plan.question,
-            cosine=min(cosines.values(), default=None),
-            copies=frozenset(pair for pair, cosine in cosines.items() if cosine >= COPIES_FROM),
-        )
-        return replace(plan, question=question)
+        found = (self._pair(a, b)[0] for a, b in combinations(plan.question.members, 2))
+        cosine = min((one for one in found if one is not None), default=None)
+        return replace(plan, question=replace(plan.question, cosine=cosine))
 
 
 def all_alike(matrix: Vectors, rows: Ints, columns: Ints, min_cosines: Floats) -> bool:

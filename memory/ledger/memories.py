@@ -369,12 +369,13 @@ def to_columns(memory: Memory) -> dict[str, Any]:
 
 
 def _with_times(columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of a memory; in those of schema 8, add when it was said."""
-    if "said" in columns:
-        return columns
-    found = periods(columns["content"], _moment(columns["timestamp"]))
-    when = to_json(found) if found else ""
-    return {**columns, "said": columns["timestamp"] if columns["content"] else None, "when": when}
+    """Return the columns of a memory; give those of schema 8 the times and key of today's rules."""
+    text = columns["content"]
+    if "said" in columns or not text:
+        return {"said": None, "when": "", **columns}
+    found = periods(text, _moment(columns["timestamp"]))
+    times = {"said": columns["timestamp"], "when": to_json(found) if found else ""}
+    return {**columns, **times, "text_key": text_key(text)}
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -21,8 +21,9 @@ from sqlalchemy.engine import Connection
 from memory.errors import LedgerError
 from memory.ledger import tables as t
 from memory.ledger.database import Database, SqliteDatabase
+from memory.ledger.terms import fill_terms
 from memory.runtime import replacing_alone
-from memory.text import dated_key, periods, text_of, to_json
+from memory.text import dated_key, periods, text_key, text_of, to_json
 
 PREVIOUS = "8"
 """The only earlier schema that this version can upgrade."""
@@ -75,8 +76,8 @@ def _to_9(connection: Connection) -> None:
     """Add when each memory was said, the periods of its text, and what a decision refused.
 
     The time of a stored memory is that of its text, since texts were never changed in place without
-    their time. Also index verdicts by the texts in their keys, to which dates are added, and delete
-    a note that only schemas before 8 needed.
+    their time. Also index verdicts by the texts in their keys, to which dates are added, renew the
+    keys and search terms of all texts again, and delete a note that only schemas before 8 needed.
     """
     connection.exec_driver_sql("DELETE FROM meta WHERE key = 'last_turn_with_defaults'")
     connection.exec_driver_sql("ALTER TABLE memories ADD COLUMN said TEXT")
@@ -101,7 +102,60 @@ def _to_9(connection: Connection) -> None:
     ):
         connection.exec_driver_sql(f"DROP INDEX ix_{column}")
         connection.exec_driver_sql(f"CREATE INDEX ix_{index} ON {columns}")
+    _renew_text_keys(connection)
+    connection.exec_driver_sql("DELETE FROM postings")
+    connection.exec_driver_sql("DELETE FROM term_lists")
+    connection.exec_driver_sql("DELETE FROM term_totals")
+    fill_terms(connection)
     resolve_times(connection)
+
+
+def _renew_text_keys(connection: Connection) -> None:
+    """Compute the keys of all texts with the present rule, and move what is stored by key.
+
+    Texts that had one key may have two now: "the turkey" and "the Turkey". What was stored by the
+    old key then holds for each of them.
+    """
+    rows = connection.exec_driver_sql(
+        "SELECT DISTINCT text_key, content FROM memories WHERE content <> ''"
+    ).all()
+    keys = [
+        {"old": row.text_key, "new": text_key(row.content), "content": row.content} for row in rows
+    ]
+    stay = {key["old"] for key in keys if key["old"] == key["new"]}
+    keys = [key for key in keys if key["old"] != key["new"]]
+    if not keys:
+        return
+    gone = [{"old": old} for old in sorted({key["old"] for key in keys} - stay)]
+    connection.execute(
+        sa.text("UPDATE memories SET text_key = :new WHERE text_key = :old AND content = :content"),
+        keys,
+    )
+    for copy, delete in _BY_TEXT_KEY:
+        connection.execute(sa.text(copy), keys)
+        if gone:
+            connection.execute(sa.text(delete), gone)
+    connection.exec_driver_sql(
+        "UPDATE attempts SET low_key = high_key, high_key = low_key WHERE low_key > high_key"
+    )
+
+
+_BY_TEXT_KEY = tuple(
+    (
+        f"INSERT INTO {table} ({column}, {others}) SELECT :new, {others} FROM {table} "  # noqa: S608 - only the names below
+        f"WHERE {column} = :old ON CONFLICT DO NOTHING",
+        f"DELETE FROM {table} WHERE {column} = :old",  # noqa: S608
+    )
+    for table, column, others in (
+        ("vectors", "text_key", "vector"),
+        ("readings", "text_key", "scope, model, thorough"),
+        ("distinct_pairs", "low_key", 'scope, high_key, reason, "by"'),
+        ("distinct_pairs", "high_key", 'scope, low_key, reason, "by"'),
+        ("attempts", "low_key", "scope, high_key, model, attempts, next_at"),
+        ("attempts", "high_key", "scope, low_key, model, attempts, next_at"),
+    )
+)
+"""Statements that copy what is stored by a key to a new key, and that delete it."""
 
 
 def resolve_times(connection: Connection) -> None:

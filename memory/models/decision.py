@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from itertools import combinations
 from typing import Literal, get_args
 
 from pydantic import Field
@@ -30,9 +28,7 @@ Verified = Literal["by words", "by a second reading", "by a person"]
 COPIES_FROM = 0.90
 """Two memories are near-copies if the cosine of their vectors is at least this value.
 
-Near-copies are treated differently in two cases. If a model fails to judge them, one may still
-replace another (see `Rules.on_merge_failure`). And the offline judge may combine their sentences
-into a new text.
+If a model fails to judge near-copies, one may still replace another (see `Rules.on_merge_failure`).
 """
 
 
@@ -219,10 +215,6 @@ class Question:
 
     `similarity` is the lowest similarity of two members, or 0.0 for a page. `cosine` is the lowest
     cosine of two members; None if it was not recorded.
-
-    `copies` holds the pairs of members that are near-copies (see `COPIES_FROM`). A pair has two
-    positions in `members`, counted from 0, the lower first. If the pairs are unknown, `copies` is
-    None.
     """
 
     members: tuple[Memory, ...]
@@ -231,18 +223,11 @@ class Question:
     cosine: float | None = None
     objection: str = ""
     is_page: bool = False
-    copies: frozenset[tuple[int, int]] | None = None
 
     @property
     def are_copies(self) -> bool:
         """Whether the two least similar members have a cosine of at least `COPIES_FROM`."""
         return (self.similarity if self.cosine is None else self.cosine) >= COPIES_FROM
-
-    def are_copies_among(self, members: Sequence[int]) -> bool:
-        """Return whether all of these members, given by position, are near-copies of each other."""
-        if self.copies is None:
-            return self.are_copies
-        return self.copies.issuperset(combinations(sorted(members), 2))
 
 
 class MergeGroup(Frozen):

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memory.offline.third_person import ends_in_company, third_person
 from memory.offline.worth import content_words, has_dangling_pronoun, is_worth_keeping, stands_alone
-from memory.text import plain_form, with_dates
+from memory.text import names_attribute, plain_form, with_dates
 
 # --- clauses --------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ def clauses(sentence: str, listeners: Sequence[str]) -> Iterator[str]:
     if "?" in plain or len(plain) > _LONGEST_SENTENCE:
         return
     for part in _parts(plain):
-        bare = _OPENER.sub("", part.strip(" ,.!:"))
+        bare = _OPENER.sub("", part.strip(" ,.:" if names_attribute(part) else " ,.!:"))
         bare = _OPENER.sub("", _VOCATIVE.sub("", bare))
         for name in listeners:
             bare = re.sub(rf",? {re.escape(name)}$|^{re.escape(name)},? ", "", bare)
@@ -298,7 +298,10 @@ def retold_english(text: str, name: str, at: datetime, company: str = "others") 
     people whom "we" includes besides the speaker, such as "their team".
     """
     retold = with_dates(third_person(plain_spelling(text), name, company), at)
-    return retold.strip().rstrip("!. ,;") + "."
+    ending = ". " if names_attribute(text) else "!. ,;"  # a "!" may belong to a password
+    return retold.strip().rstrip(ending) + (
+        "" if retold.endswith("!") and "!" not in ending else "."
+    )
 
 
 def _declares(clause: str) -> bool:

@@ -13,17 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from memory.boundary import guarded
-from memory.coverage import (
-    LONGEST,
-    Belief,
-    compare,
-    compare_memories,
-    covers,
-    may_be_of_one_time,
-    parse,
-    said_on_one_day,
-    verify_by_words,
-)
+from memory.coverage import compare_memories
 from memory.models import (
     Candidate,
     Extraction,
@@ -35,6 +25,7 @@ from memory.models import (
     Usage,
     Verdict,
 )
+from memory.offline.as_said import is_kept_as_said, without_lead, without_mention
 from memory.offline.english import english_statements, retold_english
 from memory.protocols import LanguageModel
 from memory.runtime import in_thread_if_long
@@ -48,26 +39,21 @@ Another model may still be asked about these memories.
 
 _FREE = Usage()
 _RECALLED = 3
-_MOST_PAIRS = 400  # texts with more pairs of sentences are not combined
-_MOST_LONGER = 3  # texts are not combined if one is more than this many times as long
 
 
 class OfflineModel(LanguageModel):
     """A language model that works by fixed rules, without a network.
 
-    As a judge, it merges memories only if one covers the other or if they are near-copies.
+    As a judge, it merges memories only if each states all that the other states.
     """
 
     name = "offline"
 
     async def judge(self, question: Question) -> Verdict:
-        """Return groups of memories that can be merged, with one text for each group.
+        """Return groups of memories that state the same, each with the text of its newest member.
 
-        A group begins with the newest memory that is in no group. Older memories are then tried,
-        the newest first. A memory joins the group if its text covers the text of the group, or the
-        other way round; the covering text becomes the text of the group. If the memory and the
-        group are all near-copies of each other, `combine` may also make a new text for the group.
-        Each new text must pass `verify_by_words`; otherwise, the memory does not join.
+        A text that adds a content word is in no group, since an addition takes a fact back as often
+        as it adds one: "left Tom" and "left Tom a house".
         """
         texts = [member.content for member in question.members]
         return await in_thread_if_long(texts, _judged, question)
@@ -110,81 +96,22 @@ class OfflineModel(LanguageModel):
 
 @guarded(lambda _question: Verdict(reason=CANNOT_TELL, usage=_FREE))
 def _judged(question: Question) -> Verdict:
-    left = list(range(len(question.members)))
-    parts = []
-    while left:
-        group, text = _newest_group(question, left)
-        left = [index for index in left if index not in group]
-        if len(group) > 1:
-            parts.append(MergeGroup(members=group, text=text))
-    return Verdict(
-        parts=tuple(parts), reason="said in one text" if parts else CANNOT_TELL, usage=_FREE
-    )
-
-
-def _newest_group(question: Question, left: Sequence[int]) -> tuple[tuple[int, ...], str]:
     members = question.members
-    group: tuple[int, ...] = (left[-1],)
-    text = members[left[-1]].content
-    for older in reversed(left[:-1]):
-        wider = tuple(sorted((older, *group)))
-        if not may_be_of_one_time(*(members[index] for index in wider)):
-            continue
-        if not said_on_one_day(*(members[index] for index in wider)):
-            if len(group) == 1 and (whole := _whole(members[group[0]], members[older])):
-                group, text = wider, whole
-            continue
-        join = combine if question.are_copies_among(wider) else covering
-        joined = join(text, members[older].content)
-        if joined is None:
-            continue
-        sources = [members[index].content for index in wider]
-        said = [members[index].said for index in wider]
-        if verify_by_words(joined, sources, said).belief is Belief.BELIEVED:
-            group, text = wider, joined
-    return group, text
+    left = list(range(len(members)))
+    groups = []
+    while left:
+        newest = left.pop()
+        same = [n for n in left if _states_the_same(members[newest], members[n])]
+        left = [n for n in left if n not in same]
+        if same:
+            groups.append(MergeGroup(members=(*same, newest), text=members[newest].content))
+    reason = "said in one text" if groups else CANNOT_TELL
+    return Verdict(parts=tuple(groups), reason=reason, usage=_FREE)
 
 
-def _whole(newer: Memory, older: Memory) -> str | None:
-    """Return the text of the memory that states the other, times included; None if none does."""
-    found = compare_memories(newer, older)
-    if found.a_covers_b:
-        return newer.content
-    return older.content if found.b_covers_a else None
-
-
-def covering(newer: str, older: str) -> str | None:
-    """Return the text that covers the other; `newer` if both do, None if neither does."""
-    difference = compare(newer, older)
-    if difference.a_covers_b:
-        return newer
-    return older if difference.b_covers_a else None
-
-
-def combine(newer: str, older: str) -> str | None:
-    """Return a text that states everything that both texts state; None if they cannot be combined.
-
-    If one text covers the other, the result is the covering text. Otherwise, it is `newer` followed
-    by the sentences of `older` that `newer` lacks, or None if the texts may conflict, differ
-    greatly in length, or have very many sentences.
-    """
-    if (whole := covering(newer, older)) is not None:
-        return whole
-    shorter, longer = sorted((newer, older), key=len)
-    new_sentences, old_sentences = sentences(newer), sentences(older)
-    if (
-        len(longer) > _MOST_LONGER * len(shorter)
-        or len(new_sentences) * len(old_sentences) > _MOST_PAIRS
-        or any(_may_conflict(new, old) for new in new_sentences for old in old_sentences)
-    ):
-        return None
-    added = [sentence for sentence in old_sentences if not covers(newer, sentence)]
-    return " ".join([newer.rstrip(), *added])
-
-
-def _may_conflict(a: str, b: str) -> bool:
-    left, right = (set(parse(sentence[:LONGEST]).stated) for sentence in (a, b))
-    return 2 * len(left & right) >= min(len(left), len(right)) and covering(a, b) is None
+def _states_the_same(a: Memory, b: Memory) -> bool:
+    found = compare_memories(a, b)
+    return found.a_covers_b and found.b_covers_a
 
 
 def _all_as_said(turns: Sequence[Turn], _context: Sequence[Turn]) -> Extraction:
@@ -225,9 +152,9 @@ _OPINION = re.compile(
     r"\b(like|love|hate|prefer|enjoy|think|believe|feel|favou?rite)\b|好き|嫌い|思う|思い"
 )
 _REMEMBER = re.compile(
-    r"(?:please[, ]+|hey[, ]+|can you |could you |and )*"
-    r"(?:remember|don['’]t forget|note|keep in mind)(?: that|:)\s+"
-    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3}(?:.*[^.!])?)[.!]*$",
+    r"(?:please[, ]+|hey[, ]+|can you |could you |will you |would you |and )*(?:please )?"
+    r"(?:remember|don['’]?t forget|note|keep in mind|remind me)(?: that|:)\s+"
+    r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3}(?:.*[^.!?])?)[.!?]*$",
     re.IGNORECASE | re.DOTALL,
 ).match
 _REMEMBER_JA = re.compile(
@@ -271,11 +198,26 @@ def statements(
                 (_retold_japanese(said, speaker, at), said) for said in run if _declares(said)
             ]
         else:
-            found += english_statements(list(run), speaker, at, tuple(listeners))
+            found += _english_or_as_said(list(run), speaker, at, tuple(listeners))
     return [
         Statement(stated, bool(_OPINION.search(source)), 0.7 if _STRONG.search(source) else 0.5)
         for stated, source in found
     ]
+
+
+def _english_or_as_said(
+    run: list[str], speaker: str, at: datetime, listeners: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    """Return the statements of sentences, and at its place each fact that no rule can rewrite."""
+    plain = [without_lead(sentence) for sentence in run]
+    found = english_statements(plain, speaker, at, listeners)
+    stated = {source for _, source in found}
+    for n, sentence in enumerate(plain):
+        is_left = sentence not in stated and is_kept_as_said(sentence)
+        if is_left and not english_statements([sentence], speaker, at, listeners):
+            before = sum(source in plain[:n] for _, source in found)
+            found.insert(before, (without_mention(run[n]), sentence))
+    return found
 
 
 @guarded(lambda text, _speaker, _at: text)
@@ -302,8 +244,9 @@ def only_asks_to_remember(text: str) -> bool:
 
 
 def _request(sentence: str) -> re.Match[str] | None:
-    asks = sentence.endswith(("?", "？"))
-    return None if asks else _REMEMBER(sentence) or _REMEMBER_JA(sentence)
+    asked = _REMEMBER(sentence) or _REMEMBER_JA(sentence)
+    polite = re.search(r"\b(?:can|could|will|would) you\b", sentence[: len("hey, could you")], re.I)
+    return asked if polite or not sentence.endswith(("?", "？")) else None
 
 
 # --- Japanese -------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ _VERBS = {
 _ADVERBS = frozenset(
     "just also always never ever still often sometimes almost even only already then now soon "
     "once first both all each too not kind sort sorta kinda pretty much mostly rather quite "
-    "somehow instead again maybe perhaps seldom hardly barely longer nearly later since".split()
+    "no somehow instead again maybe perhaps seldom hardly barely longer nearly later since".split()
 )
 _UNCHANGED = frozenset(
     "can could will would should may might must had did was were used put read cut let set hit "

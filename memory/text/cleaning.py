@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
+from memory.text.literals import names_attribute, quotations
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _UNSEEN = re.compile(
@@ -23,11 +25,6 @@ _FINAL_PUNCTUATION = " .!。！…"
 _CHUNK = re.compile("([^\\s\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff]+)")
 _OPENING, _CLOSING = "\"“”„«»'‘([{¿¡", "\"“”«»'’)]}.,;:!?…"
 _WORD_PARTS = re.compile("[-'’]")
-_PLAINLY_WRITTEN = re.compile(
-    r"\s*+(?:A )?"
-    r"(?:(?:(?:I|[A-Z]?[a-z]++)(?:['-][A-Z]?[a-z]++)*+[.,;:!?]*+|[^A-Za-z\s]++)(?:\s++|$))*+",
-    re.ASCII,
-).fullmatch
 _COMPATIBILITY = {"<super>": "^", "<sub>": "_", "<fraction>": " "}
 _LONGEST_EXPANDED = 150_000
 _EXPANDING = {"\ufdfa": 17, "\ufdfb": 7}
@@ -62,16 +59,13 @@ def normalise(text: str) -> str:
 def identity(text: str) -> str:
     """Return a normal form of a text: two texts are the same text if their forms are equal.
 
-    Plain words become lower case. Codes, words with a capital inside and words in capitals keep
-    their case, unless the whole text is in capitals. A final full stop or exclamation mark is
-    removed, except for a "!" after a code.
+    Only the first word of a sentence becomes lower case, or all plain words if the whole text is in
+    capitals. A final full stop or exclamation mark is removed, except for a "!" after a code. A
+    text with a literal value, such as a password or a quotation, is returned as it is written.
     """
-    text = _compatible(text)
-    if text.isascii() and _PLAINLY_WRITTEN(text):
-        folded = text.lower()
-    else:
-        folded = _plain_words_folded(text, shouted=text.isupper())
-    folded = " ".join(folded.split())
+    if names_attribute(text) or quotations(text):
+        return text.strip()
+    folded = " ".join(_first_words_folded(_compatible(text)).split())
     plain = folded.rstrip(_FINAL_PUNCTUATION)
     if plain and folded[len(plain) : len(plain) + 1] == "!":
         last = plain.split()[-1].lstrip(_OPENING).rstrip(_CLOSING)
@@ -80,21 +74,20 @@ def identity(text: str) -> str:
     return plain or folded
 
 
-def _plain_words_folded(text: str, *, shouted: bool) -> str:
+def _first_words_folded(text: str) -> str:
+    shouted = text.isupper()
     pieces = _CHUNK.split(text)
     first = True
     for n in range(1, len(pieces), 2):
         chunk = pieces[n]
-        if _is_plain(chunk, first or shouted, shouted):
+        if (first or shouted) and _is_plain(chunk, shouted):
             pieces[n] = chunk.lower()
         first = chunk[-1] in ".!?:"
     return "".join(pieces)
 
 
-def _is_plain(chunk: str, first: bool, shouted: bool) -> bool:
+def _is_plain(chunk: str, shouted: bool) -> bool:
     word = chunk.lstrip(_OPENING).rstrip(_CLOSING)
-    if len(word) == 1:
-        return first or word == "I"
     parts = _WORD_PARTS.split(word)
     tails = (parts[0][1:], *(part if len(part) == 1 else part[1:] for part in parts[1:]))
     no_capital_inside = shouted or all(tail == tail.lower() for tail in tails)
@@ -202,7 +195,10 @@ _CJK = re.compile(
     "[\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af]"
 )
 _KANA = re.compile("[\u3041-\u30fa]")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*|\n+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?!(?<=\d\.) (?:Jan|Feb|März|April|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))\s+"  # 5. Mai
+    r"|(?<=[。！？])\s*|\n+"
+)
 
 
 def has_cjk(text: str) -> bool:

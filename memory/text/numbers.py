@@ -131,9 +131,13 @@ def _moment(first: Token, following: str) -> list[Token]:
     if clock is None and not (following in _HALVES and _HOUR(first.key)):
         return []
     hour, minute = (int(clock[1]), clock[2]) if clock else (int(first.key), "00")
-    half = following if following in _HALVES else "pm" if hour > 12 else ""
-    time = Token(f"at {hour - 12 if hour > 12 else hour}:{minute}", Kind.NUMBER, first.surface)
-    return [time, Token(half, Kind.CONTENT, half)] if half else [time]
+    half = following if following in _HALVES else ""
+    if half == "pm" and hour < 12:
+        hour, half = hour + 12, ""
+    elif half == "am" and hour == 12:  # midnight
+        hour, half = 0, ""
+    surface = f"{first.surface} {following}" if following in _HALVES else first.surface
+    return [Token(f"at {hour}:{minute} {half}".strip(), Kind.NUMBER, surface)]
 
 
 def _dated(tokens: list[Token]) -> list[Token]:

@@ -69,7 +69,6 @@ def unified(text: str) -> str:
     text = _OPERATOR.sub(
         lambda found: f" {encoded(_ONE_SIGN.get(found.group(), found.group()))} ", text
     )
-    text = _QUOTED.sub(_quoted, text)
     return _CHUNK.sub(lambda found: _chunk(found.group(), shouted), text)
 
 
@@ -182,26 +181,13 @@ _OPERATOR = re.compile(
     r"<->|<=>|<-|<<|>>|->|=>|<=|>=|==|!=|\+/-|(?<![\w<])[<>=~]{1,16}+(?=\s*[-+$€£¥]?\d)|(?<=\s)[<>=~*^|/\\]+(?=\s)"
 )
 _ONE_SIGN = {"<=": "≤", ">=": "≥", "!=": "≠", "+/-": "±", "->": "→", "<-": "←", "==": "="}
-_QUOTED = re.compile(r"(?<![^\s(])[\"“„«]([^\W\d_]+)[\"“”»](?!\w)")
-_QUOTABLE = with_all_languages(
-    "a an the and but or nor so yet for of in on at to from with by about as into over under out "
-    "up down off it its he him his she her hers they them their we us our ours you your yours i "
-    "me my mine this that these those who whom which what not no never none nobody nothing yes "
-    "once will may might must can could would should is are am was were be been being has have "
-    "had do does did one two three some any all only just then there here",
-    lambda grammar: grammar.QUOTABLE,
-)
-
-
-def _quoted(found: re.Match[str]) -> str:
-    word = found[1].lower()
-    return f""" {encoded(f'"{word}"')} """ if word in _QUOTABLE else found.group()
 
 
 # --- codes ----------------------------------------------------------------------------------------
 
 _CHUNK = re.compile(rf"(?:[^\s,;(){{}}\[\]\"“”„«»—–{_CJK}、。！？]|(?<=\d),(?=\d))+")
 _OPENING, _CLOSING = "'‘’`¿¡", "'‘’`.:!?…"
+_AFTER_CODE = "'‘’`.:…"
 _LETTERS = r"[^\W\d_]"
 _PLAIN = re.compile(
     rf"{_LETTERS}+(?:['’-]{_LETTERS}+)*"
@@ -230,7 +216,9 @@ def _chunk(chunk: str, shouted: bool) -> str:
         return chunk.lower() if shouted else chunk
     if _PLAIN(core) and not _has_capital_inside(core):
         return f"{before}{core.lower() if shouted else core}{after}"
-    return f"{before}{encoded(_GENITIVE.sub('', core))}{after}"
+    if not core.isalpha():  # hunter2! is not hunter2
+        core = bare.rstrip(_AFTER_CODE)
+    return f"{before}{encoded(_GENITIVE.sub('', core))}{bare[len(core) :]}"
 
 
 def _has_capital_inside(word: str) -> bool:

@@ -428,9 +428,9 @@ def telling_words(text: str, user: str | None = None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word not in known))
 
 
+_SELF_ENGLISH = frozenset("i me my mine myself".split())
 _SELF = with_all_languages(
-    # English, French, Spanish
-    "i me my mine myself "
+    # French, Spanish
     "je j moi mon ma mes mien mienne "
     "yo mi mí mis mío mía míos mías conmigo soy estoy tengo vivo hago voy puedo quiero",
     lambda grammar: grammar.FIRST_PERSON,
@@ -448,5 +448,15 @@ def wordings(question: str, user: str | None) -> tuple[str, ...]:
 
     The second begins with the name, as in "Mia What do I eat?", because memories name the user.
     """
-    asks_of_self = _SELF_JAPANESE(question) or not _SELF.isdisjoint(_WORDS(question.lower()))
-    return (question, f"{user} {question}") if user is not None and asks_of_self else (question,)
+    asks_of_self = user is not None and tells_of_self(question)
+    return (question, f"{user} {question}") if asks_of_self else (question,)
+
+
+@guarded(lambda _text, *, in_english=True: False)  # noqa: ARG005
+def tells_of_self(text: str, *, in_english: bool = True) -> bool:
+    """Return whether a text has a word such as "I" or "my", in five languages.
+
+    `in_english`: whether English words count.
+    """
+    known = _SELF | _SELF_ENGLISH if in_english else _SELF
+    return bool(_SELF_JAPANESE(text)) or not known.isdisjoint(_WORDS(text.lower()))

@@ -68,33 +68,21 @@ NO_COVERS = [
 ]
 COVERS = [
     ("Mia has a cat and a dog.", "Mia has a cat."),
-    ("Mia plays tennis and chess.", "Mia plays tennis."),
     ("Mia bought milk and bread on Monday.", "Mia bought milk on Monday."),
     ("Mia has a small red car.", "Mia has a red car."),
-    ("Mia sings and dances.", "Mia sings."),
-    ("Mia met Leo and Ben.", "Mia met Leo."),
     ("Mia ran for 3 hours and swam.", "Mia ran for 3 hours."),
     ("Mia walked for 3 hours and met a friend.", "Mia walked for 3 hours."),
     ("Mia walked for 3 hours and saw a fox.", "Mia walked for 3 hours."),
-    ("Mia drank 2 litres and ate a cake.", "Mia drank 2 litres."),
     ("Mia has a tabby cat.", "Mia has a cat."),
     ("Mia plays the piano and the flute.", "Mia plays the piano."),
-    ("Mia invited Leo and Ben.", "Mia invited Leo."),
-    ("Mia knows Leo and Ben.", "Mia knows Leo."),
     ("Mia grows beans and peas in the garden.", "Mia grows beans in the garden."),
     ("Mia lives with Leo and Ben.", "Mia lives with Leo."),
     ("Mia has an old house by the lake.", "Mia has a house by the lake."),
-    ("Mia keeps two hens and a goat.", "Mia keeps two hens."),
-    ("Mia bakes bread and sells cakes.", "Mia bakes bread."),
-    ("Mia paid 20 euros and left.", "Mia paid 20 euros."),
-    ("Mia studies physics and history.", "Mia studies physics."),
     ("Mia met a young pilot.", "Mia met a pilot."),
     ("Mia owns a fast boat.", "Mia owns a boat."),
     ("Mia wears a red hat and a blue scarf.", "Mia wears a red hat."),
-    ("Mia speaks Spanish and some Greek.", "Mia speaks Spanish."),
     ("Mia swims and rows on Sundays.", "Mia swims on Sundays."),
     ("Mia has a clever brother.", "Mia has a brother."),
-    ("Mia taught Leo and Ben.", "Mia taught Leo."),
 ]
 
 

@@ -91,7 +91,6 @@ def test_characters_that_turn_the_direction_are_not_shown() -> None:
     [
         ("It is on May 4.", "It is on May 5.", '"4" / "5"'),
         ("Mia has a cat.", "Mia has a tabby cat.", 'one adds "tabby"'),
-        ("Mia saw Jo.", "Jo saw Mia.", '"Mia saw Jo" / "Jo saw Mia"'),
         ("Mia saw Jo.", "mia saw Jo", ""),
         ("Mia works at 13:30.", "Mia works at 1 pm.", '"13:30" / "1 pm"'),
         ("Joanna has two cats.", "Joanna had two cats.", '"has" / "had"'),

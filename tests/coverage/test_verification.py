@@ -80,6 +80,30 @@ def test_a_refusal_names_its_fault(older: str, newer: str, text: str, fault: str
     assert fault in found.reason
 
 
+@pytest.mark.parametrize(
+    ("older", "newer", "text"),
+    [
+        ("Mia eats meat.", "Mia does not eat meat.", "Mia eats meat."),
+        ("Mia moves to Oslo.", "Mia moves to Oslo if Leo does.", "Mia and Leo move to Oslo."),
+        ("Tom owes Ann a beer.", "Ann owes Tom a beer.", "Tom owes Ann a beer."),
+    ],
+)
+def test_what_the_newest_source_denies_conditions_or_says_otherwise_is_kept(
+    older: str, newer: str, text: str
+) -> None:
+    found = verify(text, (older, newer))
+    assert found.belief is Belief.REFUSED
+    assert "does not say as the newest memory" in found.reason
+
+
+def test_a_text_with_all_words_of_its_sources_needs_no_reader() -> None:
+    sources = "Two dogs look at each other.", "Two dogs look angrily at each other in the street."
+    assert by_words(*sources, sources[1]) is Belief.BELIEVED
+    assert by_words("Mia's pin is Abc.", "Mia's pin is really abc.", "Mia's pin is abc.") is (
+        Belief.REFUSED
+    )
+
+
 def test_a_detail_of_an_older_source_alone_needs_a_reader() -> None:
     sources = ("Mia pays 900 euros for her flat in May.", "Mia pays for her flat.")
     assert belief(*sources, "Mia pays for her flat.") is Belief.DOUBTFUL

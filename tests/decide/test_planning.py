@@ -69,20 +69,15 @@ drawn = st.tuples(st.integers(0, 10_000), st.integers(3, 24))
 
 @settings(max_examples=40)
 @given(drawn)
-def test_a_question_knows_which_of_its_members_are_near_copies(drawn: tuple[int, int]) -> None:
-    """Pair by pair, as the vectors say: one member that is only similar is no reason against."""
+def test_a_question_knows_whether_its_members_are_near_copies(drawn: tuple[int, int]) -> None:
+    """As the vectors say: its two least similar members decide."""
     seed, n = drawn
     taken = snapshot(clumps(seed, n), seed)
     plan = Planner(lambda _memory: EVERYONE, PlanSettings(Rules(lower=0.80))).plan(taken)
     for question in (group.question for group in plan.groups if group.question):
         vectors = [taken.vectors[text_key(member.content)] for member in question.members]
-        alike = {
-            (a, b)
-            for a, b in combinations(range(len(vectors)), 2)
-            if similarity(vectors[a], vectors[b]) >= COPIES_FROM
-        }
-        assert set(question.copies or ()) == alike
-        assert question.are_copies == question.are_copies_among(range(len(vectors)))
+        lowest = min(similarity(a, b) for a, b in combinations(vectors, 2))
+        assert question.are_copies == (lowest >= COPIES_FROM)
 
 
 @settings(max_examples=80)

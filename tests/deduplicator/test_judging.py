@@ -69,10 +69,10 @@ UNASKED = [
     ("goes on and on", f"{GOOD} {GOOD} {GOOD}", "longer than its sources together"),
     ("is about something else", "Done, as you ordered.", "no word of one of its sources"),
     ("is empty", " ", "the merged text is empty"),
+    ("flips a negation", GOOD.replace("does not share", "shares"), "as the newest memory: not"),
 ]
 READ = [
     ("drops an older number", NEWER, "it costs 900 euros"),
-    ("flips a negation", GOOD.replace("does not share", "shares"), "she does not share it"),
     ("mixes amounts up", GOOD.replace("3 r", "900 r").replace("900 e", "3 e"), "it has 3 rooms"),
 ]  # fmt: skip
 BAD = [(*case, False) for case in UNASKED] + [(*case, True) for case in READ]

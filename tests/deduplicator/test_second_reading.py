@@ -58,9 +58,15 @@ def settle(reader: Judging, *parts: Part, ask: Asking | None = None) -> list[Bel
 # --- the trial ------------------------------------------------------------------------------------
 
 
-def test_four_of_the_eight_are_wrong_and_the_program_tells_none_of_them() -> None:
+def test_four_of_the_eight_are_wrong_and_the_program_refuses_no_faithful_one() -> None:
     assert [len(TRIAL), FAITHFUL.count(False)] == [8, 4]
-    assert {checked(merge).belief for merge in TRIAL} == {Belief.DOUBTFUL}
+    beliefs = [checked(merge).belief for merge in TRIAL]
+    assert all(
+        belief is Belief.DOUBTFUL
+        for belief, faithful in zip(beliefs, FAITHFUL, strict=True)
+        if faithful
+    )
+    assert beliefs.count(Belief.REFUSED) <= 1
 
 
 def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(

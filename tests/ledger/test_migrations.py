@@ -146,6 +146,28 @@ def test_an_upgrade_carries_over_what_was_judged_and_read_if_one_memory_has_the_
         ]  # fmt: skip
 
 
+def test_an_upgrade_moves_what_is_stored_by_an_old_key_of_a_text(
+    old_url: str, folder: Path
+) -> None:
+    old, text = "a" * 32, "Ida knits silk."
+    where = f"WHERE text_key = '{text_key(text)}'"
+    statements(
+        old_url,
+        f"UPDATE memories SET text_key = '{old}' {where}",
+        f"UPDATE vectors SET text_key = '{old}' {where}",
+        f"INSERT INTO readings VALUES ('s', '{old}', 'reader', {json.dumps(True)})",
+        f"INSERT INTO distinct_pairs VALUES ('s', '{old}', 'ffff', 'two', 'person')",
+    )
+    upgraded(old_url, folder)
+    found = version_8.dump_of(old_url)
+    for table in ("memories", "vectors", "readings"):
+        keys = [row["text_key"] for row in found[table]]
+        assert text_key(text) in keys
+        assert old not in keys
+    [pair] = [row for row in found["distinct_pairs"] if row["scope"] == "s"]
+    assert {pair["low_key"], pair["high_key"]} == {text_key(text), "ffff"}
+
+
 def test_an_upgrade_deletes_a_note_that_nothing_reads(old_url: str, folder: Path) -> None:
     statements(old_url, "INSERT INTO meta VALUES ('last_turn_with_defaults', '7')")
     upgraded(old_url, folder)

@@ -13,6 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from memory.text import text_key
+
 FOLDER = Path(__file__).parent / "fixtures"
 LEDGER = FOLDER / "version_8.db"
 DUMP = FOLDER / "version_8.sql"
@@ -61,12 +63,28 @@ def dump_of(url: str) -> Dump:
     return found
 
 
+KEYED = (
+    ("memories", "text_key"), ("vectors", "text_key"), ("readings", "text_key"),
+    ("distinct_pairs", "low_key", "high_key"), ("attempts", "low_key", "high_key"),
+)  # fmt: skip
+"""The tables and columns that hold keys of texts."""
+
+
 def as_newest(dump: Dump, *copies: Path) -> Dump:
     """What an upgrade that left these copies makes of all rows of schema 8."""
     expected = {name: [dict(row) for row in rows] for name, rows in dump.items()}
     for row in expected["meta"]:
         if row["key"] == "schema_version":
             row["value"] = NEWEST
+    moves = {
+        row["text_key"]: text_key(row["content"]) for row in expected["memories"] if row["content"]
+    }
+    for name, *columns in KEYED:
+        for row in expected[name]:
+            for column, key in zip(
+                columns, sorted(moves.get(row[one], row[one]) for one in columns), strict=True
+            ):
+                row[column] = key
     for row in expected["memories"]:
         row |= {"said": row["timestamp"] if row["content"] else None, "when": "", "until": None}
     for row in expected["decisions"]:

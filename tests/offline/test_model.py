@@ -9,38 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.coverage import Belief, parse, verify_by_words
+from memory.coverage import Belief, verify_by_words
 from memory.models import Memory, Question, Turn
-from memory.offline.model import OfflineModel, combine
-from memory.text import NOT, sentences
+from memory.offline.model import OfflineModel
+from memory.text import sentences
 from tests.conftest import MakeMemory
 from tests.doubles import START
-
-
-@pytest.mark.parametrize(
-    ("newer", "older", "joined"),
-    [
-        ("Mia has a tabby cat.", "Mia has a cat.", "Mia has a tabby cat."),
-        ("Mia has a cat.", "Mia has a tabby cat.", "Mia has a tabby cat."),
-        (
-            "Mia has a cat. She moved to Porto.",
-            "Mia has a cat. Her sister studies law.",
-            "Mia has a cat. She moved to Porto. Her sister studies law.",
-        ),
-        (
-            "Jonas sails.",
-            "Mia has a cat. Her sister studies law. Bela lent Jo a tent.",
-            None,  # a long text is like many, and would take in all of them
-        ),
-        ("Mia has a cat.", "Mia has a dog.", None),
-        ("Mia eats meat.", "Mia does not eat meat.", None),
-        ("Mia moved to Porto in 2021.", "Mia moved to Porto in 2022.", None),
-    ],
-)
-def test_two_texts_become_one_only_where_nothing_conflicts(
-    newer: str, older: str, joined: str | None
-) -> None:
-    assert combine(newer, older) == joined
 
 
 def test_a_group_is_parted_where_values_conflict(make_memory: MakeMemory) -> None:
@@ -54,27 +28,22 @@ def test_a_group_is_parted_where_values_conflict(make_memory: MakeMemory) -> Non
     assert verdict.usage.calls == 0
 
 
-def test_copies_are_joined_beside_a_member_that_is_only_similar(make_memory: MakeMemory) -> None:
-    members = (
-        make_memory("Mia has a cat in her house."),
-        make_memory("Mia sings in a choir."),
-        make_memory("Mia sings in a choir on Mondays."),
-    )
-    question = Question(members, "test", 0.91, 0.75, copies=frozenset({(1, 2)}))
-    [part] = asyncio.run(OfflineModel().judge(question)).parts
-    assert (part.members, part.text) == ((1, 2), "Mia sings in a choir on Mondays.")
-    alone = (make_memory("Mia sings in a choir. Her sister studies law."), members[0])
-    assert not asyncio.run(OfflineModel().judge(Question(alone, "test", 0.91, 0.75))).parts
-
-
-def test_its_merges_are_believed(make_memory: MakeMemory) -> None:
-    members = (
-        make_memory("Mia has a cat. Her sister studies law."),
-        make_memory("Mia has a cat. She moved to Porto."),
-    )
-    [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.95))).parts
-    told = [member.content for member in members]
-    assert verify_by_words(part.text, told).belief is Belief.BELIEVED
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("Mia has a dog.", "Mia has a dog in The Sims."),
+        ("Mia left Tom.", "Mia left Tom a house."),
+        ("Mia is 34.", "Mia is 34 weeks pregnant."),
+        ("Mia has a cat. She moved to Porto.", "Mia has a cat. Her sister studies law."),
+    ],
+)
+def test_a_text_that_adds_words_retires_no_other(
+    make_memory: MakeMemory, older: str, newer: str
+) -> None:
+    for texts in ((older, newer), (newer, older)):
+        members = tuple(map(make_memory, texts))
+        verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.94, 0.94)))
+        assert (verdict.parts, verdict.reason) == ((), "the offline judge cannot tell")
 
 
 def test_it_replies_with_what_answers_a_question_or_shares_a_word(make_memory: MakeMemory) -> None:
@@ -107,20 +76,6 @@ SENTENCES = [
 texts = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=4, unique=True).map(" ".join)
 
 
-def beyond(a: str, b: str) -> set[str]:
-    """What `a` states and `b` does not, whatever the order and however often it is told."""
-    return set(parse(a).stated) - set(parse(b).stated) - {NOT}
-
-
-@given(texts, texts)
-def test_what_is_joined_states_what_both_state_and_nothing_else(newer: str, older: str) -> None:
-    joined = combine(newer, older)
-    if joined is not None:
-        assert beyond(newer, joined) == beyond(older, joined) == set()
-        assert beyond(joined, f"{newer} {older}") == set()
-        assert parse(joined).negations >= max(parse(newer).negations, parse(older).negations)
-
-
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -144,15 +99,6 @@ def test_different_pets_are_not_called_a_conflict(make_memory: MakeMemory) -> No
     members = (make_memory("Noor has a cat."), make_memory("Noor owns two dogs."))
     verdict = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, 0.8)))
     assert (verdict.parts, verdict.reason) == ((), "the offline judge cannot tell")
-
-
-@pytest.mark.parametrize("cosine", [0.8, 0.95])
-def test_a_text_that_only_adds_to_another_stands_for_both(
-    make_memory: MakeMemory, cosine: float
-) -> None:
-    members = (make_memory("Mia has a tabby cat."), make_memory("Mia has a cat."))
-    [part] = asyncio.run(OfflineModel().judge(Question(members, "test", 0.92, cosine))).parts
-    assert (part.members, part.text) == ((0, 1), "Mia has a tabby cat.")
 
 
 @given(st.lists(texts, min_size=2, max_size=4, unique=True))

@@ -97,7 +97,7 @@ SAME = [
     ("映画は午後7時です。", "映画は19時です。"),
     ("Das Sofa ist 2.400 Euro wert.", "Das Sofa ist 2400 Euro wert."),
     ("Der Termin ist am 03.11.2026.", "Der Termin ist am 3. November 2026."),
-    ("Due 2026-07-09.", "Due July 9, 2026."),
+    ("Due 2026-07-09.", "Due 9 July 2026."),
     ("The tank is at 80 %.", "The tank is at 80%."),
     ("Ola runs 5km.", "Ola runs 5 km."),
     ("The ticket is €12.", "The ticket is 12 euros."),

@@ -11,7 +11,7 @@ from memory.text.vocabulary import GROUPS
 
 TABLE = """
 kid child | Bela has a {}. | pupil
-trip journey voyage | Leo enjoyed the {} to Peru. | road
+trip journey | Leo enjoyed the {} to Peru. | road
 concert gig | Mia went to the {} with Leo. | club
 film movie | Mia saw the {} with Leo. | play
 photo photograph | Leo keeps a {} of the lake. | painting
@@ -23,7 +23,6 @@ apartment flat | Mia rents the {} in Oslo. | house
 garbage trash rubbish | Leo took the {} out. | bags
 bicycle bike | Mia rides a {} to school. | horse
 plane airplane aeroplane | Leo saw the {}. | train
-phone telephone | Mia broke the {}. | camera
 fridge refrigerator | The {} is empty. | oven
 tv television telly | Leo sold the {}. | radio
 advert advertisement | Mia read the {}. | letter
@@ -36,8 +35,6 @@ mother mom mommy mum | Mia met the {} of a player. | aunt
 father dad daddy | Mia met the {} of a player. | uncle
 grandmother grandma granny | Mia called the {} of a player. | mother
 grandfather grandpa granddad | Mia called the {} of a player. | father
-woman lady | The {} sings. | girl
-man guy | The {} sings. | boy
 colleague coworker | Leo is a {} of Mia. | friend
 lawyer attorney | Bela is a {}. | judge
 illness sickness | The {} lasted a week. | injury
@@ -45,7 +42,6 @@ medicine medication | Leo takes the {}. | vitamin
 dinner supper | Mia cooks the {}. | lunch
 prize award | Leo won a {}. | race
 forest woods | Leo runs in the {}. | park
-clothes clothing | Mia washed the {}. | shoes
 sweater pullover | Mia wears a {}. | shirt
 curtains drapes | Mia washed the {}. | sheets
 achievement accomplishment | It was a great {}. | disappointment
@@ -76,7 +72,7 @@ shout yell | Leo {}s at the dog. | laugh
 cry weep | The boy {}s in the kitchen. | sing
 smile grin | Leo {}s at the baby. | shout
 destroy demolish | The storm {}s the barn. | damage
-delete erase | Mia {}s the file. | copy
+delete erase | Mia {}s the song. | copy
 happen occur | It {}s in the night. | stop
 marry wed | Leo {}s Mia in May. | meet
 participate partake | Leo {}s in the race. | win
@@ -132,7 +128,7 @@ maybe perhaps | {} Leo knows the city. | surely
 almost nearly | Leo {} missed the bus. | again
 stop cease | The noise {}s at noon. | start
 many numerous | Mia has {} hats in the hall. | two
-near nearby beside | The shop is {} the lake. | behind
+near nearby | The shop is {} the lake. | behind
 although though | Mia came {} she was ill. | because
 however nevertheless nonetheless | Leo is ill; {} he came. | therefore
 moreover furthermore additionally | Leo is ill; {} he is poor. | however

@@ -2,7 +2,7 @@
 
 To add a language that puts spaces between words, write a module of word lists like `german.py`, and
 enter it in `GRAMMARS` below. No other code changes. English and Japanese are not in `GRAMMARS`,
-because English has many rules of its own in `memory/coverage`, and Japanese needs a dictionary.
+because English has rules of its own in `memory/coverage`, and Japanese needs a dictionary.
 """
 
 from __future__ import annotations
@@ -20,25 +20,12 @@ class Grammar(Protocol):
 
     A list may be empty. Everything before LETTERS applies only to texts that `language_of`
     recognises as this language. LETTERS and everything after it apply to texts in any language,
-    because a short text may not show its language. If a word is in two of NEGATIONS, TURNING and
-    GOVERNING, the list named first counts. A change may alter the search terms that ledgers store.
-    Then existing ledgers need a migration that computes their terms again.
+    because a short text may not show its language. A change may alter the search terms that ledgers
+    store. Then existing ledgers need a migration that computes their terms again.
     """
 
     FUNCTION_WORDS: frozenset[str]
     """Frequent small words by which the language is recognised; avoid words of other languages."""
-    NEGATIONS: frozenset[str]
-    """Words for "not" and "no"."""
-    GOVERNING: Mapping[str, str]
-    """Small words, each with the word that stands for it when texts are compared.
-
-    For a preposition: an English equivalent. For an article: one article of the same grammatical
-    case. For a word that a text may leave out: "".
-    """
-    TURNING: frozenset[str]
-    """Words that change the whole statement, such as "only" and "almost"."""
-    REACHING: frozenset[str]
-    """Words such as "all" and "if": if they are in a text, any extra word changes its meaning."""
     DECIMAL_COMMA: bool
     """Whether numbers are written as in 1.000,50."""
     CAPITAL_NOUNS: bool
@@ -51,27 +38,16 @@ class Grammar(Protocol):
     """Months, each with its English name in lower case."""
     WEEKDAYS: Mapping[str, str]
     """Weekdays, each with its English name in lower case."""
-    CLEAR_NEGATIONS: frozenset[str]
-    """The words of NEGATIONS that hardly occur in other languages."""
-    CLEAR_TURNING: frozenset[str]
+    NEGATIONS: frozenset[str]
+    """Words for "not" and "no" that hardly occur in other languages."""
+    TURNING: frozenset[str]
     """Words that change the whole statement, and that hardly occur in other languages."""
-    AND: frozenset[str]
-    CONTRASTS: frozenset[str]
-    """Words for "but" after a negation, as in "not red but blue"."""
-    ADVERBS: frozenset[str]
-    """Adverbs such as "already", which can follow a word without changing its meaning."""
-    RANKING: frozenset[str]
-    """Words and phrases that give a list an order, such as "one after another"."""
-    PREDICATES: frozenset[str]
-    """Forms of "be" and "have", which show that a text is no mere list."""
     NUMBERED: frozenset[str]
     """Nouns such as "chapter", after which a Roman numeral may follow."""
     O_CLOCK: frozenset[str]
     """Words that follow a time of day, with their capitals, such as "Uhr"."""
     FIRST_PERSON: frozenset[str]
     """Words such as "I" and "my"."""
-    QUOTABLE: frozenset[str]
-    """Small words that count as names, for example of a film, if they are in quotation marks."""
 
 
 GRAMMARS: Mapping[str, Grammar] = {"German": german}
@@ -95,10 +71,7 @@ _NOT_ENGLISH = frozenset(
     "är jag ett inte og ikke jeg af på nie jest się con les sus och som til hij zij bij ook".split()
 )
 _ENGLISH_ALONE = frozenset("the a of and with to for is he she they i".split())
-"""English words which show that a text is not in a language of `GRAMMARS`.
-
-For each language, `language_of` ignores those words that are also in the language's `GOVERNING`.
-"""
+"""English words which show that a text is not in a language of `GRAMMARS`."""
 
 
 def language_of(text: str) -> str:
@@ -108,11 +81,17 @@ def language_of(text: str) -> str:
     """
     words = {word if word == "May" else word.casefold() for word in _WORDS(text)}
     for language, grammar in GRAMMARS.items():
-        foreign = _ENGLISH_ALONE - grammar.GOVERNING.keys()
-        if words.isdisjoint(foreign) and not words.isdisjoint(grammar.FUNCTION_WORDS):
+        if words.isdisjoint(_ENGLISH_ALONE) and not words.isdisjoint(grammar.FUNCTION_WORDS):
             return language
     is_english = not words.isdisjoint(_ENGLISH) and words.isdisjoint(_NOT_ENGLISH)
     return ENGLISH if is_english and not has_cjk(text) else OTHER
+
+
+def may_be_english(text: str) -> bool:
+    """Return whether nothing in a short text shows that it is not English: "Mia runs 12 km."."""
+    words = set(_WORDS(text.casefold()))
+    others = (grammar.FUNCTION_WORDS for grammar in GRAMMARS.values())
+    return text.isascii() and words.isdisjoint(_NOT_ENGLISH.union(*others))
 
 
 def grammar_of(text: str) -> Grammar | None:

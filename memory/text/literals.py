@@ -1,0 +1,72 @@
+"""Find values that are compared as they are written: after "password", and inside quotation marks.
+
+Capitals, spaces, punctuation, width and sign are part of such a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+
+from memory.text.attributes import ATTRIBUTES
+
+_NOUNS = frozenset().union(*(nouns for name, nouns in ATTRIBUTES.items() if name != "Japanese"))
+_WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
+_IN_JAPANESE = re.compile("|".join(sorted(ATTRIBUTES["Japanese"], key=len, reverse=True)))
+_COMPOUND = re.compile(r"\w{3,}(?:passwort|kennwort|nummer|code|kennung|adresse|name)$").match
+_LINK = re.compile(
+    r"(?:\b(?:is|are|was|were|called|named|ist|war|lautet|heißt|est|es|era)\b|[:=])\s*",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|`[^`]+`|「[^」]+」|『[^』]+』|‘[^’]+’(?!\w)"
+    r"|(?<![\w'])'[^']+'(?!\w)"
+)
+
+
+def names_attribute(text: str) -> bool:
+    """Return whether the text has a noun such as "password", whose value is literal.
+
+    >>> names_attribute("Mia's wifi password is Fjord"), names_attribute("Mia sails.")
+    (True, False)
+    """
+    return _last_noun(text) >= 0
+
+
+@lru_cache(maxsize=16_384)
+def _last_noun(text: str) -> int:
+    """Return where the last noun of an attribute ends; -1 if there is none."""
+    ends = [word.end() for word in _WORD.finditer(text) if _is_noun(word.group())]
+    if not text.isascii():
+        ends += [noun.end() for noun in _IN_JAPANESE.finditer(text)]
+    return max(ends, default=-1)
+
+
+def _is_noun(word: str) -> bool:
+    low = word.casefold()
+    parts = (low, low.rpartition("-")[2])
+    return not _NOUNS.isdisjoint(parts) or _COMPOUND(low) is not None
+
+
+def literal_value(text: str) -> str:
+    """Return what stands behind the last noun of an attribute, without "is"; "" if nothing does.
+
+    >>> literal_value("Mia's password is Fjord 7!")
+    'Fjord 7!'
+    """
+    start = _last_noun(text)
+    if start < 0:
+        return ""
+    behind = text[start:]
+    values = [behind[link.end() :] for link in _LINK.finditer(behind)]
+    return next((value for value in reversed(values) if value), behind)
+
+
+def quotations(text: str) -> Counter[str]:
+    """Return what stands inside quotation marks and backticks, each as often as it occurs.
+
+    >>> quotations("Mia reads `a.txt` and “Emma”.")
+    Counter({'a.txt': 1, 'Emma': 1})
+    """
+    return Counter(found.group()[1:-1] for found in _QUOTED.finditer(text))
