@@ -146,11 +146,6 @@ class AgentMemory:
             [old] = self._own_live(reader, [replaces])
         return save(self._store, memory, by, old)
 
-    @_threaded
-    def last_decision(self, memory_id: str) -> int:
-        """Return the number of the latest decision about a memory, which `undo` takes."""
-        return self._store.history(memory_id)[-1].number
-
     # --- reading ---
 
     @_threaded
@@ -273,11 +268,11 @@ class AgentMemory:
             return None
 
     @_threaded
-    def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> tuple[Memory, int]:
+    def merge(self, keep_id: str, remove_id: str, content: str | None = None) -> Memory:
         """Retire the memory `remove_id`, so that the memory `keep_id` stands for both.
 
         If `content` is given, it becomes the text of the kept memory, without the dates that
-        `Memory.dated` adds. Return the kept memory and the number of the recorded decision.
+        `Memory.dated` adds. Return the kept memory.
 
         Raises: MemoryNotFound if a memory is not live or not the agent's; InputError if both ids
         are the same, the scopes differ, or `content` is not valid.
@@ -290,7 +285,7 @@ class AgentMemory:
             decision = decide_merge(self._store, keep, remove, content, Condition(revision))
             done = self._store.apply(decision)
             if not isinstance(done, Conflict):
-                return done.memory, done.number
+                return done.memory
 
     @_threaded
     def link_memories(

@@ -92,10 +92,10 @@ def saved(memory: Memory, related: Sequence[SearchResult], now: datetime) -> str
     return "\n".join(lines)
 
 
-def replaced(old: Memory, number: int) -> str:
+def replaced(old: Memory) -> str:
     return (
         f"Replaces (id: {old.id}): {shortened(old.content, QUOTE)}\n"
-        f"The old wording is retired; `memory-dedup undo {number}` brings it back."
+        f"The old wording is retired; `memory-dedup undo {old.id}` brings it back."
     )
 
 
@@ -204,11 +204,11 @@ def forgotten(memory: Memory, remaining: Sequence[Memory], now: datetime) -> str
     return "\n".join(lines)
 
 
-def merged(kept: Memory, removed_id: str, number: int) -> str:
+def merged(kept: Memory, removed_id: str) -> str:
     return (
         f"Merged {removed_id} into {kept.id}: {shortened(kept.content, QUOTE)}\n"
         f"Linked to {len(kept.linked_ids)} memories. "
-        f"{removed_id} is retired; `memory-dedup undo {number}` takes it back."
+        f"{removed_id} is retired; `memory-dedup undo {removed_id}` takes it back."
     )
 
 

@@ -168,7 +168,10 @@ class Remembered(BaseModel):
     differs: str = ""
     differs_from: str | None = None
     replaced: str | None = None
-    undo: int | None = None
+    """The id of the retired memory, which `memory-dedup undo` takes.
+
+    It takes a decision's number too, but that would say how many decisions other users have.
+    """
     warnings: list[str] = []
 
 
@@ -235,7 +238,6 @@ class EpisodeAnswer(BaseModel):
 class Merged(BaseModel):
     kept: MemoryView
     removed_id: str
-    undo: int
     warnings: list[str] = []
 
 

@@ -114,8 +114,8 @@ class AgentTools:
         )
         if existing is not None:
             old = existing.memory
-            data.replaced, data.undo = old.id, await self._store.last_decision(memory.id)
-            lines.append(scaffolds.replaced(old, data.undo))
+            data.replaced = old.id
+            lines.append(scaffolds.replaced(old))
             warnings += await self._in_workspace(lambda workspace: workspace.remove_memory(old.id))
         elif request.replaces is not None:
             kept = await self._store.get_by_id(request.replaces)
@@ -224,9 +224,7 @@ class AgentTools:
         return ToolAnswer(scaffolds.episode_shown(*found), _episode_answer(*found))
 
     async def merge_memories(self, request: schemas.MergeMemories) -> ToolAnswer:
-        kept, undo = await self._store.merge(
-            request.keep_id, request.remove_id, request.merged_content
-        )
+        kept = await self._store.merge(request.keep_id, request.remove_id, request.merged_content)
 
         def follow(workspace: WorkspaceMemorySync) -> None:
             workspace.remove_memory(request.remove_id)
@@ -234,11 +232,10 @@ class AgentTools:
 
         warnings = await self._write(kept, follow)
         return ToolAnswer(
-            "\n".join([scaffolds.merged(kept, request.remove_id, undo), *warnings]),
+            "\n".join([scaffolds.merged(kept, request.remove_id), *warnings]),
             schemas.Merged(
                 kept=schemas.MemoryView.of(kept),
                 removed_id=request.remove_id,
-                undo=undo,
                 warnings=warnings,
             ),
         )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from memory.cli.cleaning import apply, audit, clean, retry, review_groups
+from memory.cli.conflicts import conflicts
 from memory.cli.importing import import_
 from memory.cli.keeping import backup, calibrate, doctor, reembed, restore, try_model, upgrade
 from memory.cli.memories import (
@@ -78,6 +79,7 @@ _COMMANDS: Commands = {
 }
 _OF_THE_STORE: Commands = {
     "stats": stats,
+    "conflicts": conflicts,
     "backup": backup,
     "restore": restore,
     "upgrade": upgrade,

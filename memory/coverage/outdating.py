@@ -323,24 +323,29 @@ def _all_of_it(_newer: str, older: str) -> tuple[str, ...]:
 def still_stated(newer: str, older: str) -> tuple[str, ...]:
     """Return the parts of `older` that `newer` neither repeats nor contradicts.
 
-    Only the parts of a sentence that are joined by "and", "but" or ";" are looked at. If `newer`
-    says nothing about any part, the result is empty: the two may use other words for one thing.
+    Only the parts of a sentence that are joined by "and", "but" or ";" are looked at. A part
+    without a verb of its own is left if `newer` is about another part; a part that refers back
+    ("there") is none of its own.
 
     >>> still_stated("Mia has stopped playing golf.", "Mia plays golf and speaks Greek.")
     ('speaks Greek',)
     """
-    parts = [part for part in _JOINED.split(older.strip().rstrip(".!")) if part.strip()]
+    whole = older.strip().rstrip(".!")
+    parts = [part for part in _JOINED.split(whole) if part and not _BACK.search(part)]
     about = _plain_stems(newer)
-    subject = _plain_stems(older.split()[0]) if older.split() else frozenset[str]()
+    subject = _plain_stems(whole.split()[0])
     left = [part for part in parts if not (_plain_stems(part) - subject) & about]
-    moved = any(
+    named = len(left) < len(parts) or any(
         before.search(older.casefold()) and after.search(newer.casefold())
         for before, after in _MOVES
     )
-    return tuple(left) if len(parts) > 1 and (len(left) < len(parts) or moved) else ()
+    own_verbs = all(_VERB_FIRST.match(part) for part in parts[1:])
+    return tuple(left) if len(parts) > 1 and (named or own_verbs) else ()
 
 
 _JOINED = re.compile(r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+")
+_BACK = re.compile(r"\b(?:there|it|them|this|that|then)\b")
+_VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|has|is|can)\b")
 
 
 def _plain_stems(text: str) -> frozenset[str]:

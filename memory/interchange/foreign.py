@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from pydantic import ValidationError
 
 from memory.errors import InputError
-from memory.models import Frozen, LocalTime, Memory, first_problem
+from memory.models import MAX_QUOTED, Frozen, LocalTime, Memory, first_problem, too_large
 from memory.text import clean, clean_json, shortened
 
 TEXT_KEYS = ("data", "text", "content", "memory", "page_content")
@@ -176,6 +176,8 @@ def as_memory(row: ForeignRow, reading: Reading) -> Memory:
 
     Raises: ValueError, whose message says in one line why the row cannot be read.
     """
+    if problem := too_large([row.id, row.document, row.metadata, row.links]):
+        raise ValueError(problem)
     left = dict(row.metadata)
     if reading.id_key is not None and row.metadata.get(reading.id_key) in (None, ""):
         raise ValueError(f"has no {reading.id_key}: what is it called?")
@@ -322,12 +324,18 @@ def moment(value: Any, *, assume_utc: bool, zone: tzinfo | None = None) -> str:
         else:
             read = datetime.fromisoformat(value)
     except (TypeError, ValueError, OverflowError, OSError) as exc:
-        raise ValueError(f"timestamp {value!r} is not ISO 8601") from exc
+        raise ValueError(f"timestamp {_quoted(value)} is not ISO 8601") from exc
     if read.tzinfo is None:
         if not assume_utc and zone is None:
-            raise ValueError(f"timestamp {value!r} has no time zone: add one, or --assume-utc")
+            raise ValueError(
+                f"timestamp {_quoted(value)} has no time zone: add one, or --assume-utc"
+            )
         read = read.replace(tzinfo=UTC if assume_utc else zone)
     return read.isoformat()
+
+
+def _quoted(value: object) -> str:
+    return shortened(repr(value), MAX_QUOTED)
 
 
 def expiry_of(value: object) -> datetime | None:

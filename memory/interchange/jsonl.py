@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import Any
 
 from memory.errors import InputError
 from memory.interchange.foreign import CREATED, ForeignRow, moment
-from memory.models import Memory, MemoryLink, Turn, first_problem, is_memory_id
+from memory.models import Memory, MemoryLink, Turn, from_json, is_memory_id
 from memory.runtime import open_regular
-from memory.text import clean_json, normalise
+from memory.text import normalise
 
 _LONGEST_LINE = 64 * 2**20  # bytes; parsing takes far more memory
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
 _REPLACES = "replaces"  # lists the external ids of memories that a memory has replaced
-M = TypeVar("M", Memory, Turn)
 
 
 def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
@@ -232,7 +229,7 @@ def to_turn(fields: Mapping[str, Any], zone: tzinfo | None = None) -> Turn:
     }
     if fields.get("conversation") is not None:
         given["conversation"] = str(fields["conversation"])
-    return _validated(Turn, given)
+    return from_json(Turn, given)
 
 
 def to_memory(
@@ -280,16 +277,7 @@ def to_memory(
             given |= {"timestamp": default_time.isoformat(), "said": None}
     for name in ("timestamp", *(["said"] if given.get("said") is not None else [])):
         given[name] = moment(given.get(name), assume_utc=assume_utc, zone=zone)
-    return _validated(Memory, given)
-
-
-def _validated(model: type[M], fields: dict[str, Any]) -> M:
-    try:
-        return model.model_validate_json(json.dumps(clean_json(fields)))
-    except ValidationError as exc:
-        raise ValueError(str(first_problem(exc))) from exc
-    except RecursionError as exc:
-        raise ValueError("is nested too deeply") from exc
+    return from_json(Memory, given)
 
 
 def _objects(raw: bytes, *, not_finite: bool) -> list[dict[str, Any]]:

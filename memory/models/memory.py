@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from memory.models.sizes import (
     MAX_CONTENT,
     MAX_NAME,
     MAX_QUOTED,
+    MAX_VALUES,
     check_length,
     too_large,
 )
@@ -45,6 +46,7 @@ from memory.text import (
     to_json,
 )
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
 Vector = npt.NDArray[np.float32]
 """A unit vector of shape (dim,)."""
 Vectors = npt.NDArray[np.float32]
@@ -257,11 +259,13 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
-    `also`: other memories that state the same and are not shown on their own.
+    `also`: other memories that state the same and are not shown on their own. `until`: when a
+    superseded memory ceased to hold; None if it is live.
     """
 
     score: float
     also: tuple[Memory, ...] = ()
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -289,6 +293,8 @@ class SearchResult:
     cosine: float | None = None
     relevance: float | None = None
     also: tuple[Memory, ...] = ()
+    until: datetime | None = None
+    """When a superseded memory ceased to hold; None if it is live."""
 
     @property
     def score(self) -> float:
@@ -423,6 +429,29 @@ class Problem:
 
     def __str__(self) -> str:
         return self.what if self.what.startswith(self.field) else f"{self.field}: {self.what}"
+
+
+def from_json(
+    model: type[ModelT], fields: Mapping[str, Any], most_values: int = MAX_VALUES
+) -> ModelT:
+    """Return a model made from a JSON object, without control characters in its strings.
+
+    The size is checked first, because cleaning takes time that grows with it. `most_values`: the
+    maximum number of values, as in `too_large`.
+
+    Raises: ValueError, whose message says in one line what is wrong.
+
+    >>> from_json(MemoryLink, {"target_id": "mem_1\\x00", "link_type": "similar"}).target_id
+    'mem_1'
+    """
+    if problem := too_large(fields, most_values):
+        raise ValueError(problem)
+    try:
+        return model.model_validate_json(json.dumps(clean_json(dict(fields))))
+    except ValidationError as exc:
+        raise ValueError(str(first_problem(exc))) from exc
+    except RecursionError as exc:
+        raise ValueError("is nested too deeply") from exc
 
 
 def first_problem(exc: ValidationError) -> Problem:

@@ -39,7 +39,7 @@ class Bounded(BaseModel):
         return value
 
 
-def too_large(value: Any) -> str:
+def too_large(value: Any, most_values: int = MAX_VALUES) -> str:
     """Return what is too large about a value made of mappings, sequences and texts, or "".
 
     >>> too_large({"text": "Mia sails."})
@@ -55,8 +55,8 @@ def too_large(value: Any) -> str:
             characters += len(one)
         elif isinstance(one, Mapping | Sequence | Set):
             values += len(one)
-            if values > MAX_VALUES:
-                return f"has more than {MAX_VALUES:,} values"
+            if values > most_values:
+                return f"has more than {most_values:,} values"
             todo.extend(one)
             if isinstance(one, Mapping):
                 todo.extend(one.values())

@@ -34,8 +34,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from memory.coverage import Belief, verify_by_words
 from memory.decide import GroupPlan, inherit, merged, plan_again, survive
 from memory.errors import InputError
@@ -51,14 +49,15 @@ from memory.models import (
     Memory,
     Rules,
     Survivor,
-    first_problem,
+    from_json,
 )
 from memory.review.cards import card_key, content_hash
 from memory.store import Conflict, MemoryStore
-from memory.text import clean_json, identity
+from memory.text import identity
 
 _BY_PERSON = "by a person"
 _FIRST = {"decisions": 1}
+_MOST_VALUES = 1_000_000  # three for each member, and a group may have many members
 
 
 # --- what a person answers: the decisions file ---------------------------------------------------
@@ -143,9 +142,9 @@ def read_decisions(path: Path) -> list[tuple[int, Answered | InputError]]:
             answers[number] = number, InputError(path, str(fields), line=number)
             continue
         try:
-            answered = Answered.model_validate_json(json.dumps(clean_json(fields)))
-        except ValidationError as exc:
-            answers[number] = number, InputError(path, str(first_problem(exc)), line=number)
+            answered = from_json(Answered, fields, _MOST_VALUES)
+        except ValueError as exc:
+            answers[number] = number, InputError(path, str(exc), line=number)
         else:
             answers.pop(answered.key, None)
             answers[answered.key] = number, answered

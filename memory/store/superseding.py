@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from memory.coverage import still_stated
 from memory.errors import InputError, MemoryNotFound
 from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Scope, Survivor
 from memory.store.store import MemoryStore
-from memory.text import clean
+from memory.text import clean, telling_words
+
+Holds = Literal["newer", "older", "both"]
 
 
 class Suspect(NamedTuple):
@@ -32,13 +35,44 @@ def suspects(store: MemoryStore, user: str | None = None) -> list[Suspect]:
     found = []
     for memories in scopes.values():
         memories.sort(key=lambda one: one.timestamp)
-        pairs = combinations(memories, 2)
         found += [
-            Suspect(older, newer)
-            for older, newer in pairs
-            if store.showing.is_suspect(newer, older)
+            Suspect(memories[n], memories[m])
+            for n, m in sorted(_with_a_shared_word(memories))
+            if store.showing.is_suspect(memories[m], memories[n])
         ]
     return found
+
+
+_MOST_WITH_A_WORD = 40
+"""In a scope of more memories, a word that more than these have leads to no pair."""
+
+
+def _with_a_shared_word(memories: Sequence[Memory]) -> set[tuple[int, int]]:
+    """Return the pairs of positions, the lower first, of memories that share a rare word."""
+    having: dict[str, list[int]] = {}
+    for n, memory in enumerate(memories):
+        for word in telling_words(memory.content):
+            having.setdefault(word, []).append(n)
+    if len(memories) <= _MOST_WITH_A_WORD:
+        return set(combinations(range(len(memories)), 2))
+    rare = (held for held in having.values() if len(held) <= _MOST_WITH_A_WORD)
+    return {pair for held in rare for pair in combinations(held, 2)}
+
+
+def answer(store: MemoryStore, pair: Suspect, holds: Holds) -> Outcome:
+    """Record a person's answer about a pair: which memory holds now, or that both do.
+
+    Raises: MemoryNotFound; InputError as `supersede`.
+    """
+    if holds == "newer":
+        return supersede(store, pair.older.id, pair.newer.id, reason="the newer holds")
+    if holds == "older":
+        return supersede(store, pair.newer.id, pair.older.id, reason="the older holds")
+    ids = pair.older.id, pair.newer.id
+    both = Decision(Action.KEEP_BOTH, "both hold", tuple(pair), distinct=(ids,), model=PERSON)
+    done = store.apply(both)
+    assert isinstance(done, Outcome)  # it has no condition
+    return done
 
 
 def supersede(

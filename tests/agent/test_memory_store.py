@@ -72,7 +72,7 @@ def test_a_text_that_states_all_of_a_stored_one_replaces_it_and_is_returned(
     assert replaced is not None
     assert replaced.memory.id == old.id
     assert [(one.id, one.tags) for one in store.memories()] == [(new.id, ("pet",))]
-    store.undo(run(agent.last_decision(new.id)))
+    store.undo(store.history(new.id)[-1].number)
     assert {one.id for one in store.memories()} == {old.id, new.id}
 
 
@@ -218,7 +218,7 @@ def test_the_summary_goes_with_an_origin_of_a_merge_that_was_taken_back(
     agent: AgentMemory, store: MemoryStore
 ) -> None:
     a, b = save(agent, "a dish"), save(agent, "the secret recipe")
-    kept, _ = run(agent.merge(a.id, b.id, "a dish and the secret recipe"))
+    kept = run(agent.merge(a.id, b.id, "a dish and the secret recipe"))
     told = run(agent.create_episode([kept.id], "We tasted the secret recipe."))
     store.undo(store.history()[0].number)
     run(agent.delete(b.id))
@@ -341,7 +341,7 @@ def test_a_merge_keeps_time_and_category_and_takes_links_tags_and_importance(
     remove = save(agent, "remove", tags=["y"], importance=5)
     friend = save(agent, "friend")
     run(agent.link_memories(remove.id, friend.id, "leads_to"))
-    kept, _ = run(agent.merge(keep.id, remove.id))
+    kept = run(agent.merge(keep.id, remove.id))
     assert (kept.id, kept.content, kept.category) == (keep.id, "keep", "lesson")
     assert (kept.timestamp, kept.importance, kept.tags) == (keep.timestamp, 5, ("x", "y"))
     assert [(link.target_id, link.link_type) for link in kept.linked_ids] == [
@@ -357,9 +357,9 @@ def test_the_undo_of_a_merge_is_exact(
     run(agent.link_memories(a.id, b.id))
     run(agent.link_memories(b.id, c.id, "caused_by"))
     before = list(store.memories())
-    _, number = run(agent.merge(a.id, b.id, text))
+    run(agent.merge(a.id, b.id, text))
     assert len(list(store.memories())) == 2
-    store.undo(number)
+    store.undo(store.history(b.id)[-1].number)
     assert list(store.memories()) == before
     assert run(agent.get_by_id(a.id)) == before[0]
     _, pairs = run(agent.recent_near_copies(3, before[0].timestamp, 2.0))
@@ -376,7 +376,7 @@ def test_a_correction_is_a_decision_that_names_the_old_wording(
     assert replaced.memory.id == old.id
     assert run(agent.get_by_id(old.id)) is None
     assert new.importance == 5
-    number = run(agent.last_decision(new.id))
+    number = store.history(new.id)[-1].number
     [decision] = [one for one in store.history(old.id) if one.number == number]
     assert decision.survivors == ((new.id, (old.id,)),)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator, MutableMapping
@@ -142,6 +143,26 @@ def test_two_clients_with_different_tokens_never_see_each_others_memories(tokene
                     answer = text_of(refused)
                     assert refused.is_error or answer == f"Memory not found: {other}", tool
                     assert "printer" not in answer
+
+    asyncio.run(both())
+
+
+def test_an_answer_does_not_tell_how_many_decisions_others_have(tokened: str) -> None:
+    async def both() -> None:
+        async with client(tokened, MIA) as mia, client(tokened, BEN) as ben:
+            ids = []
+            for text in ("Ben rows.", "The bees like clover.", "A piano stands upstairs."):
+                await call(mia, "remember", content=text, force=True)
+                saved = await call(ben, "remember", content=text, force=True)
+                assert saved.structured_content is not None
+                ids.append(saved.structured_content["id"])
+            corrected = await call(ben, "remember", content="Ben sails.", replaces=ids[0])
+            merged = await call(ben, "merge_memories", keep_id=ids[1], remove_id=ids[2])
+            assert f"`memory-dedup undo {ids[0]}` brings it back" in text_of(corrected)
+            assert f"`memory-dedup undo {ids[2]}` takes it back" in text_of(merged)
+            for answer in (corrected, merged):
+                numbers = re.findall(r'"(\w+)": \d', json.dumps(answer.structured_content))
+                assert set(numbers) <= {"links", "importance", "similarity"}
 
     asyncio.run(both())
 

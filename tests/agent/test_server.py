@@ -118,7 +118,7 @@ def test_a_correction_shows_what_differs_and_replaces_recorded_and_undoable(
     assert ADDRESS not in workspace_text(folder)
     url = f"sqlite:///{folder / 'data' / 'ledger.db'}"
     with MemoryStore(Ledger.create(url), RoomyEmbedder()) as store:
-        taken = store.undo(answer["undo"])
+        taken = store.undo(store.history(old)[-1].number)
         WorkspaceMemorySync(folder / "workspace").follow_undo(taken, store.get)
     found = placed.data("recall", context=ADDRESS, n_results=2)["memories"]
     assert {one["id"] for one in found} == {old, answer["id"]}
@@ -784,7 +784,7 @@ def test_remember_consolidate_recall_merge_forget_and_undo(tmp_path: Path) -> No
         assert ids[4] not in told
         assert told.endswith("Note: 1 memory(ies) no longer exist.")
 
-    command(tmp_path, "undo", str(merged["undo"]))
+    command(tmp_path, "undo", merged["removed_id"])
     assert two_way(tmp_path)
     assert exported(tmp_path) == without(before, ids[4])
     assert all(content in workspace_text(tmp_path) for content in SIX if content != SIX[4])

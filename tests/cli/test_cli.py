@@ -1136,3 +1136,21 @@ def test_the_retired_wordings_of_a_memory_are_shown(run: Run, tmp_path: Path) ->
     assert last.endswith(f"{memory['id']} live    mia adopted a cat in 2023")
     unknown = failed(run("memory-dedup", "show", "mem_000000000000", ok=False))
     assert "no live memory has the id" in unknown
+
+
+def test_conflicts_lists_what_may_be_outdated_and_takes_an_answer(run: Run, tmp_path: Path) -> None:
+    lines = [
+        json.dumps({"content": text, "user": "Ada", "timestamp": f"2026-0{month}-05T09:00:00Z"})
+        for month, text in ((1, "Ada lives in Ghent."), (3, "Ada lives in Bruges."))
+    ]
+    (tmp_path / "told.jsonl").write_text("\n".join(lines))
+    run("memory-dedup", "import", "told.jsonl")
+    [pair] = json.loads(run("memory-dedup", "conflicts", "--json").stdout)
+    assert [pair[side]["content"] for side in ("older", "newer")] == [
+        "Ada lives in Ghent.", "Ada lives in Bruges."
+    ]  # fmt: skip
+    assert pair["older"]["id"] in run("memory-dedup", "conflicts", "--user", "Ada").stdout
+    ids = pair["older"]["id"], pair["newer"]["id"]
+    assert "undo" in run("memory-dedup", "conflicts", *ids, "--holds", "newer").stderr
+    assert json.loads(run("memory-dedup", "conflicts", "--json").stdout) == []
+    assert "Ghent" not in run("memory-dedup", "export").stdout

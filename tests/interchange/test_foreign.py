@@ -57,6 +57,12 @@ def test_whose_a_row_is(metadata: dict[str, Any], user: str) -> None:
     assert as_memory(kept, Reading()).user == user
 
 
+def test_a_row_that_is_too_large_is_not_read() -> None:
+    for large in (row("x" * 50_000_000), row(name="x" * 50_000_000), row(topics=[1] * 10_000)):
+        with pytest.raises(ValueError, match=r"more than (2,000,000 char|10,000 val)"):
+            as_memory(large, Reading())
+
+
 @pytest.mark.parametrize("owner", ["agent:x", "run:r", " mia", "mia\n"])
 def test_a_name_that_could_become_somebody_elses_is_refused(owner: str) -> None:
     with pytest.raises(ValueError, match="its user_id"):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import JsonValue
 
 from memory.errors import InputError
-from memory.models import Memory, Turn
+from memory.interchange import read_memories, to_memory
+from memory.models import Memory, Turn, from_json
 from memory.models.sizes import MAX_CHARACTERS, MAX_VALUES, too_large
+from memory.review import read_decisions
 from memory.store import MemoryStore, forget_user
 from tests.doubles import START
 
@@ -53,6 +57,38 @@ def test_no_more_is_looked_at_than_is_allowed() -> None:
     assert too_large({"metadata": Endless()}) == "has more than 10,000 values"
     assert too_large({"a": ["b", ("c", {"d": 1})], "e": None, "f": b"g"}) == ""
     assert too_large("x" * MAX_CHARACTERS) == ""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda value: from_json(Memory, value),
+        lambda value: to_memory(value, keep_id=True, assume_utc=False),
+    ],
+)
+def test_a_row_is_refused_by_its_size_before_it_is_cleaned(
+    read: Callable[[dict[str, Any]], object],
+) -> None:
+    row = {"user": "Mia", "content": "Mia sails.", "timestamp": START.isoformat()}
+    with pytest.raises(ValueError, match="more than 10,000 values"):
+        read(row | {"topic": Endless()})
+
+
+def test_a_line_of_50_mb_is_refused_in_one_short_line(tmp_path: Path) -> None:
+    long = {"content": "x" * 50_000_000, "timestamp": START.isoformat()}
+    (tmp_path / "in.jsonl").write_text(json.dumps(long) + "\n", encoding="utf-8")
+    [memory] = read_memories(tmp_path / "in.jsonl")
+    assert isinstance(memory, InputError)
+    assert "has more than 2,000,000 characters in all" in str(memory)
+    (tmp_path / "in.jsonl").write_text(json.dumps(long | {"timestamp": "x" * 3_000_000}))
+    [memory] = read_memories(tmp_path / "in.jsonl")
+    assert len(str(memory)) < 400
+    answer = {"key": "k", "members": [], "answer": "apply", "text": long["content"]}
+    lines = (json.dumps(line) + "\n" for line in ({"decisions": 1}, answer))
+    (tmp_path / "decisions.jsonl").write_text("".join(lines), encoding="utf-8")
+    [(line, problem)] = read_decisions(tmp_path / "decisions.jsonl")
+    assert (line, isinstance(problem, InputError)) == (2, True)
+    assert "has more than 2,000,000 characters in all" in str(problem)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from memory.errors import CannotUndo, InputError, MemoryNotFound
 from memory.models import Action, Memory
 from memory.store import MemoryStore
-from memory.store.superseding import supersede, suspects
+from memory.store.superseding import Suspect, answer, supersede, suspects
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 GHENT, BRUGES, LIEGE = "Ada lives in Ghent.", "Ada lives in Bruges.", "Ada lives in Liege."
@@ -100,3 +101,43 @@ def test_forgetting_neither_erases_nor_revives_what_was_superseded(store: Memory
     assert [one.id for one in store.forget(fourth.id, lineage=True).origins] == [third.id]
     with pytest.raises(MemoryNotFound):
         store.forget(third.id)
+
+
+def test_a_person_answers_what_holds(store: MemoryStore) -> None:
+    old, new = told(store, GHENT, BRUGES)
+    [pair] = suspects(store, "Ada")
+    assert pair == Suspect(old, new)
+    assert suspects(store, "Bo") == []
+    store.undo(answer(store, pair, "older").number)
+    assert suspects(store) == [], "it was taken back, so neither ends the other"
+    assert live(store) == {GHENT, BRUGES}
+    done = answer(store, pair, "newer")
+    assert live(store) == {BRUGES}
+    store.undo(done.number)
+    assert answer(store, pair, "both").action is Action.KEEP_BOTH
+    assert live(store) == {GHENT, BRUGES}
+
+
+def test_many_memories_are_compared_by_their_rare_words(store: MemoryStore) -> None:
+    told(store, *(f"Ada saw whale {n} today." for n in range(50)))
+    old, new = told(store, "Ada's locker code is 4711.", "Ada's locker code is 9911.")
+    assert suspects(store) == [Suspect(old, new)]
+
+
+def test_the_past_can_be_read(store: MemoryStore) -> None:
+    old, new, other = told(store, GHENT, BRUGES, "Ada has a kayak.")
+    supersede(store, old.id, new.id)
+
+    def found(query: str = "Where does Ada live?", k: int = 5, **how: Any) -> list[str]:
+        return [hit.memory.id for hit in store.search(query, k, user="Ada", **how)]
+
+    assert found() == [new.id, other.id]
+    assert found(include_superseded=True) == [new.id, old.id, other.id]
+    [hit] = store.search(GHENT, 2, user="Ada", include_superseded=True)[1:]
+    assert (hit.memory.id, hit.until) == (old.id, new.said)
+    assert found(as_of=START - timedelta(days=1)) == []
+    assert found(as_of=START + timedelta(days=1)) == [old.id]
+    assert found(as_of=START + timedelta(days=30)) == [new.id], "by then it had ended"
+    store.forget(old.id)
+    assert found(include_superseded=True) == [new.id, other.id]
+    assert found(as_of=START + timedelta(days=1)) == []
