@@ -214,6 +214,8 @@ class Forgot(BaseModel):
     """
     remaining: list[str] = []
     """The ids of live memories that state the same."""
+    superseded: list[str] = []
+    """The ids of memories that it had superseded; they stay retired."""
     warnings: list[str] = []
 
 

@@ -180,12 +180,17 @@ class AgentTools:
         )
         warnings = [*(f"The workspace: {what}." for what in said), *problems]
         lines = [scaffolds.forgotten(forgotten.memory, forgotten.remaining, self._store.now())]
+        lines += [
+            f"It had superseded (id: {one.id}), which stays retired until you forget that id."
+            for one in forgotten.superseded
+        ]
         lines += [] if forgotten.erased else [scaffolds.INDEX_PENDING]
         data = schemas.Forgot(
             found=True,
             memory=schemas.MemoryView.of(forgotten.memory),
             erased=forgotten.erased,
             remaining=[one.id for one in forgotten.remaining],
+            superseded=[one.id for one in forgotten.superseded],
             warnings=warnings,
         )
         return self._answer("\n".join([*lines, *warnings]), scaffolds.SCAFFOLD_FORGOT, data)

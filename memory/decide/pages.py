@@ -31,6 +31,8 @@ _SHOWN = 0.81
 
 A page shows an edge if both memories of the edge are on the page. Thorough pages show all edges.
 """
+_SHOWN_SPARING = 0.5
+"""The share that sparing pages must show: about the three nearest neighbours of each memory."""
 _FEW = 0.25
 _WEIGHT = 2_520
 """The edge to the nearest neighbour weighs `_WEIGHT` // 2, to the next `_WEIGHT` // 3, etc."""
@@ -45,12 +47,13 @@ class PageRules:
 
     `size`: the maximum number of memories on a page. `private`: whether private memories are put on
     pages, too. `thorough`: whether each memory that the model has not read yet must share a page
-    with each of its 8 nearest neighbours.
+    with each of its 8 nearest neighbours. `sparing`: whether about three of them are enough.
     """
 
     size: int = MOST_ON_PAGE
     private: bool = False
     thorough: bool = False
+    sparing: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class PagePlan:
 
 
 def pages(
-    sizes: Ints, pairs: Pairs, unread: Flags, *, thorough: bool = False, most: int = MOST_ON_PAGE
+    sizes: Ints, pairs: Pairs, unread: Flags, rules: PageRules = PageRules()
 ) -> list[list[int]]:
     """Divide the memories of a scope into pages; return the positions of each page's memories.
 
@@ -96,15 +99,15 @@ def pages(
 
     `sizes`: the number of characters of each memory, shape (n,). `pairs`: the pairs of each memory
     with its nearest neighbours, by position, the lower position first. `unread`: which memories the
-    model still has to read, shape (n,). `thorough`: whether each unread memory must share a page
-    with each of its 8 nearest neighbours. If at most a quarter of the memories are unread, the
-    pages are always thorough. `most`: the maximum number of memories on a page.
+    model still has to read, shape (n,). If at most a quarter of the memories are unread, the pages
+    are thorough, unless they are sparing.
     """
     if len(sizes) < 2 or not unread.any():
         return []
-    thorough = thorough or bool(unread.mean() <= _FEW)
+    thorough = rules.thorough or (bool(unread.mean() <= _FEW) and not rules.sparing)
     edges = _edges(pairs, unread, SURELY_MET if thorough else NEIGHBOURS)
-    return _PageGrower(sizes, unread, edges, most).grow(0.0 if thorough else 1.0 - _SHOWN)
+    shown = _SHOWN_SPARING if rules.sparing else _SHOWN
+    return _PageGrower(sizes, unread, edges, rules.size).grow(0.0 if thorough else 1.0 - shown)
 
 
 def _edges(pairs: Pairs, unread: Flags, nearest: int) -> tuple[Ints, Ints, Ints]:

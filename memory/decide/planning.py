@@ -357,8 +357,7 @@ class _Scope:
             np.array([len(row.memory.content) for row in left], np.int64),
             joined([nearest_of(pairs, len(left), NEIGHBOURS), _pairs_to_meet(left, again)]),
             np.array([row.dated_key in self._unread for row in left], np.bool_),
-            thorough=rules.thorough,
-            most=rules.size,
+            rules,
         )
         found = ([left[n] for n in page] for page in grown)
         return tuple(

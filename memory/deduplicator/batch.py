@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+import numpy as np
+
 from memory.decide import (
     MOST_ON_PAGE,
+    NEIGHBOURS,
     Account,
     AskedAgain,
     GroupPlan,
@@ -287,8 +290,9 @@ class Batch:
         if self._scope is not None and self._later is None:
             self._later = _all_but_the_last(self._snapshot, self._scope)
         snapshot = replace(self._snapshot, distinct=self._snapshot.distinct | apart)
-        if self._later:
-            snapshot = replace(snapshot, read=snapshot.read | self._later)
+        if self._scope is not None:
+            read = snapshot.read | (self._later or frozenset())
+            snapshot = await in_thread(_near_unread, replace(snapshot, read=read), self._scope)
         return await in_thread(self._planner.plan, snapshot, again, every_pair=every_pair)
 
     # --- a round ---
@@ -432,6 +436,19 @@ def _all_but_the_last(snapshot: Snapshot, scope: Scope) -> frozenset[ScopedText]
     last_first = sorted(snapshot.rows, key=lambda row: -row.seq)
     texts = ((scope.key, row.dated_key) for row in last_first)
     return frozenset(islice((one for one in texts if one not in snapshot.read), MOST_ON_PAGE, None))
+
+
+def _near_unread(snapshot: Snapshot, scope: Scope) -> Snapshot:
+    """Return the part of a scope's snapshot that has the unread texts and their nearest ones."""
+    rows = [row for row in snapshot.rows if row.text_key in snapshot.vectors]
+    unread = np.array([(scope.key, row.dated_key) not in snapshot.read for row in rows], np.bool_)
+    if not unread.any():
+        return replace(snapshot, rows=())
+    vectors = snapshot.vectors.of([row.text_key for row in rows])
+    nearest = np.argsort(-(vectors[unread] @ vectors.T), axis=1)[:, : NEIGHBOURS + 1]
+    shown = unread.copy()
+    shown[nearest] = True
+    return replace(snapshot, rows=tuple(row for row, near in zip(rows, shown, strict=True) if near))
 
 
 def new_run() -> str:

@@ -453,6 +453,8 @@ class MemoryDeduplicator:
         scope: Scope | None = None,
     ) -> Batch:
         pages = self._page_rules(asker)
+        if pages is not None and scope is not None:
+            pages = replace(pages, sparing=True)
         plan = replace(
             self._settings.plan, scale=self._store.scale, pages=pages, on_compared=on_compared
         )

@@ -216,6 +216,8 @@ class ChatMemory:
         metadata: Mapping[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        include_superseded: bool = False,
+        as_of: datetime | None = None,
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
 
@@ -227,6 +229,8 @@ class ChatMemory:
 
         Only memories are returned that have this `category`, all these `tags` and these values in
         their `metadata`, and that were said at `since` or later, and before `until`.
+        `include_superseded`: also those that no longer hold, with their own `until`. `as_of`: only
+        what had been said by then and still held.
 
         Raises: InputError if both `user` and `everyone` are given, or neither, or a value is not
         valid; EmbeddingError; LedgerError.
@@ -248,9 +252,13 @@ class ChatMemory:
             scope=scope,
             min_score=min_score,
             where=wanted if wanted != Wanted() else None,
+            include_superseded=include_superseded,
+            as_of=as_of,
         )
         return [
-            Recalled.model_construct(**dict(hit.memory), score=hit.score, also=hit.also)
+            Recalled.model_construct(
+                **dict(hit.memory), score=hit.score, also=hit.also, until=hit.until
+            )
             for hit in found
         ]
 
@@ -345,14 +353,16 @@ class ChatMemory:
         self._check_open()
         return await self._extractor.count_waiting()
 
-    async def forget(self, memory_id: str) -> Forgotten:
+    async def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten:
         """Erase a memory and the memories it was made from, permanently; return what was erased.
+
+        `lineage`: also the memories that it superseded, which otherwise stay retired.
 
         Raises: MemoryNotFound; StillStatedBy if another live memory contains the erased text;
         LedgerError.
         """
         self._check_open()
-        return await in_thread(self._store.forget, memory_id)
+        return await in_thread(self._store.forget, memory_id, lineage=lineage)
 
     async def matching(self, description: str, *, user: str) -> Sequence[Memory]:
         """Return the memories of a user that a description names, such as "Mia's phone number".

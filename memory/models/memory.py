@@ -259,11 +259,13 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
-    `also`: other memories that state the same and are not shown on their own.
+    `also`: other memories that state the same and are not shown on their own. `until`: when a
+    superseded memory ceased to hold; None if it is live.
     """
 
     score: float
     also: tuple[Memory, ...] = ()
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,8 @@ class SearchResult:
     cosine: float | None = None
     relevance: float | None = None
     also: tuple[Memory, ...] = ()
+    until: datetime | None = None
+    """When a superseded memory ceased to hold; None if it is live."""
 
     @property
     def score(self) -> float:

@@ -32,6 +32,11 @@ _FACTUAL = re.compile(
     r"\d(?!%)|(?<=[\w,'] )[\"“'@]?(?!I\b|I['’]|OK\b|TV\b)[A-Z][\w@-]*[a-z]|[\w.]+@\w"
     r"|\b(?:allergic|vegan|vegetarian|pregnant|diabetic)\b"
 )
+_LITERAL = re.compile(
+    r"\d++(?!%)|(?<!\w)[@#]\w|[a-z][A-Z]|\w_\w|\b(?:allergic|vegan|vegetarian|pregnant|diabetic)\b"
+)
+_ABOUT_YOU = re.compile(r"\b(?:you|your|u|ya|thanks|thank|congrats|wow|good luck)\b", re.IGNORECASE)
+_BEGINS_WITH_SELF = re.compile(r"^(?:I|I['’]m|I['’]ve|my|we|our)\b", re.IGNORECASE)
 _SELF = re.compile(r"\b(?:I|I'm|I've|i|my|mine|me|our|we)\b")
 _CHAT = re.compile(
     r"\b(?:you|your|u|ya|thanks|thank|congrats|wow|hope|good luck|let me|let's|can't wait|what|how|"
@@ -63,7 +68,8 @@ def without_lead(sentence: str) -> str:
 def is_kept_as_said(sentence: str) -> bool:
     """Return whether a sentence that the rules cannot rewrite may state a fact of its speaker.
 
-    In other languages than English, this is each sentence with "I" or "my".
+    In other languages than English, this is each sentence with "I" or "my". A sentence with a
+    number, a handle or a name such as `KaPi_T` is kept if it does not talk to somebody.
     """
     words = sentence.split()
     if sentence.rstrip().endswith(("?", "？")) or not _SHORTEST <= len(words) <= _LONGEST:
@@ -71,6 +77,9 @@ def is_kept_as_said(sentence: str) -> bool:
     if language_of(sentence) != ENGLISH and tells_of_self(sentence, in_english=False):
         return True
     if _CORRECTS.match(sentence) and _FACTUAL.search(sentence):
+        return True
+    to_you = _ABOUT_YOU.search(sentence) and not _BEGINS_WITH_SELF.match(sentence)
+    if _LITERAL.search(sentence) and not to_you:
         return True
     tells = _SELF.search(sentence) and not _CHAT.search(sentence) and stands_alone(sentence)
     return bool(tells and _FACTUAL.search(_VOCATIVE.sub("", sentence)))

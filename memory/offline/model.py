@@ -157,6 +157,11 @@ _REMEMBER = re.compile(
     r"(?!(?:time|day|night|one|moment|feeling)\b)(?P<what>.{3}(?:.*[^.!?])?)[.!?]*$",
     re.IGNORECASE | re.DOTALL,
 ).match
+_REMEMBER_DE = re.compile(
+    r"(?:bitte )?(?:kannst du dir (?:bitte )?merken|merk dir(?: bitte)?|vergiss nicht), dass "
+    r"(?P<what>.{3}(?:.*[^.!?])?)[.!?]*$",
+    re.IGNORECASE | re.DOTALL,
+).match
 _REMEMBER_JA = re.compile(
     r"(?P<what>.{3,}?)(?:ということ|こと|の|と)?[をは]?(?:覚えて(?:おいて|いて)?|忘れないで)"
     r"(?:ください|下さい|ね|よ)*[。!！]*$",
@@ -244,6 +249,8 @@ def only_asks_to_remember(text: str) -> bool:
 
 
 def _request(sentence: str) -> re.Match[str] | None:
+    if german := _REMEMBER_DE(sentence):
+        return german
     asked = _REMEMBER(sentence) or _REMEMBER_JA(sentence)
     polite = re.search(r"\b(?:can|could|will|would) you\b", sentence[: len("hey, could you")], re.I)
     return asked if polite or not sentence.endswith(("?", "？")) else None

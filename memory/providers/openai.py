@@ -34,7 +34,7 @@ OPENAI = "https://api.openai.com/v1"
 DEFAULT_EMBEDDING = "text-embedding-3-small"
 DEFAULT_DIM = 1536
 _KEY = "OPENAI_API_KEY"
-_REFUSED_AS_ASKED = frozenset({400, 422})
+_REFUSED_AS_ASKED = frozenset({400, 422, 500})  # 500: llama.cpp, if it cannot build a grammar
 _STOPPED_EARLY = frozenset({"refused", "length", "content_filter"})
 _NAMES_THE_FORMAT = re.compile(r"response.?format|json.?(schema|object|mode)|grammar", re.I)
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
@@ -104,6 +104,7 @@ def _at(key: str, *path: str | int) -> Any:
 
 class _Completion(BaseModel):
     content: str | None = _at("choices", 0, "message", "content")
+    reasoning: str | None = _at("choices", 0, "message", "reasoning_content")
     refusal: str | None = _at("choices", 0, "message", "refusal")
     finish_reason: str | None = _at("choices", 0, "finish_reason")
     input_tokens: int | None = _at("usage", "prompt_tokens")
@@ -200,7 +201,7 @@ class OpenAIModel(RemoteModel):
             ) from exc
         reason = "refused" if completion.refusal else completion.finish_reason or ""
         return RawAnswer(
-            completion.content or "",
+            completion.content or completion.reasoning or "",  # some servers put all text there
             Usage(
                 input_tokens=completion.input_tokens or 0,
                 output_tokens=completion.output_tokens or 0,

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from memory.coverage import may_outdate
 from memory.ledger import Ledger
 from memory.models import PERSON, Memory, Scope, SearchResult
 from memory.search import folded, newer_first
+
+PastHit = tuple[SearchResult, str]
+"""A superseded memory that a search found, and the id of the one that superseded it."""
+
+
+def said_by(memory: Memory, moment: datetime) -> bool:
+    return (memory.said or memory.timestamp) <= moment
+
+
+def with_past(shown: Sequence[SearchResult], past: Sequence[PastHit], k: int) -> list[SearchResult]:
+    """Return the first `k` hits, with superseded memories among them.
+
+    A superseded memory stands directly under the one that superseded it. If that one is not shown,
+    it stands above the first hit that is less similar to the query.
+    """
+    found = list(shown)
+    for hit, successor in past:
+        ids = [one.memory.id for one in found]
+        below = (n for n, one in enumerate(found) if one.similarity < hit.similarity)
+        place = ids.index(successor) + 1 if successor in ids else next(below, len(found))
+        found.insert(place, hit)
+    return found[:k]
 
 
 class Showing:

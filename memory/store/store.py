@@ -63,7 +63,7 @@ from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
-from memory.store.showing import Showing
+from memory.store.showing import PastHit, Showing, said_by, with_past
 from memory.text import clean, text_key, text_of, wordings
 
 T = TypeVar("T")
@@ -213,6 +213,8 @@ class MemoryStore:
         private: bool = False,
         min_score: float | None = None,
         where: Callable[[Memory], bool] | None = None,
+        include_superseded: bool = False,
+        as_of: datetime | None = None,
     ) -> list[SearchResult]:
         """Return the `k` live memories that answer a query best, best first.
 
@@ -223,7 +225,8 @@ class MemoryStore:
         an empty list.
 
         Of memories that state the same, one counts and is returned, and its `also` names the
-        others.
+        others. `include_superseded`: also memories that no longer hold, each directly under the
+        one that superseded it. `as_of`: only what had been said by then and still held.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
@@ -240,6 +243,7 @@ class MemoryStore:
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
+        past = self._past(probe, scope, as_of) if include_superseded or as_of else []
         while True:
             hits = find(probe, scope, wanted)
             fits = [
@@ -247,10 +251,13 @@ class MemoryStore:
                 for hit in hits
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
+                and (as_of is None or said_by(hit.memory, as_of))
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
-                return shown
+                return with_past(
+                    shown, [hit for hit in past if where is None or where(hit[0].memory)], k
+                )
             wanted *= 4
 
     def find_similar(
@@ -586,6 +593,24 @@ class MemoryStore:
         with self.ledger.reading() as reader:
             best = best or best_of_shortlist(reader, probe, near, words, scope, k)
             return results(reader, probe, best, words, k)
+
+    def _past(self, probe: Probe, scope: Scope, as_of: datetime | None) -> list[PastHit]:
+        """Return the superseded memories, most similar first, each with its successor's id.
+
+        `as_of`: only those that had been said by then and still held.
+        """
+        with self.ledger.reading() as reader:
+            rows = {
+                row.memory.id: row
+                for row in reader.superseded.within(scope)
+                if row.until is not None
+                and (as_of is None or (said_by(row.memory, as_of) and as_of < row.until))
+            }
+            hits = ranked(reader, probe, list(rows.values()), PLAIN)
+            ends = {name: row.successor_id or "" for name, row in rows.items()}
+        return [
+            (replace(hit, until=rows[hit.memory.id].until), ends[hit.memory.id]) for hit in hits
+        ]
 
     def _received(self, reader: Reader, memory: Memory, earlier: Row | None) -> Memory:
         """Return the live successor of `earlier`; if it is None, the memory with an unused id."""

@@ -196,7 +196,8 @@ _CJK = re.compile(
 )
 _KANA = re.compile("[\u3041-\u30fa]")
 _SENTENCE_END = re.compile(
-    r"(?<=[.!?])(?!(?<=\d\.) (?:Jan|Feb|März|April|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))\s+"  # 5. Mai
+    r"(?<=[.!?])(?<!\b(?:Mr|Dr|St)\.)(?<!\bMrs\.)"
+    r"(?!(?<=\d\.) (?:Jan|Feb|März|April|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez))\s+"  # 5. Mai
     r"|(?<=[。！？])\s*|\n+"
 )
 

@@ -102,3 +102,22 @@ def test_recall_names_the_folded_ids_and_forget_what_remains(
     assert isinstance(gone.data, Forgot)
     assert gone.data.remaining == [first.id]
     assert [one.id for one in run(AgentMemory(store).list_recent(5))] == [first.id]
+
+
+def test_replaces_supersedes_whole_or_not_at_all(store: MemoryStore, tmp_path: Path) -> None:
+    tools = tools_on(store, tmp_path)
+    old = store.add(store.new_memory("Ada plays golf and speaks Greek."))
+    told = {"content": "Ada has stopped playing golf.", "replaces": old.id}
+    answer = run(tools.call("remember", told))
+    assert f'says nothing about a part of {old.id}: "speaks Greek"' in answer.text
+    assert isinstance(answer.data, Remembered)
+    assert (answer.data.saved, answer.data.replaced) == (True, None)
+    assert store.get(old.id) is not None
+    again = {"content": "Ada gave up golf and Greek.", "replaces": old.id, "force": True}
+    saved = run(tools.call("remember", again)).data
+    assert isinstance(saved, Remembered)
+    assert saved.replaced == old.id
+    assert store.get(old.id) is None
+    gone = run(tools.call("forget", {"memory_id": saved.id}))
+    assert f"It had superseded (id: {old.id})" in gone.text
+    assert "Forgot" in run(tools.call("forget", {"memory_id": old.id})).text

@@ -11,6 +11,7 @@ from memory.decide.pages import (
     MOST_ON_PAGE,
     NEIGHBOURS,
     SURELY_MET,
+    PageRules,
     pages,
 )
 from memory.models import Flags, Ints, Vectors
@@ -71,7 +72,7 @@ def test_one_pass_shows_most_of_what_is_near_at_few_pages() -> None:
 
 
 def test_a_thorough_pass_shows_everybody_with_their_nearest_eight() -> None:
-    together = met(pages(*graph(7, 1_000), thorough=True))
+    together = met(pages(*graph(7, 1_000), PageRules(thorough=True)))
     near = nearest(7, 1_000, SURELY_MET)
     assert all((a, b) in together for a, others in enumerate(near) for b in others)
 

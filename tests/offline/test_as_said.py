@@ -24,6 +24,7 @@ def told(text: str) -> list[str]:
         ("just so you know i can't eat gluten", "Mia can't eat gluten."),
         ("Im allergic to penicillin", "Mia is allergic to penicillin."),
         ("I no longer smoke", "Mia no longer smokes."),
+        ("my doctor is Dr. Okafor, tel 555 010", "Mia's doctor is Dr. Okafor, tel 555 010."),
         ("my handle is @Nora_B", "Mia's handle is @Nora_B."),
         ("my wifi password is Fjord 7!", "Mia's wifi password is Fjord 7!"),
     ],
@@ -39,6 +40,10 @@ def test_what_stands_before_a_fact_does_not_hide_it(text: str, stated: str) -> N
         "actually it's 10mg of lisinopril now",
         "correction: the meeting is on Thursday",
         "me and Tom broke up",
+        "scratch that, the concert is on the 9th",
+        "the shed opens with 0417",
+        "guest wifi is Gull_House",
+        "bin seit gestern 30",
         "Ich wohne seit 2019 in Hamburg.",
         "Ich habe am 5. Mai Geburtstag.",
         "Meine Schwester heißt Eva.",
@@ -51,10 +56,23 @@ def test_what_cannot_be_rewritten_is_kept_as_it_was_said(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I'm so excited!", "Thanks, I love it!", "I agree, Tom.", "Me too.", "Wie geht es dir?"],
+    [
+        "I'm so excited!",
+        "Thanks, I love it!",
+        "I agree, Tom.",
+        "I 100% agree!",
+        "You got 3 of 5?",
+        "Me too.",
+        "Wie geht es dir?",
+    ],
 )
 def test_chat_is_not_kept(text: str) -> None:
     assert told(text) == []
+
+
+def test_a_german_question_may_ask_to_remember() -> None:
+    asked = asked_to_remember("Kannst du dir merken, dass mein Spind die Nummer 48 hat?")
+    assert asked == ["mein Spind die Nummer 48 hat"]
 
 
 def test_a_polite_question_may_ask_to_remember() -> None:

@@ -153,11 +153,11 @@ def test_nothing_follows_to_another_host(server: OpenAIServer, question: Questio
 # --- quirks -------------------------------------------------------------------------------------
 
 
-def knows(*forms: str | None, refusal: str) -> Callable[[Asked], Raw | str]:
+def knows(*forms: str | None, refusal: str, status: int = 400) -> Callable[[Asked], Raw | str]:
     """A server that knows these forms of an answer only."""
 
     def answer(asked: Asked) -> Raw | str:
-        return MERGED if asked.format in forms else failed(400, refusal)
+        return MERGED if asked.format in forms else failed(status, refusal)
 
     return answer
 
@@ -183,11 +183,12 @@ def knows(*forms: str | None, refusal: str) -> Callable[[Asked], Raw | str]:
     ],
     ids=["DeepSeek", "neither", "llama.cpp"],
 )
+@pytest.mark.parametrize("status", [400, 500])
 def test_a_form_that_the_server_refuses_is_left_for_good(
     server: OpenAIServer, question: Question, known: tuple[str | None, ...], refusal: str,
-    forms: list[str | None],
+    forms: list[str | None], status: int,
 ) -> None:  # fmt: skip
-    server.default = knows(*known, refusal=refusal)
+    server.default = knows(*known, refusal=refusal, status=status)
 
     async def twice(model: OpenAIModel) -> list[Verdict]:
         return [await model.judge(question) for _ in range(2)]
@@ -195,6 +196,11 @@ def test_a_form_that_the_server_refuses_is_left_for_good(
     assert [texts(verdict) for verdict in ask(server, twice)] == [["Mia has a tabby cat."]] * 2
     assert [asked.format for asked in server.asked] == forms
     assert all("JSON schema" in asked.system for asked in server.asked)
+
+
+def test_an_answer_among_the_reasoning_is_read(server: OpenAIServer, question: Question) -> None:
+    server.default = said(None, reasoning_content=MERGED)
+    assert texts(judge(server, question)) == ["Mia has a tabby cat."]
 
 
 def test_calls_side_by_side_step_down_together(server: OpenAIServer, question: Question) -> None:

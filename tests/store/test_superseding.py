@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -121,3 +122,22 @@ def test_many_memories_are_compared_by_their_rare_words(store: MemoryStore) -> N
     told(store, *(f"Ada saw whale {n} today." for n in range(50)))
     old, new = told(store, "Ada's locker code is 4711.", "Ada's locker code is 9911.")
     assert suspects(store) == [Suspect(old, new)]
+
+
+def test_the_past_can_be_read(store: MemoryStore) -> None:
+    old, new, other = told(store, GHENT, BRUGES, "Ada has a kayak.")
+    supersede(store, old.id, new.id)
+
+    def found(query: str = "Where does Ada live?", k: int = 5, **how: Any) -> list[str]:
+        return [hit.memory.id for hit in store.search(query, k, user="Ada", **how)]
+
+    assert found() == [new.id, other.id]
+    assert found(include_superseded=True) == [new.id, old.id, other.id]
+    [hit] = store.search(GHENT, 2, user="Ada", include_superseded=True)[1:]
+    assert (hit.memory.id, hit.until) == (old.id, new.said)
+    assert found(as_of=START - timedelta(days=1)) == []
+    assert found(as_of=START + timedelta(days=1)) == [old.id]
+    assert found(as_of=START + timedelta(days=30)) == [new.id], "by then it had ended"
+    store.forget(old.id)
+    assert found(include_superseded=True) == [new.id, other.id]
+    assert found(as_of=START + timedelta(days=1)) == []
