@@ -8,11 +8,13 @@ only messages of the protocol may be written to stdout.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import os
 import stat
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -44,6 +46,8 @@ _PATIENCE_S = 10.0
 _OPENING_S = 60.0
 _USER = "memory_dedup.user"
 _SHORTEST = 16
+_LONG = 10_000
+"""With more characters in its arguments, a call waits for its turn: one runs at a time."""
 _MOST_BYTES = 10_000_000
 _FORM = "write a token, a space and a user, one of them a line"
 INSTRUCTIONS = (
@@ -64,6 +68,8 @@ class AgentServer:
     def __init__(self, opening: Future[Opened]) -> None:
         self._opening = opening
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._long_call = asyncio.Lock()
+        self._long_call_of: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.protocol: Server[Any] = Server(
             "memory-dedup",
             version=__version__,
@@ -156,7 +162,14 @@ class AgentServer:
 
     async def _answer(self, user: str | None, params: wire.CallToolRequestParams) -> ToolAnswer:
         opened = await self.opened()
-        return await opened.tools_of(user).call(params.name, params.arguments or {})
+        arguments = params.arguments or {}
+        async with contextlib.AsyncExitStack() as turn:
+            if sum(len(value) for value in arguments.values() if isinstance(value, str)) > _LONG:
+                # Long texts would keep all threads busy. The first lock takes one call of each
+                # user, so that the second takes the users in turn.
+                await turn.enter_async_context(self._long_call_of[user])
+                await turn.enter_async_context(self._long_call)
+            return await opened.tools_of(user).call(params.name, arguments)
 
 
 def run_and_exit(server: AgentServer) -> None:
