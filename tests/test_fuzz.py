@@ -60,7 +60,7 @@ def test_an_exception_is_seen_and_counted_with_its_texts(
     def failing(_a: str, _b: str) -> tuple[str, ...]:
         raise IndexError
 
-    monkeypatch.setattr(sys.modules["memory.coverage.covers"], "_in_capitals", failing)
+    monkeypatch.setattr(sys.modules["memory.coverage.covers"], "written_otherwise", failing)
     assert fuzz.main() == 1
     out = capsys.readouterr().out
     assert "IndexError at test_fuzz.py:" in out
