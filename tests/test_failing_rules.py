@@ -65,6 +65,8 @@ WITHOUT_PRECAUTION = {
     "to_json", "dated_key", "text_of", "_iso",
     # run while modules are loaded
     "with_all_languages", "_evidence", "time_finder._named",
+    # run only where a merged text equals a member of another day, behind `verify`
+    "_recounts",
 }  # fmt: skip
 
 PAIRS = [
@@ -114,6 +116,7 @@ PAIRS = [
     ("Mia retires at Easter 2027, at Christmas next year.", "Saturday Mia danced in the choir."),
     ("Mia flies tomorrow.", "Mia flies on 2 January 2026."),
     ("Ieri Mia ha cantato.", "Domani Mia canta."),
+    ("Mia has a cat which is old.", "Mia has an old cat."),
     ("Mia has rowed for 2 months.", "Mia rowed in the week of 12 January 2026."),
     ("Mia rows on the lake. " * 200, "Mia rows on the lake. " * 200 + "Leo has 2 boats."),
 ]

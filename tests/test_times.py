@@ -142,7 +142,7 @@ def test_turns_of_two_days_lose_nothing_to_each_other(store: MemoryStore, config
             Turn(
                 speaker=f"{who} {number}", text=pair[position + 1],
                 at=datetime.fromisoformat(f"{pair[position]}T12:00:00+00:00"),
-                id=f"{who} {number}", conversation=f"{number // 5} {position}",
+                id=f"{who} {number}", conversation=f"{who} {number // 5} {position}",
             )
             for number, pair in enumerate(PAIRS)
             for who in ("Mia", ("Tom", "Ida")[position // 2])

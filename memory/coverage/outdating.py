@@ -339,13 +339,13 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
         before.search(older.casefold()) and after.search(newer.casefold())
         for before, after in _MOVES
     )
-    own_verbs = all(_VERB_FIRST.match(part) for part in parts[1:])
+    own_verbs = all(_VERB_FIRST(part) for part in parts[1:])
     return tuple(left) if len(parts) > 1 and (named or own_verbs) else ()
 
 
 _JOINED = re.compile(r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+")
 _BACK = re.compile(r"\b(?:there|it|them|this|that|then)\b")
-_VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|has|is|can)\b")
+_VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|has|is|can)\b").match
 
 
 def _plain_stems(text: str) -> frozenset[str]:

@@ -56,7 +56,7 @@ def _beyond(first: Counter[str], second: Counter[str]) -> tuple[str, ...]:
     return (*(first - second), *(second - first))
 
 
-_WITH_HYPHEN = re.compile(r"[^\W_]+(?:[-‐][^\W_]+)+").findall
+_WITH_HYPHEN = re.compile(r"(?<![^\W_])[^\W_]++(?:[-‐][^\W_]++)+").findall
 
 
 def _hyphenated(text: str) -> Counter[str]:

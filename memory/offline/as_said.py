@@ -29,7 +29,7 @@ _CORRECTS = re.compile(
     r"^(?:actually|correction|no,|no wait|wait,|sorry,|I mean|i meant|rather)\b", re.IGNORECASE
 )
 _FACTUAL = re.compile(
-    r"\d(?!%)|(?<=[\w,'] )[\"“'@]?(?!I\b|I['’]|OK\b|TV\b)[A-Z][\w@-]*[a-z]|[\w.]+@\w"
+    r"\d(?!%)|(?<=[\w,'] )[\"“'@]?(?!I\b|I['’]|OK\b|TV\b)[A-Z][\w@-]*[a-z]|(?<![\w.])[\w.]++@\w"
     r"|\b(?:allergic|vegan|vegetarian|pregnant|diabetic)\b"
 )
 _LITERAL = re.compile(

@@ -90,7 +90,7 @@ FRENCH = TimeWords(
     },
     common=frozenset(
         "le la les des du et est une un dans avec il elle ne je son sa ses pas pour sur au aux en "
-        "que qui mon ma nous a été ils elles habite y an ans mois".split()
+        "que qui mon ma mes j ai c nous a été ils elles habite y an ans mois".split()
     ),
     past=Verbs(
         words=frozenset(
