@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import doctest
 import importlib
+import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -119,6 +120,17 @@ def test_what_a_description_names_is_shown_and_then_forgotten(memories: Memories
     [found] = memories.matching("Ana's work", user="Mia")
     memories.forget(found.id)
     assert [one.content for one in memories.list(user="Mia")] == ["Mia likes Orbis."]
+
+
+def test_both_faces_take_the_same_arguments() -> None:
+    """All but `hear`, `settle` and `exchange`, which only a bot needs."""
+    for name in vars(Memories):
+        if not name.startswith("_") and name not in ("store", "close"):
+            mine, theirs = (
+                [*inspect.signature(getattr(face, name)).parameters]
+                for face in (Memories, ChatMemory)
+            )
+            assert mine == theirs, name
 
 
 def test_threads_share_it(memories: Memories) -> None:

@@ -97,6 +97,8 @@ class Memories:
         metadata: Mapping[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        include_superseded: bool = False,
+        as_of: datetime | None = None,
     ) -> Sequence[Recalled]:
         """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does."""
         return self._wait(
@@ -112,6 +114,8 @@ class Memories:
                 metadata=metadata,
                 since=since,
                 until=until,
+                include_superseded=include_superseded,
+                as_of=as_of,
             )
         )
 
@@ -119,9 +123,9 @@ class Memories:
         """Change the text of a memory, as `ChatMemory.update` does."""
         return self._wait(self._memory.update(memory_id, text))
 
-    def forget(self, memory_id: str) -> Forgotten:
+    def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten:
         """Erase a memory permanently, as `ChatMemory.forget` does."""
-        return self._wait(self._memory.forget(memory_id))
+        return self._wait(self._memory.forget(memory_id, lineage=lineage))
 
     def matching(self, description: str, *, user: str) -> Sequence[Memory]:
         """Return the memories that a description names, as `ChatMemory.matching` does."""
