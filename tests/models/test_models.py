@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -75,6 +75,7 @@ def test_a_plain_word_is_the_same_in_any_case(a: str, b: str) -> None:
 _TEXTS = st.text() | st.from_regex(r"(?:[A-Ca-c1.!@'-]{1,3} ?){1,4}", fullmatch=True)
 
 
+@example("0A㉮A", "")
 @given(_TEXTS, _TEXTS)
 def test_the_same_text_has_one_vector(a: str, b: str) -> None:
     """Vectors are kept by the key, and made of the normalised text."""
