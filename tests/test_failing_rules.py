@@ -430,7 +430,7 @@ def test_nothing_is_lost_if_a_rule_fails(
     forget_results(dictionary=name.endswith("_tokenizer"))
     lost = _lost_on_all_ways(Memories(store, make_memory, pairs, turns))
     lines = [one.getMessage() for one in caplog.records if fault in one.getMessage()]
-    assert len(lines) == 1
+    assert len(lines) <= 1, "none if the rule runs only for a merged text of other days"
     assert not any(one.exc_info for one in caplog.records)
     assert "secret" not in caplog.text
     assert not [one for one in examine(store) if one.kind == "damage"]
