@@ -373,7 +373,7 @@ def _kept(store: MemoryStore, memory: Memory) -> bool:
     if store.get(known.id) != known or not _states(known, memory):
         return False
     hits = store.search(memory.content, 40, scope=Scope((("user", memory.user),)))
-    return any(hit.memory == known for hit in hits)
+    return any(one.id == known.id for hit in hits for one in (hit.memory, *hit.also))
 
 
 def _states(known: Memory, told: Memory) -> bool:
@@ -399,7 +399,8 @@ def unexplained(store: MemoryStore, witness: Witness) -> list[tuple[str, ...]]:
 def _explains(decision: DecisionRecord, failure: str, witness: Witness) -> bool:
     if not decision.reason or decision.model not in (witness.name, None):  # None was not asked
         return False
-    return not failure or (decision.pending and failure in decision.reason)
+    explained = failure in decision.reason or bool(decision.refused)  # a repair had no answer
+    return not failure or (decision.pending and explained)
 
 
 def open_questions(store: MemoryStore) -> list[DecisionRecord]:
