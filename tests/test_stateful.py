@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ from memory.upkeep import examine
 from tests.doubles import ticking
 
 EMBEDDER = WordLlamaEmbedder()
-CLOCK = ticking()
 facts = st.builds(
     "{} keeps {} in the {}{}".format,
     st.sampled_from(["Mia", "Jonas"]),
@@ -54,11 +54,13 @@ class StoreAndModel(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="memory-stateful-"))
         self.texts: dict[str, set[str]] = {}
         self.forgotten: set[str] = set()
+        self.clock = ticking(timedelta(seconds=1))
+        """It stays within a day: what is told "today" on another day is another thing."""
         self.open()
 
     def open(self) -> None:
         ledger = Ledger.create(f"sqlite:///{self.folder / 'ledger.db'}")
-        self.store = MemoryStore(ledger, EMBEDDER, clock=CLOCK)
+        self.store = MemoryStore(ledger, EMBEDDER, clock=self.clock)
         self.deduplicator = MemoryDeduplicator(self.store, OfflineModel())
 
     def teardown(self) -> None:

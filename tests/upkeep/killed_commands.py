@@ -33,7 +33,7 @@ _POINTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "sqlite3.co
 
 def _run(arguments: list[str], said: Path) -> None:
     """Run a command as a process would, and end with its exit code."""
-    sys.argv = ["memory-dedup", *arguments]
+    sys.argv = ["memory-dedup", "--config", "config.yaml", *arguments]
     with said.open("w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
