@@ -9,22 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 
-from memory.text import Grain, Period, Role, day_of, identity, in_words, periods
+from memory.text import WEEKDAYS, Grain, Period, Role, day_of, identity, in_words, periods
 
 
 @dataclass(frozen=True)
 class _Told:
     """A period of the merged text, and the words of the text for it.
 
-    `is_week`: whether the words name the week or weekend of the day, as "the week of 12 May" does.
+    `is_span`: whether the words name a week, a weekend or the days from one date to another.
+    `is_about`: whether they name a date with "about" or the like.
     """
 
     period: Period
     words: str
-    is_week: bool
+    is_span: bool = False
+    is_about: bool = False
 
     def means(self, other: Period, *, widely: bool = False) -> bool:
         """Return whether this follows from `other`, a period of a source.
@@ -34,8 +36,11 @@ class _Told:
         own = self.period
         if own.first is None or other.first is None or not other.certain:
             return False
-        if self.is_week and other.role is own.role:
-            return other.first <= own.first < (other.after or other.first)
+        if own.role is other.role and other.approximate and (self.is_span or self.is_about):
+            exact = self.is_span or own.grain <= other.grain
+            return (widely or exact) and _holds(own, _middle(other))
+        if self.is_span and own[5:7] == other[5:7]:
+            return own.role is other.role and not other.part
         if not own.certain:  # a date without a year, which may be meant
             same = own.first == other.first or own.after == other.after
             return widely and same and own[3:5] == other[3:5]
@@ -142,6 +147,14 @@ def _holds(own: Period, theirs: Period) -> bool:
     return own.first <= theirs.first and theirs.after <= own.after  # type: ignore[operator]
 
 
+def _middle(period: Period) -> Period:
+    """Return the day in the middle of a window."""
+    assert period.first is not None
+    assert period.after is not None
+    day = period.first + (period.after - period.first) // 2
+    return period._replace(first=day, after=day + timedelta(1))
+
+
 def _may_be(theirs: Period, own: Period) -> bool:
     """Return whether a relative word may still mean the same time as in its source."""
     if theirs.compatible(own):
@@ -160,46 +173,107 @@ def times_of(text: str, sources: Sequence[str], said: Sequence[datetime | None])
     moments = list(said) or [None] * len(sources)
     same = [n for n, source in enumerate(sources) if identity(source) == identity(text)]
     theirs = [periods(source, moment) for source, moment in zip(sources, moments, strict=True)]
-    plain = _ROUGHLY.sub(lambda match: match[1] or "in ", text)
-    own = [_told(plain, one) for one in periods(plain, moments[same[-1] if same else -1])]
-    for first, last in pairwise(own):
-        own = _as_range(own, first, last, plain)
+    own = _told_in(text, moments[same[-1] if same else -1])
     return Times(own, sources, theirs, moments)
 
 
+# --- the times that a merged text states ----------------------------------------------------------
+
+_UP_TO = r" ?(?:[-–—/〜~]|\b(?:and|to|until|till|through|bis(?: zum)?|al|au)\b|から) ?(?:the )?"
+_TH = r"(?:st|nd|rd|th)\b|日"
+_DAYS = re.compile(rf"(?<![-\d/])(\d{{1,2}})(?:{_TH}|\.)?{_UP_TO}(\d{{1,2}})(?:{_TH})?(?![-\d/])")
+_BETWEEN = re.compile(f"(?:{_UP_TO})?").fullmatch
+_ISO_RANGE = re.compile(r"(?<=\d-\d\d)/(?=\d{4}-\d\d-\d\d)")
 _ROUGHLY = re.compile(
-    r"\b(since |in |from |until )?(?:about|around|roughly|circa) "
-    r"(?=[12]\d{3}\b|[A-Z]\w+ [12]\d{3}\b)"
+    r"\b(since |in |from |until |on )?(?:about|around|roughly|circa) "
+    r"(?=(?:\d{1,2} )?(?:[A-Z]\w+ )?(?:\d{1,2}, )?[12]\d{3}\b)"
 )
-_WEEK_BEFORE = re.compile(
-    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(?:end)?(?: (?:of|from|starting|beginning))?"
-    r"(?: on)?(?: the)?(?: \w+day,?)? $"
-    r"|(?:\b(?:between|from) )?(?:the )?\b\d{1,2}(?:st|nd|rd|th|\.)?"
-    r"(?: ?[-–] ?| (?:and|to|until|bis|bis zum|au|al) )$"
+_IN_WEEK = re.compile(
+    r"(?:\b(?:in|on|during|over) )?(?:\bthe )?\bweek(end)?(?: (?:of|from|starting|beginning))?"
+    r"(?: on)?(?: the)? $"
 )
-_TO_DAY = re.compile(r"(?:al|au|bis|bis zum) ").match
-_WEEK_AFTER = re.compile("の週末?").match
+_WEEK = re.compile(r"\bweek(?:end)?(?: of)?\b")
+_FROM = re.compile(r"(?:\b(?:between|from|vom|zwischen|del|entre|du) )(?:the )?$")
+_WEEK_AFTER = re.compile("の週(末)?").match
+_BARE = re.compile(r"(?<=[(（ ])([12]\d{3})(?:-(0[1-9]|1[0-2]))?(?=[)）,.; ]|$)")
 
 
-def _told(text: str, period: Period) -> _Told:
-    lead = _TO_DAY(text, period.start)  # a preposition that is part of the expression
-    before = _WEEK_BEFORE.search(text[: lead.end() if lead else period.start])
-    after = _WEEK_AFTER(text, period.end)
+def _told_in(text: str, said: datetime | None) -> list[_Told]:
+    """Return the periods of a merged text, also in the forms that a model copies from `when`.
+
+    Where these are no expressions of `periods`, they are found in a copy of equal length.
+    """
+    plain = _ROUGHLY.sub(lambda match: (match[1] or "in ").ljust(len(match[0])), text)
+    weekless = _WEEK.sub(lambda match: " " * len(match[0]), plain)
+    found = periods(_ISO_RANGE.sub(" ", plain), said)
+    told: list[_Told] = []
+    for first, last in pairwise(found):
+        if _BETWEEN(text[first.end : last.start]) and last.certain:
+            told += _from_to(text, first, first.start, last.end, last.first)
+    for match in _DAYS.finditer(weekless):  # "9-15 May": the first day in a copy without the last
+        later, days = timedelta(int(match[2]) - int(match[1])), match[1].rjust(len(match[0]))
+        if "日" in match[0]:
+            days = f"{match[1]}日".ljust(len(match[0]))
+        copy = f"{weekless[: match.start()]}{days}{weekless[match.end() :]}"
+        for one in periods(copy, said):
+            if one.start < match.end() and match.start() < one.end and one.certain and one.first:
+                start, end = min(one.start, match.start()), max(one.end, match.end())
+                told += _from_to(text, one, start, end, one.first + later)
+    taken = {n for one in told for n in range(one.period.start, one.period.end)}
+    for one in found:
+        if _has_its_weekday(one) and not (one.relative and one.start in taken):
+            told.append(_told(text, plain, one))
+    taken.update(n for one in found for n in range(one.start, one.end))
+    bare = (match for match in _BARE.finditer(text) if match.start() not in taken)
+    return told + [_Told(_bare(match), match[0]) for match in bare]
+
+
+def _told(text: str, plain: str, period: Period) -> _Told:
+    before, after = _IN_WEEK.search(text[: period.start]), _WEEK_AFTER(text, period.end)
     start = before.start() if before else period.start
-    end = after.end() if after else period.end
-    return _Told(period, text[start:end], bool(before or after))
+    words = text[start : after.end() if after else period.end]
+    if (week := before or after) and period.grain is Grain.DAY and period.first is not None:
+        return _Told(_week_of(period, period.first, is_weekend=bool(week[1])), words, is_span=True)
+    is_about = plain[period.start : period.end] != text[period.start : period.end]
+    return _Told(period, words, is_about=is_about)
 
 
-def _as_range(own: list[_Told], first: _Told, last: _Told, text: str) -> list[_Told]:
-    """Mark two days as the ends of a range if the text says "from ... to ..."."""
-    a, b = first.period, last.period
-    between = text[a.end : b.start].strip().lower()
-    if a.first is None or b.first is None or between not in _TO:
-        return own
-    if not timedelta(0) < b.first - a.first < timedelta(7):
-        return own
-    ends = [_Told(one.period, one.words, is_week=True) for one in (first, last)]
-    return [ends[0] if one is first else ends[1] if one is last else one for one in own]
+def _week_of(period: Period, day: date, *, is_weekend: bool) -> Period:
+    monday = day - timedelta(day.weekday())
+    grain = Grain.WEEKEND if is_weekend else Grain.WEEK
+    return period._replace(
+        grain=grain, first=monday + timedelta(5 * is_weekend), after=monday + timedelta(7)
+    )
 
 
-_TO = frozenset(("to", "and", "until", "/", "-", "–", "", "から", "〜"))
+def _has_its_weekday(period: Period) -> bool:
+    """Return whether a date has the weekday that is written beside it: "Friday, 5 May 2023"."""
+    names = {WEEKDAYS[word] for word in _LETTERS(period.words) if word in WEEKDAYS}
+    return period.relative or period.first is None or names <= {f"{period.first:%A}".lower()}
+
+
+_LETTERS = re.compile(r"[^\W\d_]+").findall
+
+
+def _from_to(text: str, first: Period, start: int, end: int, day: date | None) -> list[_Told]:
+    """Return the days from a date to `day`, at most a week, as one period; [] if they are more."""
+    if day is None or first.first is None or first.grain is not Grain.DAY:
+        return []
+    begins = first.first if first.certain else first.first.replace(year=day.year)
+    if not timedelta(0) < day - begins < timedelta(7):
+        return []
+    for lead in _FROM, _IN_WEEK:
+        found = lead.search(text[:start])
+        start = found.start() if found else start
+    after = day + timedelta(1)
+    days = Period(text[start:end], start, end, first.role, Grain.WEEK, begins, after)
+    return [_Told(days._replace(relative=False), days.words, is_span=True)]
+
+
+def _bare(match: re.Match[str]) -> Period:
+    """Return a year, "2025", or a month, "2025-03", that stands alone."""
+    year, month = int(match[1]), match[2]
+    first = date(year, int(month or 1), 1)
+    after = (first + timedelta(31)).replace(day=1) if month else date(year + 1, 1, 1)
+    grain = Grain.MONTH if month else Grain.YEAR
+    return Period(match[0], *match.span(), Role.AT, grain, first, after, relative=False)

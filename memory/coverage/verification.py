@@ -74,13 +74,13 @@ def verify(text: str, sources: Sequence[str], said: Sequence[datetime | None] = 
         return Verification(Belief.REFUSED, "the merged text is empty")
     if _ignores_a_source(text, sources):
         return Verification(Belief.REFUSED, "the merged text has no word of one of its sources")
-    if len(text) > _LONGER * sum(map(len, sources)):
-        return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
     times = times_of(text, sources, said)
     if moved := times.moved():
         return Verification(Belief.REFUSED, moved)
     retold = [times.retold(position, widely=True) for position in range(len(sources))]
     follows = [one for one in retold if one not in sources]
+    if len(text) > _LONGER * max(sum(map(len, sources)), sum(map(len, retold))):
+        return Verification(Belief.REFUSED, "the merged text is longer than its sources together")
     merged, newest, *stated = hard_facts([text, times.retold(-1), *sources, *follows])
     if invented := merged.beyond(stated):
         return Verification(Belief.REFUSED, f"the merged text {_INVENTS} {_listing(invented)}")

@@ -29,6 +29,7 @@ from memory.decide import (
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
 from memory.deduplicator.run_progress import OnEvent, RunProgress
+from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -38,6 +39,7 @@ from memory.models import (
     Memory,
     Price,
     Scope,
+    Succession,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
@@ -88,6 +90,7 @@ class Batch:
         store: MemoryStore,
         asker: Asker,
         judging: Judging,
+        succession: SuccessionReading,
         settings: BatchSettings,
         calls: CallBudget,
         scope: Scope | None = None,
@@ -96,6 +99,8 @@ class Batch:
         self._scope = scope
         self._asker = asker
         self._judging = judging
+        self._succession = succession
+        self._ended: list[Succession] = []
         self._settings = settings
         self._calls = calls
         # the task that holds `_turn` applies all of them
@@ -312,6 +317,18 @@ class Batch:
         if not self._calls.answered:
             held = [(group, without_fallback(decision)) for group, decision in held]
         await self._apply(held, account)
+        await self._supersede(account)
+
+    async def _supersede(self, account: Account) -> None:
+        """Supersede what the answers of a round named as ended, if a second reading agrees."""
+        ended, self._ended = self._ended, []
+        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        decisions = await self._succession.decided(ended, asking)
+        account.usage += asking.usage
+        for decision in decisions:
+            done = await in_thread(self._store.apply, decision, run=account.run)
+            if not isinstance(done, Conflict):
+                await self._count([(GroupPlan(decision.members, None, None), decision)], account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         assert group.question is not None
@@ -356,6 +373,7 @@ class Batch:
                 logger.info("left for the next round: %s", outcome.why)
                 account.conflict(group)
             else:
+                self._ended += decision.successions
                 applied.append((group, decision))
         await self._count(applied, account)
 
@@ -401,6 +419,13 @@ class Batch:
             arrival.update((one.memory.id, last) for one in decision.survivors)
             return done.memory
 
+        async def end(decision: Decision) -> Memory | None:
+            done = await in_thread(self._store.apply, decision, run=account.run)
+            if isinstance(done, Conflict):
+                return None
+            await self._count([(GroupPlan(decision.members, None, None), decision)], account)
+            return done.memory
+
         async def record(keys: set[str]) -> None:
             texts = {(scope.key, key) for key in keys}
             await in_thread(self._record, texts - (self._later or frozenset()))
@@ -415,6 +440,8 @@ class Batch:
             apart=kept_apart,
             similarity=plan.likeness.lowest,
             apply=apply,
+            succession=self._succession,
+            end=end,
             record=record,
             arrival=arrival,
             told=self._told,

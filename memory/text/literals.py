@@ -38,16 +38,14 @@ def names_attribute(text: str) -> bool:
 @lru_cache(maxsize=16_384)
 def _last_noun(text: str) -> int:
     """Return where the last noun of an attribute ends; -1 if there is none."""
-    ends = [word.end() for word in _WORD.finditer(text) if _is_noun(word.group())]
+    ends = []
+    for word in _WORD.finditer(text):
+        low = word.group().casefold()
+        if low in _NOUNS or low.rpartition("-")[2] in _NOUNS or _COMPOUND(low):
+            ends.append(word.end())
     if not text.isascii():
         ends += [noun.end() for noun in _IN_JAPANESE.finditer(text)]
     return max(ends, default=-1)
-
-
-def _is_noun(word: str) -> bool:
-    low = word.casefold()
-    parts = (low, low.rpartition("-")[2])
-    return not _NOUNS.isdisjoint(parts) or _COMPOUND(low) is not None
 
 
 def literal_value(text: str) -> str:

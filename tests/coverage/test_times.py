@@ -30,12 +30,21 @@ def checked(
         ("last week", "from 2026-01-12 to 2026-01-18"),
         ("three days ago", "on 17 January 2026"), ("2 years ago", "in 2024"),
         ("2 years ago", "around 2024"), ("on 5 January", "on 5 January 2026"),
+        ("last year", "last year (2025)"), ("last summer", "last summer (2025)"),
+        ("last month", "last month (2025-12)"), ("yesterday", "yesterday (2026-01-19)"),
+        ("last week", "last week (2026-01-12/2026-01-18)"),
+        ("last week", "last week (12-18 January 2026)"), ("last week", "January 12-18, 2026"),
+        ("last week", "last week (12 to 18 January)"), ("last week", "the week 12–18 January 2026"),
+        ("last weekend", "on the weekend of 17-18 January 2026"),
+        ("last weekend", "on 17/18 January 2026"), ("2 weeks ago", "around 6 January 2026"),
+        ("last week", "in January 2026"), ("yesterday", "in the week of 19 January 2026"),
     ],
 )  # fmt: skip
 def test_a_date_that_follows_from_a_source_and_its_day_is_no_invention(
     words: str, date: str
 ) -> None:
-    told = checked(TALK.format(words), "Mia saw the dentist.", TALK.format(date))
+    said = (JANUARY, JANUARY) if words in date else (JANUARY, FEBRUARY)  # else the word is moved
+    told = checked(TALK.format(words), "Mia saw the dentist by bus.", TALK.format(date), said)
     assert (told.belief, told.reason) == (Belief.DOUBTFUL, "")
     newest = verify(TALK.format(date), ["Mia saw a dentist.", TALK.format(words)], [JANUARY] * 2)
     assert newest.belief is not Belief.BELIEVED
@@ -49,14 +58,42 @@ def test_a_date_that_follows_from_a_source_and_its_day_is_no_invention(
         ("yesterday", "on 20 January 2026", "20"), ("yesterday", "in February 2026", "February"),
         ("last month", "on 3 December 2025", "December"), ("last week", "on 12 January 2026", "12"),
         ("last week", "between 5 and 11 January 2026", "5"), ("last year", "in May 2025", "May"),
-        ("next Friday", "on 23 January 2026", "23"),
+        ("next Friday", "on 23 January 2026", "23"), ("last year", "last year (2024)", "2024"),
+        ("last year", "last year (2025-05)", "05"), ("last month", "last month (2026-01)", "01"),
+        ("yesterday", "yesterday (2026-01-18)", "18"), ("yesterday", "on 16 February 2026", "16"),
+        ("last week", "last week (2026-02-09/2026-02-15)", "02"),
+        ("last week", "from 2026-01-11 to 2026-01-17", "11"), ("last week", "12-17 January", "12"),
+        ("last week", "last week (13 to 18 January 2026)", "13"),
+        ("last week", "on the weekend of 17 January 2026", "17"),
+        ("last year", "in the week of 5 May 2025", "May"),
+        ("last Friday", "on Thursday, 16 January 2026", "16"),
+        ("2 weeks ago", "around 7 January 2026", "7"), ("2 weeks ago", "on 6 January 2026", "6"),
     ],
 )  # fmt: skip
 def test_another_or_a_finer_date_is_one(words: str, date: str, fault: str) -> None:
-    found = checked(TALK.format(words), "Mia saw the dentist.", TALK.format(date))
+    said = (JANUARY, JANUARY) if words in date else (JANUARY, FEBRUARY)
+    found = checked(TALK.format(words), "Mia saw the dentist.", TALK.format(date), said)
     assert found.belief is Belief.REFUSED
     assert "states what no memory states" in found.reason
     assert fault in found.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "right", "wrong"),
+    [
+        ("Mia war letzte Woche in Rom.", "vom 12. bis 18. Januar 2026", "vom 13. bis 18. Januar"),
+        ("Mia war letztes Jahr in Rom.", "letztes Jahr (2025)", "letztes Jahr (2024)"),
+        ("Mia estuvo en Roma la semana pasada.", "del 12 al 18 de enero", "del 5 al 11 de enero"),
+        ("Mia était à Rome l'année dernière.", "l'année dernière (2025)", "en 2024"),
+        ("ミアは先週ローマにいた。", "2026年1月12日から18日に", "2026年1月12日から17日に"),
+    ],
+)
+def test_the_ends_of_a_range_and_a_year_in_brackets_in_other_languages(
+    words: str, right: str, wrong: str
+) -> None:
+    for date, refused in (right, False), (wrong, True):
+        found = verify(f"{words[:-1]} {date}.", [words, words[:3]], [JANUARY, JANUARY])
+        assert (found.belief is Belief.REFUSED) is refused, found.reason
 
 
 def test_nothing_follows_if_the_day_is_unknown() -> None:
