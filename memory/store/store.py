@@ -371,6 +371,7 @@ class MemoryStore:
                     if earlier is None:
                         new.append(replace(one, memory=memory))
                 self.applier.add(writer, new, "stored as it is", run)
+                self.applier.end_outdated(writer, [one.memory for one in new], run)
         telemetry.decisions.add(
             stored.count(None), {"kind": Action.ADD.value, "pending": False, "by": "policy"}
         )
@@ -425,6 +426,8 @@ class MemoryStore:
                     done.append(decided)
                     if not isinstance(decided, Outcome):
                         break
+            stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
+            self.applier.end_outdated(writer, stored, run)
         for outcome in done:
             _count(outcome)
         return done
