@@ -154,6 +154,7 @@ def recalled(results: Sequence[SearchResult], now: datetime) -> str:
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
         + (" | private" if hit.memory.is_private else "")
         + (f"\n  also: {', '.join(one.id for one in hit.also)}" if hit.also else "")
+        + (f"\n  may be outdated by: {hit.newer}" if hit.newer else "")
         for hit in results
     )
     return "\n".join(lines) or "No memories found."

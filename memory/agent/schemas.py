@@ -5,13 +5,12 @@ Importing this file does not load the store, so the tools can be listed at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memory.models import MAX_CONTENT, MAX_NAME, Bounded, LinkType, Memory
+from memory.models import MAX_CONTENT, MAX_NAME, Bounded, LinkType, Memory, SearchResult
 
 Emotion = Literal[
     "happy", "sad", "surprised", "moved", "excited", "nostalgic", "curious", "neutral",
@@ -138,11 +137,16 @@ class MemoryView(BaseModel):
     similarity: float | None = None
     also: list[str] = []
     """The ids of memories that state the same and are not shown on their own."""
+    newer: str | None = None
+    """The id of a newer memory, by which this one may be outdated."""
 
     @classmethod
-    def of(
-        cls, memory: Memory, similarity: float | None = None, also: Sequence[Memory] = ()
-    ) -> MemoryView:
+    def found(cls, hit: SearchResult) -> MemoryView:
+        view = cls.of(hit.memory, hit.similarity)
+        return view.model_copy(update={"also": [one.id for one in hit.also], "newer": hit.newer})
+
+    @classmethod
+    def of(cls, memory: Memory, similarity: float | None = None) -> MemoryView:
         return cls(
             id=memory.id,
             content=memory.content,
@@ -155,7 +159,6 @@ class MemoryView(BaseModel):
             is_private=memory.is_private,
             linked_ids=[link.target_id for link in memory.linked_ids],
             similarity=similarity,
-            also=[one.id for one in also],
         )
 
 

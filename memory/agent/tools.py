@@ -147,7 +147,7 @@ class AgentTools:
             date_from=_moment("date_from", request.date_from, time.min),
             date_to=_moment("date_to", request.date_to, time.max),
         )
-        memories = [schemas.MemoryView.of(hit.memory, hit.similarity, hit.also) for hit in found]
+        memories = [schemas.MemoryView.found(hit) for hit in found]
         return ToolAnswer(
             scaffolds.recalled(found, self._store.now()), schemas.Memories(memories=memories)
         )

@@ -131,7 +131,8 @@ class Judging:
                 believed = _believed(parts, believed)
                 refused += [part for part in parts if part.is_refused]
                 to_mend = [part for part in parts if part.is_refused]
-        refusals = _not_mended(refused, believed)
+        texts = [text for part in refused for text in merge_texts(part.merge)]
+        refusals = await in_thread_if_long(texts, _not_mended, refused, believed)
         if not believed and (to_mend or refused):
             what, why = "DEDUP_REFUSED: merged text refused", (to_mend or refused)[-1].reason
             decision = await self._failed(question, why, what, asking.usage)
@@ -153,7 +154,7 @@ class Judging:
         for (extracted, _), named in zip(new, found, strict=True):
             if isinstance(named, Named):
                 merge = ProposedMerge(named.members, extracted.merged.strip())
-                part = await in_thread_if_long(_merge_texts(merge), part_alone, merge, named.keeper)
+                part = await in_thread_if_long(merge_texts(merge), part_alone, merge, named.keeper)
                 parts.append(part)
         parts = await self.without_repeats(parts)
         settled, problem = await self._read_all(parts, asking)
@@ -170,7 +171,8 @@ class Judging:
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
                 why = "extraction named what it repeats or updates"
-                decision = self.join(part, named.similarity, why)
+                texts = merge_texts(part.merge)
+                decision = await in_thread_if_long(texts, self.join, part, named.similarity, why)
             condition = Condition(revision, bound_by if decision.survivors else None)
             joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
@@ -339,7 +341,7 @@ class Judging:
             settled = iter(
                 [
                     await in_thread_if_long(
-                        _merge_texts(part.merge), checked, part.merge, by_words=True
+                        merge_texts(part.merge), checked, part.merge, by_words=True
                     )
                     for part in doubtful
                 ]
@@ -387,7 +389,7 @@ class Judging:
             writer.drop_meta(_PREFIX + self.model.name)
 
 
-def _merge_texts(merge: ProposedMerge) -> list[str]:
+def merge_texts(merge: ProposedMerge) -> list[str]:
     return [merge.text, *(member.content for member in merge.members)]
 
 

@@ -12,13 +12,14 @@ from typing import TypeVar
 
 from memory.coverage import Belief
 from memory.decide import Apart, PagePlan, Part, connected, objection, successions
-from memory.deduplicator.judging import Judging, left_open, log_merges
+from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
 from memory.deduplicator.run_progress import RunProgress
 from memory.deduplicator.succession import SuccessionReading
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
 from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Succession, Usage
 from memory.providers import Asking, Budget, CallBudget
+from memory.runtime import in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -345,7 +346,9 @@ class ScopeReading:
 
     async def _settle(self, group: _NamedGroup) -> None:
         page, part = group.page, group.part
-        decision = self.judging.join(part, self.similarity(group.members))
+        decision = await in_thread_if_long(
+            merge_texts(part.merge), self.judging.join, part, self.similarity(group.members)
+        )
         decision, page.usage = replace(decision, usage=page.usage), Usage()
         living = await self.apply(decision)
         if living is None and not part.is_final:

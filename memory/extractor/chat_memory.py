@@ -257,7 +257,7 @@ class ChatMemory:
         )
         return [
             Recalled.model_construct(
-                **dict(hit.memory), score=hit.score, also=hit.also, until=hit.until
+                **dict(hit.memory), score=hit.score, also=hit.also, newer=hit.newer, until=hit.until
             )
             for hit in found
         ]

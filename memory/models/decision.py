@@ -375,8 +375,9 @@ class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
     `members` are ordered oldest first. `similarities` holds triples (a, b, similarity); a and b are
-    positions in `members`, from 0. `differences` say how members differ from the newest. `made`:
-    the texts of the survivors. `refused`: the merged texts that were refused.
+    positions in `members`, from 0. `differences` say how members differ from the newest; a group
+    that a run leaves as it is has none. `made`: the texts of the survivors. `refused`: the merged
+    texts that were refused.
     """
 
     user: str | None
@@ -473,7 +474,7 @@ class DeduplicationReport(Frozen):
 
     In a dry run, `groups` may list only some of the groups that were found.
     """
-    groups: tuple[GroupReport, ...]
+    groups: tuple[GroupReport, ...] = Field(repr=False)  # asyncio.run writes its result out
     decisions: dict[str, int]
     reasons: dict[str, int]
     retired: int

@@ -259,12 +259,14 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
-    `also`: other memories that state the same and are not shown on their own. `until`: when a
-    superseded memory ceased to hold; None if it is live.
+    `also`: other memories that state the same and are not shown on their own. `newer`: the id of a
+    newer memory, by which this one may be outdated. `until`: when a superseded memory ceased to
+    hold; None if it is live.
     """
 
     score: float
     also: tuple[Memory, ...] = ()
+    newer: str | None = None
     until: datetime | None = None
 
 
@@ -293,6 +295,8 @@ class SearchResult:
     cosine: float | None = None
     relevance: float | None = None
     also: tuple[Memory, ...] = ()
+    newer: str | None = None
+    """The id of a newer memory, by which this one may be outdated; None if there is none."""
     until: datetime | None = None
     """When a superseded memory ceased to hold; None if it is live."""
 

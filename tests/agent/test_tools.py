@@ -87,6 +87,16 @@ def test_a_ledger_that_fails_is_an_error_of_ours(
     assert written(tmp_path) == ""
 
 
+def test_recall_names_the_newer_of_what_may_be_outdated(store: MemoryStore, tmp_path: Path) -> None:
+    old, new = (
+        store.add(store.new_memory(f"Mia lives in {town}.")).id for town in ("Porto", "Lisbon")
+    )
+    answer = run(tools_on(store, tmp_path).call("recall", {"context": "Where does Mia live?"}))
+    assert answer.text.endswith(f"id: {old}\n  may be outdated by: {new}")
+    assert isinstance(answer.data, Memories)
+    assert [(one.id, one.newer) for one in answer.data.memories] == [(new, None), (old, new)]
+
+
 def test_recall_names_the_folded_ids_and_forget_what_remains(
     store: MemoryStore, tmp_path: Path
 ) -> None:
