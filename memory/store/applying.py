@@ -122,7 +122,8 @@ class Applier:
 
     def _ended_before(self, new: Memory, ended: Row) -> bool:
         return (
-            None not in (new.said, ended.until)
+            new.said is not None
+            and ended.until is not None
             and new.said < ended.until
             and new.dated_key == ended.dated_key
             and self._scope_of(new) == self._scope_of(ended.memory)
@@ -263,7 +264,7 @@ class Applier:
     def _end(self, writer: Writer, survivors: Sequence[Survivor]) -> None:
         """Record when the superseded memories ceased to hold: at the first of their ends."""
         rows = writer.memories.rows([name for one in survivors for name in one.stands_for])
-        ends = {}
+        ends = dict[str, datetime]()
         for one in survivors:
             at = one.memory.said or one.memory.timestamp
             ends |= {name: min(at, rows[name].until or at) for name in one.stands_for}
