@@ -7,11 +7,10 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import httpx2
@@ -93,7 +92,7 @@ def postgres_database(server: URL) -> Iterator[str]:
 @contextlib.contextmanager
 def chroma_server() -> Iterator[int]:
     """Start `chroma run` and yield its port."""
-    program = shutil.which("chroma", path=str(Path(sys.executable).parent))
+    program = shutil.which("chroma", path=sysconfig.get_path("scripts"))
     assert program, "chromadb brings its server along"
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="memory-chroma-") as folder:

@@ -107,7 +107,7 @@ def recall(
     if not found:
         err().print(f"nothing found{others}")
     if as_json:
-        show_json([{**hit.memory.model_dump(mode="json"), "score": hit.score} for hit in found])
+        show_json([_hit_json(hit) for hit in found])
         return
     show(grid(map(_hit_row, found), fixed=2))
 
@@ -129,9 +129,16 @@ def users_hint(store: MemoryStore, user: str) -> str:
     return f": no memory is about {user!r}; there is {', '.join(named)}{more}"
 
 
+def _hit_json(hit: models.SearchResult) -> dict[str, Any]:
+    also = {"also": [one.id for one in hit.also], "newer": hit.newer}
+    return {**hit.memory.model_dump(mode="json"), "score": hit.score, **also}
+
+
 def _hit_row(hit: models.SearchResult) -> tuple[str, str, Text]:
-    also = f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
-    return f"{hit.score:.2f}", hit.memory.id, _text(hit.memory) + also
+    text = _text(hit.memory)
+    text += f"\nalso: {', '.join(one.id for one in hit.also)}" if hit.also else ""
+    text += f"\nmay be outdated by {hit.newer}" if hit.newer else ""
+    return f"{hit.score:.2f}", hit.memory.id, text
 
 
 def _text(memory: models.Memory) -> Text:

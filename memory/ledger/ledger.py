@@ -214,7 +214,7 @@ class Reader:
         self._connection = connection
         self.transaction = Transaction(connection)
         self.memories = Memories(self.transaction)
-        self.superseded = Superseded(self.transaction, self.memories)
+        self.superseded = Superseded(self.transaction)
         self.vectors = TextVectors(self.transaction)
         self.links = Links(self.transaction)
         self.distinct = DistinctPairs(self.transaction)

@@ -259,13 +259,20 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
-    `also`: other memories that state the same and are not shown on their own. `until`: when a
-    superseded memory ceased to hold; None if it is live.
+    `also`: other memories that state the same and are not shown on their own. `newer`: the id of a
+    newer memory, by which this one may be outdated. `until`: when a superseded memory ceased to
+    hold; None if it is live.
     """
 
     score: float
     also: tuple[Memory, ...] = ()
+    newer: str | None = None
     until: datetime | None = None
+
+    @property
+    def dated(self) -> str:
+        """The content as in `Memory`, and when a superseded memory ceased to hold."""
+        return dated(self.content, self.said, self.until)
 
 
 @dataclass(frozen=True)
@@ -293,8 +300,15 @@ class SearchResult:
     cosine: float | None = None
     relevance: float | None = None
     also: tuple[Memory, ...] = ()
+    newer: str | None = None
+    """The id of a newer memory, by which this one may be outdated; None if there is none."""
     until: datetime | None = None
     """When a superseded memory ceased to hold; None if it is live."""
+
+    @property
+    def dated(self) -> str:
+        """The content with its days, and when a superseded memory ceased to hold."""
+        return dated(self.memory.content, self.memory.said, self.until)
 
     @property
     def score(self) -> float:

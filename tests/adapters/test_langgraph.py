@@ -67,7 +67,7 @@ def opened(
     config = MemoryConfig(dedup_enabled=dedup)
     model = ScriptedModel(*answers, *[Verdict(reason="told apart")] * 500)
     with (
-        MemoryStore(Ledger.create(url), placed(), clock=ticking()) as store,
+        MemoryStore(Ledger.create(url), placed(), folds=dedup, clock=ticking()) as store,
         DedupStore(
             store,
             MemoryDeduplicator(store, model, config=config),

@@ -657,3 +657,16 @@ def test_numbers_over_the_wire_name_what_was_shown(tmp_path: Path, structured: s
     asked = [one for one in server.asked if "turns" in one.data]
     assert len(asked) == 2
     assert "replaces: The numbers of the remembered memories" in asked[0].system
+
+
+def test_what_the_turns_end_is_superseded_by_what_they_say(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+) -> None:
+    model.extractions = [[Candidate(content=OUTGROWN, user="Mia", turns=(0,), ends=(0, 5))]]
+    result = hook(extractor, turn("The doctor says the allergy is gone.", 30))
+    assert live(store) == [("Mia", OUTGROWN)]
+    assert [one.id for one in result.outcomes[0].retired] == [peanuts.id]
+    decision = store.history(peanuts.id)[-1]
+    assert (decision.action, decision.model) == (Action.SUPERSEDE, model.name)
+    store.undo(decision.number)
+    assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]
