@@ -241,7 +241,7 @@ class Review:
         by_plan: dict[int, list[PlannedGroup]] = {}
         for planned in left:
             by_plan.setdefault(id(planned.plan), []).append(planned)
-        found = {}
+        found: dict[str, Card] = {}
         for some in by_plan.values():
             groups = tuple(planned.group for planned in some)
             found |= {card.key: card for card in cards_of(replace(some[0].plan, groups=groups))}
