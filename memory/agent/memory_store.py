@@ -164,12 +164,14 @@ class AgentMemory:
         date_from: datetime | None = None,
         date_to: datetime | None = None,
         user: str | None = None,
+        include_superseded: bool | None = None,
+        as_of: datetime | None = None,
     ) -> list[MemorySearchResult]:
         """Return at most `n_results` live memories that fit `content`, best first.
 
-        The other arguments are filters; a memory must pass all of them. `date_from` and `date_to`
-        are the earliest and the latest timestamp, and must have a time zone. `user`: only memories
-        of this user are returned.
+        `include_superseded`, `as_of`: as for `MemoryStore.search`. The other arguments are filters;
+        a memory must pass all of them. `date_from` and `date_to` are the earliest and the latest
+        timestamp, and must have a time zone. `user`: only memories of this user are returned.
 
         Raises: InputError if this agent serves one user, and `user` is a different user;
         EmbeddingError.
@@ -182,7 +184,14 @@ class AgentMemory:
                 date_to is None or memory.timestamp <= date_to
             )
 
-        return self._store.search(content, n_results, scope=scope, where=fits)
+        return self._store.search(
+            content,
+            n_results,
+            scope=scope,
+            where=fits,
+            include_superseded=include_superseded,
+            as_of=as_of,
+        )
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
@@ -251,8 +260,10 @@ class AgentMemory:
         return found.memory if found else None
 
     @_threaded
-    def forget(self, memory_id: str) -> Forgotten | None:
+    def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten | None:
         """Permanently erase a memory, its links, and the memories that it has replaced.
+
+        `lineage`: also those that it has superseded.
 
         Return None if the agent has no memory with this id.
 
@@ -263,7 +274,7 @@ class AgentMemory:
         if row is None or not self._is_own(row.memory):
             return None
         try:
-            return self._store.forget(memory_id)
+            return self._store.forget(memory_id, lineage=lineage)
         except MemoryNotFound:  # it is a tombstone
             return None
 

@@ -97,7 +97,7 @@ class Memories:
         metadata: Mapping[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        include_superseded: bool = False,
+        include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> Sequence[Recalled]:
         """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does."""

@@ -216,7 +216,7 @@ class ChatMemory:
         metadata: Mapping[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        include_superseded: bool = False,
+        include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> list[Recalled]:
         """Return the `k` memories that answer `text` best, best first, each with its score.
@@ -229,8 +229,9 @@ class ChatMemory:
 
         Only memories are returned that have this `category`, all these `tags` and these values in
         their `metadata`, and that were said at `since` or later, and before `until`.
-        `include_superseded`: also those that no longer hold, with their own `until`. `as_of`: only
-        what had been said by then and still held.
+        `include_superseded`: also those that no longer hold, with their own `until`; None: if the
+        text asks about the past, those among the best. `as_of`: only what had been said by then and
+        still held.
 
         Raises: InputError if both `user` and `everyone` are given, or neither, or a value is not
         valid; EmbeddingError; LedgerError.

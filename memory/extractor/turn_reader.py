@@ -283,7 +283,9 @@ class TurnReader:
         if is_all:
             found = latest if is_shared else newest
         else:
-            hits = self._store.search(" ".join(texts), _MOST_REMEMBERED, scope=scope)
+            hits = self._store.search(
+                " ".join(texts), _MOST_REMEMBERED, scope=scope, include_superseded=False
+            )
             found = [*latest[:_MOST_LATEST], *(hit.memory for hit in hits)]
         return self._told_in(conversation, found) if is_shared else found
 

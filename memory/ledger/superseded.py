@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -16,6 +16,12 @@ from memory.models import Scope
 _BY = Prepared(
     sa.select(t.memories.c.id).where(
         among(t.memories.c.successor_id, "ids"), t.memories.c.until.is_not(None)
+    )
+)
+
+_WITH_TEXTS = Prepared(
+    sa.select(t.memories.c.id).where(
+        among(t.memories.c.text_key, "keys"), t.memories.c.until.is_not(None)
     )
 )
 
@@ -40,6 +46,19 @@ class Superseded(Memories):
         names = self._connection.scalars(sa.select(t.memories.c.id).where(*ended))
         rows = self.rows(list(names)).values()
         return [row for row in rows if not row.live and scope.has(row.memory)]
+
+    def with_texts(self, keys: Collection[str]) -> list[Row]:
+        """Return the superseded memories whose texts have one of these keys (of `text_key`)."""
+        names = [row.id for row in _WITH_TEXTS.rows(self._connection, keys=keys)]
+        return [row for row in self.rows(names).values() if not row.live]
+
+    def end_of_chain(self, row: Row) -> Row | None:
+        """Return the live memory that a superseded one led to; None if it was forgotten."""
+        end: Row | None = row
+        while end is not None and not end.live:
+            alive = self.living(end.memory.id)
+            end = alive or (None if end.successor_id is None else self.row(end.successor_id))
+        return end
 
     def end(self, ends: Mapping[str, datetime]) -> None:
         """Record, by their ids, when what retired memories state ceased to hold."""

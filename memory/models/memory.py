@@ -269,6 +269,11 @@ class Recalled(Memory):
     newer: str | None = None
     until: datetime | None = None
 
+    @property
+    def dated(self) -> str:
+        """The content as in `Memory`, and when a superseded memory ceased to hold."""
+        return dated(self.content, self.said, self.until)
+
 
 @dataclass(frozen=True)
 class Embedded:
@@ -299,6 +304,11 @@ class SearchResult:
     """The id of a newer memory, by which this one may be outdated; None if there is none."""
     until: datetime | None = None
     """When a superseded memory ceased to hold; None if it is live."""
+
+    @property
+    def dated(self) -> str:
+        """The content with its days, and when a superseded memory ceased to hold."""
+        return dated(self.memory.content, self.memory.said, self.until)
 
     @property
     def score(self) -> float:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
     Counts,
@@ -213,7 +214,7 @@ class MemoryStore:
         private: bool = False,
         min_score: float | None = None,
         where: Callable[[Memory], bool] | None = None,
-        include_superseded: bool = False,
+        include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> list[SearchResult]:
         """Return the `k` live memories that answer a query best, best first.
@@ -226,7 +227,8 @@ class MemoryStore:
 
         Of memories that state the same, one counts and is returned, and its `also` names the
         others. `include_superseded`: also memories that no longer hold, each directly under the
-        one that superseded it. `as_of`: only what had been said by then and still held.
+        one that superseded it; None: if the query asks about the past, those among the best.
+        `as_of`: only what had been said by then and still held.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
@@ -243,7 +245,9 @@ class MemoryStore:
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
-        past = self._past(probe, scope, as_of) if include_superseded or as_of else []
+        only_best = include_superseded is None and as_of is None
+        reads_past = asks_about_past(query) if only_best else include_superseded or as_of
+        past = self._past(probe, scope, as_of) if reads_past else []
         while True:
             hits = find(probe, scope, wanted)
             fits = [
@@ -255,9 +259,8 @@ class MemoryStore:
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
-                return with_past(
-                    shown, [hit for hit in past if where is None or where(hit[0].memory)], k
-                )
+                past = [hit for hit in past if where is None or where(hit[0].memory)]
+                return with_past(shown, past, k, only_best=only_best)
             wanted *= 4
 
     def find_similar(
@@ -371,6 +374,7 @@ class MemoryStore:
                     if earlier is None:
                         new.append(replace(one, memory=memory))
                 self.applier.add(writer, new, "stored as it is", run)
+                self.applier.end_outdated(writer, [one.memory for one in new], run)
         telemetry.decisions.add(
             stored.count(None), {"kind": Action.ADD.value, "pending": False, "by": "policy"}
         )
@@ -425,6 +429,8 @@ class MemoryStore:
                     done.append(decided)
                     if not isinstance(decided, Outcome):
                         break
+            stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
+            self.applier.end_outdated(writer, stored, run)
         for outcome in done:
             _count(outcome)
         return done
