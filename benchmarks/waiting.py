@@ -3,9 +3,9 @@
     python -m benchmarks.waiting [--characters 9900 90000] [--calls 32] [--json]
 
 A real server answers over HTTP. Mia's client calls `remember` and `recall` in turn, every 50 ms,
-with short texts: first alone, then while Ben's client sends many long `remember` calls at once. The
-clock covers a call as the client sees it. Other programs on the machine count too, so compare the
-figures of one run.
+with short texts: first alone, then while Ben's client, in another process, sends many long
+`remember` calls at once. The clock covers a call as the client sees it. Other programs on the
+machine count too, so compare the figures of one run.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -80,18 +81,28 @@ def _rounded(value: float) -> float:
 
 
 async def measured(at: str, characters: int, calls: int) -> list[Waited]:
-    lines = (f"The {n}th stone of the wall weighs {n * 7} kg." for n in range(characters // 20))
-    text = "\n".join(lines)[:characters]
-    async with client(at, MIA) as mia, client(at, BEN) as ben:
-        for one in (mia, ben):  # the first call loads the embedder
-            await call(one, "remember", content="There is a lake.")
+    command = [sys.executable, "-m", "benchmarks.waiting", "--ben", at]
+    command += ["--characters", str(characters), "--calls", str(calls)]
+    async with client(at, MIA, 300.0) as mia:
+        await call(mia, "remember", content="There is a lake.")  # loads the embedder
         caller = Caller(mia)
         await asyncio.sleep(ALONE_S)
         alone = await caller.stop(characters, beside=False)
+        ben = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        assert ben.stdout is not None
+        await ben.stdout.readline()
         caller = Caller(mia)
+        assert await ben.wait() == 0
+        return [*alone, *await caller.stop(characters, beside=True)]
+
+
+async def send_long(at: str, characters: int, calls: int) -> None:
+    lines = (f"The {n}th stone of the wall weighs {n * 7} kg." for n in range(characters // 20))
+    text = "\n".join(lines)[:characters]
+    async with client(at, BEN, 300.0) as ben:
+        print("ready", flush=True)
         told = (call(ben, "remember", content=f"{n}: {text}") for n in range(calls))
         assert not any(answer.is_error for answer in await asyncio.gather(*told))
-        return [*alone, *await caller.stop(characters, beside=True)]
 
 
 def measure(characters: int, calls: int) -> Iterator[Waited]:
@@ -108,7 +119,11 @@ def main() -> None:
     parser.add_argument("--characters", type=int, nargs="+", default=[9_900, 90_000])
     parser.add_argument("--calls", type=int, default=32)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--ben", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.ben:
+        asyncio.run(send_long(args.ben, *args.characters, args.calls))
+        return
     for characters in args.characters:
         for one in measure(characters, args.calls):
             print(json.dumps(asdict(one)) if args.json else one, flush=True)

@@ -35,9 +35,11 @@ LINES = f"# who may call\n\n{MIA} Mia\n{BEN}  Ben of the North\n"
 
 
 @asynccontextmanager
-async def client(at: str, token: str | None = None) -> AsyncIterator[Client]:
+async def client(
+    at: str, token: str | None = None, timeout_s: float = 30.0
+) -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    async with httpx2.AsyncClient(headers=headers, timeout=30.0) as web:
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout_s) as web:
         transport = streamable_http_client(f"http://{at}/mcp", http_client=web)
         async with Client(transport) as opened:
             yield opened
