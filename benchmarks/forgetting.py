@@ -99,11 +99,16 @@ def waiting_writer(folder: Path) -> Iterator[list[float]]:
         longest.append(float(one.stdout.readline()))
 
 
+def _until_input_ends(over: threading.Event) -> None:
+    sys.stdin.read()
+    over.set()
+
+
 def write(folder: Path) -> float:
     """Write until standard input ends; return the milliseconds of the longest transaction."""
     over, longest = threading.Event(), 0.0
     with Ledger.create(f"sqlite:///{folder / 'ledger.db'}") as ledger:
-        threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+        threading.Thread(target=_until_input_ends, args=(over,), daemon=True).start()
         print("ready", flush=True)
         while not over.wait(0.002):
             started = time.perf_counter()

@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--ben", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.ben:
-        asyncio.run(send_long(args.ben, *args.characters, args.calls))
+        asyncio.run(send_long(args.ben, args.characters[0], args.calls))
         return
     for characters in args.characters:
         for one in measure(characters, args.calls):
