@@ -274,6 +274,7 @@ class TurnReader:
         self, texts: Sequence[str], speaker: str, conversation: str, is_shared: bool
     ) -> list[Memory]:
         scope = Scope.of_user(speaker, is_private=False)
+        self._store.expire()
         with self._store.ledger.reading() as reader:
             newest = [row.memory for row in reader.memories.newest(_MOST_REMEMBERED, scope)]
         is_all = len(newest) < _MOST_REMEMBERED

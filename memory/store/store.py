@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
+    NOTHING_BEFORE,
     Counts,
     DecisionRecord,
     Lease,
@@ -147,7 +148,27 @@ class MemoryStore:
 
     # --- reading ---
 
+    def expire(self) -> None:
+        """Retire the memories whose time is over.
+
+        It is called before each search and write. A ledger that is open for reading only stays as
+        it is; its searches and `memories` leave these memories out.
+        """
+        with self.ledger.reading() as reader:
+            due = reader.superseded.due(self.clock())
+        if not due or self.ledger.read_only:
+            return
+        with self.ledger.writing() as writer:
+            rows = writer.superseded.due(self.clock())
+            writer.superseded.expire(rows)
+            expired = [Decision(Action.EXPIRE, "its time is over", (row.memory,)) for row in rows]
+            writer.decisions.record([(one, NOTHING_BEFORE) for one in expired], self.clock(), None)
+
+    def _is_over(self, memory: Memory) -> bool:
+        return memory.expires_at is not None and memory.expires_at <= self.clock()
+
     def get(self, memory_id: str) -> Memory | None:
+        self.expire()
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
@@ -155,7 +176,8 @@ class MemoryStore:
     def memories(self) -> Iterator[Memory]:
         """Yield all live memories in the order in which they were stored."""
         with self.ledger.reading() as reader:
-            yield from (row.memory for row in reader.memories.live())
+            live = (row.memory for row in reader.memories.live())
+            yield from (one for one in live if not self._is_over(one))
 
     def counts(self) -> Counts:
         with self.ledger.reading() as reader:
@@ -188,6 +210,7 @@ class MemoryStore:
         `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
         replaced; if false, only the keys of the texts from which the memory was merged.
         """
+        self.expire()
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
@@ -242,6 +265,7 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
+        self.expire()
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
@@ -256,6 +280,7 @@ class MemoryStore:
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
                 and (as_of is None or said_by(hit.memory, as_of))
+                and not self._is_over(hit.memory)
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
@@ -300,6 +325,7 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
+        self.expire()
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         with self.ledger.reading() as reader:
@@ -361,6 +387,7 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
+        self.expire()
         embedded = self.embeddings.embed(memories)
         with self._writing(len(memories)) as writer:
             for part in split_repeats(memories):
