@@ -50,7 +50,6 @@ sa.Index(
     "ix_memories_expires_at",
     memories.c.expires_at,
     sqlite_where=memories.c.expires_at.is_not(None),
-    postgresql_where=memories.c.expires_at.is_not(None),
 )
 vectors = sa.Table(
     "vectors",

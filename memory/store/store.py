@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
-    NOTHING_BEFORE,
     Counts,
     DecisionRecord,
     Lease,
@@ -63,6 +62,7 @@ from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
+from memory.store.expiring import expire
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.store.showing import PastHit, Showing, said_by, with_past
@@ -148,27 +148,11 @@ class MemoryStore:
 
     # --- reading ---
 
-    def expire(self) -> None:
-        """Retire the memories whose time is over.
-
-        It is called before each search and write. A ledger that is open for reading only stays as
-        it is; its searches and `memories` leave these memories out.
-        """
-        with self.ledger.reading() as reader:
-            due = reader.superseded.due(self.clock())
-        if not due or self.ledger.read_only:
-            return
-        with self.ledger.writing() as writer:
-            rows = writer.superseded.due(self.clock())
-            writer.superseded.expire(rows)
-            expired = [Decision(Action.EXPIRE, "its time is over", (row.memory,)) for row in rows]
-            writer.decisions.record([(one, NOTHING_BEFORE) for one in expired], self.clock(), None)
-
     def _is_over(self, memory: Memory) -> bool:
         return memory.expires_at is not None and memory.expires_at <= self.clock()
 
     def get(self, memory_id: str) -> Memory | None:
-        self.expire()
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
@@ -210,7 +194,7 @@ class MemoryStore:
         `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
         replaced; if false, only the keys of the texts from which the memory was merged.
         """
-        self.expire()
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
@@ -265,7 +249,7 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
-        self.expire()
+        expire(self.ledger, self.clock())
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
@@ -325,7 +309,7 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
-        self.expire()
+        expire(self.ledger, self.clock())
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         with self.ledger.reading() as reader:
@@ -387,7 +371,7 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
-        self.expire()
+        expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
         with self._writing(len(memories)) as writer:
             for part in split_repeats(memories):
