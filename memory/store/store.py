@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -373,7 +373,7 @@ class MemoryStore:
         stored: list[Memory | None] = []
         expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
-        with self._writing(len(memories)) as writer:
+        with self._writing(len(memories), (one.content for one in memories)) as writer:
             for part in split_repeats(memories):
                 new = []
                 found = writer.memories.earlier_arrivals(memories[part])
@@ -420,7 +420,7 @@ class MemoryStore:
         if arrivals is None and len(new) > 1:
             arrivals = Arrivals()
         done: list[Outcome | Conflict | T] = []
-        with self._writing(len(new)) as writer:
+        with self._writing(len(new), (one.memory.content for one in new)) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
@@ -518,7 +518,8 @@ class MemoryStore:
         """
         has_survivors = any(one.survivors for one in decisions)
         made = self.applier.vectors_of_made(decisions) if has_survivors else {}
-        with self._writing(len(decisions)) as writer:
+        texts = (one.memory.content for one in made.values())
+        with self._writing(len(decisions), texts) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
@@ -526,9 +527,11 @@ class MemoryStore:
             _count(outcome)
         return done
 
-    def _writing(self, count: int) -> AbstractContextManager[Writer]:
+    def _writing(self, count: int, texts: Iterable[str] = ()) -> AbstractContextManager[Writer]:
         paced = count > 1 or self.pace.size == 1  # else a single one teaches nothing
-        return self.pace.writing(self.ledger, count) if paced else self.ledger.writing()
+        if paced:
+            return self.pace.writing(self.ledger, count, texts)
+        return self.ledger.writing(texts)
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.
