@@ -24,7 +24,7 @@ from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Frozen, Memory, Refusal, Scope
 from memory.text import one_line, shortened, text_of, visible
 
-_REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
+_REQUESTED = {Action.UPDATE, Action.EXPIRE, Action.UNDO, Action.FORGET}
 _MOST_COMPARED = 12
 _MOST_SHOWN = 160  # characters of what speaks for joining a group, and of what speaks against it
 
