@@ -10,7 +10,7 @@
   const ACTIONS = {
     replace: "Replace", judge: "Decide", "replace + judge": "Replace, then decide", merge: "Merged",
     keep_both: "Kept apart", later: "Left for later", update: "Reworded", undo: "Taken back",
-    forget: "Forgotten", add: "Added", supersede: "Superseded", conflict: "Which one holds now?",
+    forget: "Forgotten", add: "Added", supersede: "Superseded", expire: "Expires", conflict: "Which one holds now?",
     failed: "A model failed", wordings: "All wordings", "": "Same or different?",
   };
   const at = (card) => card.recorded?.at ?? card.members.at(-1)?.at ?? "";
