@@ -149,7 +149,7 @@ def difference(old: str, new: str) -> str:
 
 def recalled(results: Sequence[SearchResult], now: datetime) -> str:
     lines = (
-        f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.memory.dated, _WHOLE)}\n"
+        f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.dated, _WHOLE)}\n"
         f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
         + (" | private" if hit.memory.is_private else "")

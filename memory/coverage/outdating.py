@@ -315,6 +315,27 @@ def _is_change(newer: _Statement, older: _Statement) -> bool:
     return len(shared) >= 2 and rest <= _CHANGED
 
 
+_OF_THE_PAST = re.compile(
+    r"\b(?:used to|formerly|previous(?:ly)?|former|before|back then|in the past|at the time|"
+    r"originally|earlier|until when|no longer|how long did|"
+    r"(?:where|what|who|which|how)(?: \w+){0,4} (?:did|was|were|had)|"
+    r"früher\w*|damals|zuvor|vorher\w*|ehemalig\w*|"
+    r"antes|anterior\w*|avant|auparavant|autrefois|précédent\w*|anciennement)\b"
+    r"|以前|昔|かつて|前は|前の",
+    re.IGNORECASE,
+)
+
+
+@guarded(lambda _question: False)
+def asks_about_past(question: str) -> bool:
+    """Return whether a question is about what was so, and may be so no longer.
+
+    >>> asks_about_past("Where did Mia live before?"), asks_about_past("Where does Mia live?")
+    (True, False)
+    """
+    return _OF_THE_PAST.search(question[:LONGEST]) is not None
+
+
 def _all_of_it(_newer: str, older: str) -> tuple[str, ...]:
     return (older,)
 

@@ -15,6 +15,12 @@ _NOUNS = frozenset().union(*(nouns for name, nouns in ATTRIBUTES.items() if name
 _WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
 _IN_JAPANESE = re.compile("|".join(sorted(ATTRIBUTES["Japanese"], key=len, reverse=True)))
 _COMPOUND = re.compile(r"\w{3,}(?:passwort|kennwort|nummer|code|kennung|adresse|name)$").match
+_PERSON = re.compile(
+    r"(?:^|(?<=[.!?\n]\s))(?:(?:the|der|die|el|la) )?(?:user|benutzer|usuario)s?\b"
+    r"(?!['’]?s? ?(?:name|id)\b|\s*[-:=])|(?:^|(?<=[。！？\n]))ユーザー(?=[はがのもに、])",
+    re.IGNORECASE,
+)
+"""The person whom a text is about, as mem0 writes of them: "The user likes tea"."""
 _LINK = re.compile(
     r"(?:\b(?:is|are|was|were|called|named|ist|war|lautet|heißt|est|es|era)\b|[:=])\s*",
     re.IGNORECASE,
@@ -45,7 +51,8 @@ def _last_noun(text: str) -> int:
             ends.append(word.end())
     if not text.isascii():
         ends += [noun.end() for noun in _IN_JAPANESE.finditer(text)]
-    return max(ends, default=-1)
+    people = {person.end() for person in _PERSON.finditer(text)} if ends else set()
+    return max((end for end in ends if end not in people), default=-1)
 
 
 def literal_value(text: str) -> str:

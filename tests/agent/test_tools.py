@@ -9,7 +9,7 @@ import pytest
 
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import AgentMemory, OnSaved
-from memory.agent.schemas import Forgot, Memories, Remembered
+from memory.agent.schemas import Forgot, Memories, MemoryView, Remembered
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
@@ -114,6 +114,12 @@ def test_recall_names_the_folded_ids_and_forget_what_remains(
     assert [one.id for one in run(AgentMemory(store).list_recent(5))] == [first.id]
 
 
+def recalled_by(tools: AgentTools, **arguments: object) -> list[MemoryView]:
+    found = run(tools.call("recall", arguments)).data
+    assert isinstance(found, Memories)
+    return found.memories
+
+
 def test_replaces_supersedes_whole_or_not_at_all(store: MemoryStore, tmp_path: Path) -> None:
     tools = tools_on(store, tmp_path)
     old = store.add(store.new_memory("Ada plays golf and speaks Greek."))
@@ -128,6 +134,27 @@ def test_replaces_supersedes_whole_or_not_at_all(store: MemoryStore, tmp_path: P
     assert isinstance(saved, Remembered)
     assert saved.replaced == old.id
     assert store.get(old.id) is None
+    shown = recalled_by(tools, context="What did Ada play before?", n_results=10)
+    [past] = [one for one in shown if one.until]
+    assert (past.id, past.dated[-19:-11]) == (old.id, " [until ")
+    now: dict[str, object] = {"context": "What does Ada play?", "n_results": 10}
+    assert past.id not in [one.id for one in recalled_by(tools, **now)]
+    assert past.id in [one.id for one in recalled_by(tools, **now, include_superseded=True)]
+    assert recalled_by(tools, **now, as_of="2020-01-01") == []
     gone = run(tools.call("forget", {"memory_id": saved.id}))
     assert f"It had superseded (id: {old.id})" in gone.text
     assert "Forgot" in run(tools.call("forget", {"memory_id": old.id})).text
+
+
+def test_forget_with_lineage_erases_what_it_had_superseded(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    tools = tools_on(store, tmp_path)
+    old = store.add(store.new_memory("Ada lives in Ghent."))
+    told = {"content": "Ada lives in Bruges.", "replaces": old.id}
+    saved = run(tools.call("remember", told)).data
+    assert isinstance(saved, Remembered)
+    gone = run(tools.call("forget", {"memory_id": saved.id, "lineage": True})).data
+    assert isinstance(gone, Forgot)
+    assert gone.superseded == []
+    assert run(tools.call("forget", {"memory_id": old.id})).text.startswith("Memory not found")
