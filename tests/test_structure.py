@@ -20,8 +20,8 @@ from scripts.faces import ROOMS
 ROOT = Path(__file__).parent.parent
 RANKS = [
     "errors", "boundary", "text", "models", "protocols", "config", "runtime", "coverage", "ledger",
-    "search", "decide", "providers", "offline", "store", "deduplicator", "extractor", "upkeep",
-    "interchange", "review", "agent", "adapters", "assembly", "cli", "orchestrator",
+    "search", "decide", "providers", "offline", "store", "deduplicator", "extractor",
+    "interchange", "upkeep", "agent", "adapters", "assembly", "review", "cli", "orchestrator",
     "__main__",
 ]  # fmt: skip
 """The rooms bottom up, as ARCHITECTURE.md lists them: each may import those before it."""
