@@ -4,12 +4,15 @@ The store holds sentences or made-up memories of one user, with their vectors. `
 of `deduplicate_all(dry_run=True, groups=50)`: reading, finding pairs, forming groups, planning each
 and the report. `pairs_s` covers the search for pairs inside the same run. `cpu` is the CPU time of
 all threads, which is the better figure if other programs use the machine too.
+
+`cleaned` times a batch over look-alikes of one user, which retires nothing, with the offline judge.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -30,12 +33,15 @@ from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
 from memory.offline import OfflineModel
 from memory.search import CandidatePairs
+from memory.store import MemoryStore
 
 GROUPS = 50
 AT_ONCE = 1_000
 ROUNDS = 5
 STORED = 20_000
 START = datetime(2026, 1, 1, tzinfo=UTC)
+_COLOURS = "green red blue white black".split()
+_THINGS = "lamp chair table shelf".split()
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,19 @@ class Batched:
     seconds: float
     cpu: float
     peak_mb: int
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """The time of a batch run over look-alikes, and how many transactions it wrote."""
+
+    memories: int
+    questions: int
+    rounds: int
+    retired: int
+    transactions: int
+    seconds: float
+    cpu: float
 
 
 @dataclass(frozen=True)
@@ -115,6 +134,34 @@ def dry_run(config: Config) -> Batched:
         seconds, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return Batched(report.memories, report.found, work.seconds, work.cpu, seconds, cpu, peak)
+
+
+def look_alikes(count: int) -> Iterator[str]:
+    drawn = random.Random(5)
+    for n in range(count):
+        what = f"{drawn.choice(_COLOURS)} {drawn.choice(_THINGS)} number {n}"
+        price, shop = drawn.randrange(5, 90), drawn.randrange(1, 9)
+        yield f"Mia bought {what} for {price} euros in shop {shop}."
+
+
+def cleaned(count: int) -> list[Cleaned]:
+    """Measure a batch over `count` look-alikes of one user."""
+    with TemporaryDirectory() as folder:
+        config = Config().at(folder)
+        fill(config, told(count, list(look_alikes(count))))
+        with open_store(config) as store:
+            before = _revision(store)
+            deduplicator = MemoryDeduplicator(store, OfflineModel(), config=config.memory)
+            wall, cpu = time.perf_counter(), time.process_time()
+            report = asyncio.run(deduplicator.deduplicate_all())
+            took = time.perf_counter() - wall, time.process_time() - cpu
+            wrote = _revision(store) - before
+    return [Cleaned(count, report.found, report.rounds, report.retired, wrote, *took)]
+
+
+def _revision(store: MemoryStore) -> int:
+    with store.ledger.reading() as reader:
+        return reader.revision()
 
 
 def starts(count: int = STORED) -> list[Started]:

@@ -185,10 +185,11 @@ class Bench:
         config = Config(memory=MemoryConfig(data_dir=str(self._folder)))
         deduplicator = build_deduplicator(self.store, config, NothingToMerge())
         asyncio.run(deduplicator.check_and_merge(_memory(first, 91)))
+        new = _memory(second, 92)
 
         async def write() -> set[Function]:
             with entered() as found:
-                await deduplicator.check_and_merge(_memory(second, 92))
+                await deduplicator.check_and_merge(new)
             return found
 
         return asyncio.run(write())

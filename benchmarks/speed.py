@@ -5,6 +5,7 @@
     python -m benchmarks.speed --upkeep 20000 [--json]
     python -m benchmarks.speed --write 50000 [--json]
     python -m benchmarks.speed --batch 100000 [--texts FILE...] [--json]
+    python -m benchmarks.speed --alike 3000 [--json]
     python -m benchmarks.speed --start [--json]
 
 `--texts`: JSON Lines; every string under `a`, `b`, `content` or `text` is a sentence. If there are
@@ -24,8 +25,8 @@ figure if other programs use the machine too. Each figure is the shortest of the
 take turns within a round.
 
 The other options need no texts. They are described in `benchmarks/importing.py`,
-`benchmarks/upkeeping.py`, `benchmarks/writing.py` and, for `--batch` and `--start`,
-`benchmarks/batching.py`.
+`benchmarks/upkeeping.py`, `benchmarks/writing.py` and, for `--batch`, `--alike`
+and `--start`, `benchmarks/batching.py`.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def main() -> None:
     wanted.add_argument("--upkeep", dest="kept", type=int)
     wanted.add_argument("--write", dest="written", type=int)
     wanted.add_argument("--batch", dest="batched", type=int)
+    wanted.add_argument("--alike", type=int)
     wanted.add_argument("--start", dest="started", action="store_true")
     parser.add_argument("--texts", type=Path, nargs="+", default=[])
     parser.add_argument("--database", help="a ledger URL for --import [default: a SQLite file]")
@@ -128,6 +130,8 @@ def print_bulk(args: argparse.Namespace) -> None:
     elif args.batched is not None:
         texts = enough(sentences(args.texts), args.batched)[0] if args.texts else []
         found = batching.measure(args.batched, texts)
+    elif args.alike is not None:
+        found = batching.cleaned(args.alike)
     else:
         found = batching.starts()
     if args.json:

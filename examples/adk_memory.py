@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from datetime import UTC, datetime
 
 from google.adk.events.event import Event
 from google.adk.memory.memory_entry import MemoryEntry
@@ -18,6 +19,7 @@ from google.genai import types
 
 from memory.adapters.adk import DedupMemoryService
 
+TOLD = datetime(2026, 1, 5, 12, tzinfo=UTC)
 TALK = (
     ("user", "I moved to Porto in 2021."),
     ("guide", "How do you like it?"),
@@ -30,7 +32,9 @@ async def main() -> None:
     session = await sessions.create_session(app_name="travel", user_id="Mia")
     for author, said in TALK:
         content = types.Content(role=author, parts=[types.Part(text=said)])
-        await sessions.append_event(session, Event(author=author, content=content))
+        await sessions.append_event(
+            session, Event(author=author, content=content, timestamp=TOLD.timestamp())
+        )
     mia = {"app_name": "travel", "user_id": "Mia"}
     with tempfile.TemporaryDirectory() as folder:
         service = DedupMemoryService(f"memdedup://{folder}")
@@ -39,7 +43,9 @@ async def main() -> None:
             found = await service.search_memory(**mia, query="Porto, cello")
             sys.stdout.write(f"added for the {time} time: {len(found.memories)} memories\n")
         said = types.Content(parts=[types.Part(text="mia teaches cello at the music school")])
-        await service.add_memory(**mia, memories=[MemoryEntry(content=said)])
+        await service.add_memory(
+            **mia, memories=[MemoryEntry(content=said, timestamp=TOLD.isoformat())]
+        )
         found = await service.search_memory(**mia, query="Porto, cello, school")
         for one in found.memories:
             sys.stdout.write(f"remembered: {one.content.parts[0].text}\n")

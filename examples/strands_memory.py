@@ -51,7 +51,8 @@ async def main() -> None:
             await agent.invoke_async(said)
         await manager.flush()
         for one in await store.search("Porto, cello"):
-            sys.stdout.write(f"remembered: {one.content}\n")
+            text = one.content.partition("] ")[2]  # behind the day on which it was said
+            sys.stdout.write(f"remembered: {text}\n")
         again = AddMessagesContext(sequence_numbers=[7])
         for _ in range(2):  # delivered twice
             message: Any = {"role": "user", "content": [{"text": "I have two cats."}]}

@@ -22,6 +22,7 @@ from memory.models import (
     Memory,
     MergeGroup,
     MergeReading,
+    NamedUpdate,
     ProposedMerge,
     Question,
     Reply,
@@ -152,6 +153,7 @@ class PageModel(ScriptedModel):
         self._groups = groups
         self.checked: Callable[[ProposedMerge], MergeReading | None] = lambda _: MergeReading()
         self.ending = ""  # of every text, to give another text than before
+        self.ends: Callable[[list[str]], list[tuple[int, int]]] = lambda _: []
 
     async def judge(self, question: Question) -> Verdict:
         self.asked.append(question)
@@ -159,7 +161,9 @@ class PageModel(ScriptedModel):
         parts = tuple(
             MergeGroup(members=tuple(members), text=text + self.ending) for members, text in found
         )
-        return Verdict(parts=parts, usage=Usage(calls=1))
+        ended = self.ends([member.content for member in question.members])
+        updates = tuple(NamedUpdate(older=a, newer=b, reason="moved") for a, b in ended)
+        return Verdict(parts=parts, updates=updates, usage=Usage(calls=1))
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
         if tuple(merges) == TRIAL:

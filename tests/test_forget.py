@@ -38,6 +38,8 @@ from tests import commands
 from tests.conftest import MakeMemory
 from tests.doubles import START, PlacedEmbedder, ScriptedModel, living_for, under
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 
 @pytest.fixture
 def open_it(tmp_path: Path, embedder: PlacedEmbedder) -> Callable[[], MemoryStore]:

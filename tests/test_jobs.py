@@ -33,6 +33,8 @@ from memory.interchange import read_undo_file
 from memory.models import Question, Verdict
 from memory.offline import OfflineModel
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 TEXTS = ["Mia has a cat.", "mia has a cat", "Mia sails.", "Jonas rows."]
 
 
@@ -66,7 +68,6 @@ def rows_of(source: Source) -> list[str]:
         return sorted(client.get_collection("memories", embedding_function=None).get()["ids"])
 
 
-@pytest.mark.usefixtures("forked_chroma")
 def test_a_store_is_audited_imported_and_written_back_from_a_program(
     notes: Source, tmp_path: Path
 ) -> None:
@@ -101,7 +102,6 @@ def test_a_store_is_audited_imported_and_written_back_from_a_program(
     assert rows_of(notes) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.usefixtures("forked_chroma")
 def test_chromas_setting_is_restored_by_the_first_run_that_can(
     notes: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

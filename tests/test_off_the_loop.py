@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -13,16 +15,17 @@ from typing import Any
 import pytest
 
 from benchmarks import holding
-from memory.assembly import Brought, import_memories
-from memory.config import Config
+from memory.assembly import Brought, build_model, import_memories
+from memory.config import Config, LLMConfig
 from memory.deduplicator import MemoryDeduplicator
 from memory.extractor import MemoryExtractor
 from memory.interchange import Reading
-from memory.models import Candidate
+from memory.models import Candidate, Question
 from memory.offline import OfflineModel
 from memory.store import MemoryStore
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder, ScriptedModel
+from tests.openai_server import OpenAIServer
 from tests.turns import hook, turn
 
 LONG = "Mia rows on the lake, and she sings. " * 80
@@ -47,17 +50,30 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return watched
 
 
-def test_what_differs_in_a_group_that_was_decided(
-    store: MemoryStore, embedder: PlacedEmbedder, make_memory: MakeMemory, watch: Watch
+def test_what_differs_in_a_group_that_was_joined(
+    store: MemoryStore, make_memory: MakeMemory, watch: Watch
 ) -> None:
-    cat, tabby = f"{LONG}Mia has a cat.", f"{LONG}Mia has a tabby cat."
-    embedder.place(cat)
-    embedder.place(tabby, 0.97, cat)
-    store.add(make_memory(cat))
-    store.add(make_memory(tabby))
+    for end in (".", "!"):
+        store.add(make_memory(f"{LONG}Mia has a cat{end}"))
     seen = watch("memory.decide.policy.differs")
     report = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
-    assert report.found == 1
+    assert report.retired == 1
+    assert seen
+    assert not any(seen)
+
+
+def test_a_question_to_a_model_server(make_memory: MakeMemory, watch: Watch) -> None:
+    two = make_memory(f"{LONG}Mia has a cat."), make_memory(f"{LONG}Mia has a tabby cat.")
+    seen = watch("memory.providers.prompts.when_field")
+
+    async def ask(url: str) -> None:
+        async with aclosing(
+            build_model(Config(llm=LLMConfig(provider="openai", base_url=url, model="m")))
+        ) as model:
+            await model.judge(Question(two, "between 0.90 and 0.95", 0.93))
+
+    with OpenAIServer(json.dumps({"groups": [], "reason": "two"})).running() as server:
+        asyncio.run(ask(server.url))
     assert seen
     assert not any(seen)
 
@@ -107,7 +123,7 @@ def test_the_ledger_of_an_import(
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("shape", ["expanding", "chinese", "passive", "emoji"])
+@pytest.mark.parametrize("shape", ["any character", "expanding", "chinese", "passive", "emoji"])
 def test_no_loop_is_held_while_100_000_characters_are_remembered(shape: str) -> None:
     """No gap is longer than this machine needs for 2.5 million additions (some 60 ms).
 

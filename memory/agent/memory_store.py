@@ -28,7 +28,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Conflict, Forgotten, MemoryStore
+from memory.store import NOBODY, Conflict, Forgotten, MemoryStore, expire
 from memory.text import clean, undated
 
 logger = logging.getLogger(__name__)
@@ -164,12 +164,14 @@ class AgentMemory:
         date_from: datetime | None = None,
         date_to: datetime | None = None,
         user: str | None = None,
+        include_superseded: bool | None = None,
+        as_of: datetime | None = None,
     ) -> list[MemorySearchResult]:
         """Return at most `n_results` live memories that fit `content`, best first.
 
-        The other arguments are filters; a memory must pass all of them. `date_from` and `date_to`
-        are the earliest and the latest timestamp, and must have a time zone. `user`: only memories
-        of this user are returned.
+        `include_superseded`, `as_of`: as for `MemoryStore.search`. The other arguments are filters;
+        a memory must pass all of them. `date_from` and `date_to` are the earliest and the latest
+        timestamp, and must have a time zone. `user`: only memories of this user are returned.
 
         Raises: InputError if this agent serves one user, and `user` is a different user;
         EmbeddingError.
@@ -182,10 +184,18 @@ class AgentMemory:
                 date_to is None or memory.timestamp <= date_to
             )
 
-        return self._store.search(content, n_results, scope=scope, where=fits)
+        return self._store.search(
+            content,
+            n_results,
+            scope=scope,
+            where=fits,
+            include_superseded=include_superseded,
+            as_of=as_of,
+        )
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             return [row.memory for row in reader.memories.newest(limit, self._scope, None)]
 
@@ -219,6 +229,7 @@ class AgentMemory:
         least one of them, and its distance (`1 - similarity`) is at most `threshold`. Pairs that
         were judged distinct are left out. Only the agent's memories are read, in one transaction.
         """
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
             own = reader.memories.newest(None, self._scope) if recent else []
@@ -251,8 +262,10 @@ class AgentMemory:
         return found.memory if found else None
 
     @_threaded
-    def forget(self, memory_id: str) -> Forgotten | None:
+    def forget(self, memory_id: str, *, lineage: bool = False) -> Forgotten | None:
         """Permanently erase a memory, its links, and the memories that it has replaced.
+
+        `lineage`: also those that it has superseded.
 
         Return None if the agent has no memory with this id.
 
@@ -263,7 +276,7 @@ class AgentMemory:
         if row is None or not self._is_own(row.memory):
             return None
         try:
-            return self._store.forget(memory_id)
+            return self._store.forget(memory_id, lineage=lineage)
         except MemoryNotFound:  # it is a tombstone
             return None
 

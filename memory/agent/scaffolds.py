@@ -149,11 +149,12 @@ def difference(old: str, new: str) -> str:
 
 def recalled(results: Sequence[SearchResult], now: datetime) -> str:
     lines = (
-        f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.memory.dated, _WHOLE)}\n"
+        f"- [{relative_time(hit.memory.timestamp, now)}] {shortened(hit.dated, _WHOLE)}\n"
         f"  emotion: {hit.memory.emotion} | importance: {hit.memory.importance} | "
         f"similarity: {shown_similarity(hit.distance):.2f} | id: {hit.memory.id}"
         + (" | private" if hit.memory.is_private else "")
         + (f"\n  also: {', '.join(one.id for one in hit.also)}" if hit.also else "")
+        + (f"\n  may be outdated by: {hit.newer}" if hit.newer else "")
         for hit in results
     )
     return "\n".join(lines) or "No memories found."

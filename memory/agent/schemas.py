@@ -5,13 +5,12 @@ Importing this file does not load the store, so the tools can be listed at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from memory.models import MAX_CONTENT, MAX_NAME, Bounded, LinkType, Memory
+from memory.models import MAX_CONTENT, MAX_NAME, Bounded, LinkType, Memory, SearchResult
 
 Emotion = Literal[
     "happy", "sad", "surprised", "moved", "excited", "nostalgic", "curious", "neutral",
@@ -53,6 +52,7 @@ class Remember(Arguments):
     )
     force: bool = Field(default=False, description="Save although a very similar memory exists.")
     replaces: Id | None = Field(default=None, description="Id of the memory that this corrects.")
+    expires_at: Moment | None = Field(default=None, description="From when it is hidden.")
 
 
 class Recall(Arguments):
@@ -69,10 +69,16 @@ class Recall(Arguments):
     user: str | None = Field(
         default=None, max_length=MAX_NAME, description="Only what is about this user."
     )
+    include_superseded: bool | None = Field(
+        default=None,
+        description="Also what holds no longer; by default if asked for.",
+    )
+    as_of: Moment | None = Field(default=None, description="Only what held then: a day or a time.")
 
 
 class Forget(Arguments):
     memory_id: Id = Field(description="ID of the memory to delete")
+    lineage: bool = Field(default=False, description="Also what this memory had superseded.")
 
 
 class LinkMemories(Arguments):
@@ -138,11 +144,24 @@ class MemoryView(BaseModel):
     similarity: float | None = None
     also: list[str] = []
     """The ids of memories that state the same and are not shown on their own."""
+    newer: str | None = None
+    """The id of a newer memory, by which this one may be outdated."""
+    until: str | None = None
+    """When a superseded memory ceased to hold."""
 
     @classmethod
-    def of(
-        cls, memory: Memory, similarity: float | None = None, also: Sequence[Memory] = ()
-    ) -> MemoryView:
+    def found(cls, hit: SearchResult) -> MemoryView:
+        view = cls.of(hit.memory, hit.similarity)
+        update = {
+            "also": [one.id for one in hit.also],
+            "newer": hit.newer,
+            "dated": hit.dated,
+            "until": hit.until and hit.until.isoformat(),
+        }
+        return view.model_copy(update=update)
+
+    @classmethod
+    def of(cls, memory: Memory, similarity: float | None = None) -> MemoryView:
         return cls(
             id=memory.id,
             content=memory.content,
@@ -155,7 +174,6 @@ class MemoryView(BaseModel):
             is_private=memory.is_private,
             linked_ids=[link.target_id for link in memory.linked_ids],
             similarity=similarity,
-            also=[one.id for one in also],
         )
 
 

@@ -100,6 +100,7 @@ class AgentTools:
             tags=request.tags,
             is_private=request.is_private,
             user=request.user,
+            expires_at=_moment("expires_at", request.expires_at, time.max),
         )
         if memory is None:
             assert existing is not None
@@ -146,8 +147,10 @@ class AgentTools:
             category=request.category_filter,
             date_from=_moment("date_from", request.date_from, time.min),
             date_to=_moment("date_to", request.date_to, time.max),
+            include_superseded=request.include_superseded,
+            as_of=_moment("as_of", request.as_of, time.max),
         )
-        memories = [schemas.MemoryView.of(hit.memory, hit.similarity, hit.also) for hit in found]
+        memories = [schemas.MemoryView.found(hit) for hit in found]
         return ToolAnswer(
             scaffolds.recalled(found, self._store.now()), schemas.Memories(memories=memories)
         )
@@ -170,7 +173,7 @@ class AgentTools:
         return ToolAnswer(scaffolds.consolidated(data), data)
 
     async def forget(self, request: schemas.Forget) -> ToolAnswer:
-        forgotten = await self._store.forget(request.memory_id)
+        forgotten = await self._store.forget(request.memory_id, lineage=request.lineage)
         if forgotten is None:
             text = f"Memory not found: {request.memory_id}"
             return self._answer(text, scaffolds.SCAFFOLD_NOT_FOUND, schemas.Forgot(found=False))

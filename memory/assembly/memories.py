@@ -70,6 +70,7 @@ class Memories:
         metadata: Mapping[str, Any] | None = None,
         at: datetime | None = None,
         external_id: str | None = None,
+        expires_at: datetime | None = None,
     ) -> Outcome:
         """Deduplicate and store one memory, as `ChatMemory.remember` does."""
         return self._wait(
@@ -80,6 +81,7 @@ class Memories:
                 metadata=metadata,
                 at=at,
                 external_id=external_id,
+                expires_at=expires_at,
             )
         )
 
@@ -97,7 +99,7 @@ class Memories:
         metadata: Mapping[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        include_superseded: bool = False,
+        include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> Sequence[Recalled]:
         """Return the `k` memories that answer `text` best, as `ChatMemory.recall` does."""

@@ -136,19 +136,12 @@ class Account:
     def leave(self, group: GroupPlan) -> None:
         self.left.add(_ids(group))
 
-    def reported(self, group: GroupPlan, decision: Decision) -> GroupReport:
-        fates = {member.id: "keep" for member in group.members}
-        fates |= dict.fromkeys(decision.retired, "retire")
-        return _group_report(
-            group,
-            self.latest.likeness.group(group.members),
-            Steps(decision.action.value, decision.reason, fates),
-        ).model_copy(
-            update={
-                "made": tuple(one.memory.content for one in decision.survivors),
-                "refused": decision.refused,
-            }
-        )
+    def reported(self, done: Sequence[tuple[GroupPlan, Decision]]) -> list[GroupReport]:
+        alike = self.latest.likeness.groups([group.members for group, _ in done])
+        return [
+            _decided(group, decision, its)
+            for (group, decision), its in zip(done, alike, strict=True)
+        ]
 
     def done(self, group: GroupPlan, decision: Decision, report: GroupReport) -> None:
         known = {member.id for member in decision.members}
@@ -276,7 +269,18 @@ def planned_steps(group: GroupPlan) -> Steps:
     return Steps(" + ".join(reasons), "; then ".join(reasons.values()), fates)
 
 
-def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupReport:
+def _decided(group: GroupPlan, decision: Decision, alike: AlikeGroup) -> GroupReport:
+    fates = {member.id: "keep" for member in group.members}
+    fates |= dict.fromkeys(decision.retired, "retire")
+    steps = Steps(decision.action.value, decision.reason, fates)
+    made = tuple(one.memory.content for one in decision.survivors)
+    report = _group_report(group, alike, steps, compares=bool(made or decision.refused))
+    return report.model_copy(update={"made": made, "refused": decision.refused})
+
+
+def _group_report(
+    group: GroupPlan, alike: AlikeGroup, steps: Steps, *, compares: bool = True
+) -> GroupReport:
     members = group.members
     return GroupReport(
         user=members[0].user,
@@ -288,7 +292,7 @@ def _group_report(group: GroupPlan, alike: AlikeGroup, steps: Steps) -> GroupRep
             for m in members
         ),
         similarities=tuple(similarities(members, alike)),
-        differences=differences(members),
+        differences=differences(members) if compares else (),
         needs_model=group.question is not None,
     )
 

@@ -299,14 +299,15 @@ class _Scope:
         pairs = chosen(self._pairs, close)
         scores = self._scores[close].tolist()
         edges = list(zip(pairs.i.tolist(), pairs.j.tolist(), scores, strict=True))
-        apart = set(self._distinct)
+        apart: dict[int, set[int]] = {}
+        _set_apart(apart, self._distinct)
         found = cohesive(range(len(self._keys)), edges, partial(self._may_join, apart))
         together = [[self._keys[n] for n in group] for group in found]
         together += [[key] for key in self._nodes if text_of(key) not in self._vectors]
         plans = latest = self._plans_of(together, likeness)
         while every_pair and latest:
-            apart.update(pair for plan in latest for pair in self._settled_by(plan))
-            edges = [edge for edge in edges if edge[:2] not in apart]
+            _set_apart(apart, (pair for plan in latest for pair in self._settled_by(plan)))
+            edges = [edge for edge in edges if edge[1] not in apart.get(edge[0], ())]
             nodes = sorted({n for edge in edges for n in edge[:2]})
             found = cohesive(nodes, edges, partial(self._may_join, apart))
             together = [[self._keys[n] for n in group] for group in found if len(group) > 1]
@@ -382,9 +383,10 @@ class _Scope:
         return all(pair in self._distinct for pair in pairs)
 
     def _may_join(
-        self, apart: Set[tuple[int, int]], left: Sequence[int], right: Sequence[int]
+        self, apart: Mapping[int, Set[int]], left: Sequence[int], right: Sequence[int]
     ) -> bool:
-        if apart and any((min(i, j), max(i, j)) in apart for i in left for j in right):
+        fewer, more = sorted((left, right), key=len)
+        if any(not apart[n].isdisjoint(more) for n in fewer if n in apart):
             return False
         if len(left) == len(right) == 1 and self._made.isdisjoint((*left, *right)):
             return True  # they are asked about because they are near enough
@@ -419,6 +421,12 @@ class _Scope:
             for row in self._nodes[key]
             for ancestor in self._ancestors.get(row.memory.id, ())
         ]
+
+
+def _set_apart(apart: dict[int, set[int]], pairs: Iterable[tuple[int, int]]) -> None:
+    for i, j in pairs:
+        apart.setdefault(i, set()).add(j)
+        apart.setdefault(j, set()).add(i)
 
 
 def _pairs_to_meet(rows: Sequence[Row], groups: Iterable[Collection[str]]) -> Pairs:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from memory.coverage import Belief, states, verify, verify_by_words
+from memory.coverage import Belief, states, still_stated, verify, verify_by_words
 from memory.decide.policy import inherit, survive
 from memory.models import (
     Action,
@@ -23,6 +23,7 @@ from memory.models import (
     Question,
     Refusal,
     Refuser,
+    Succession,
     Survivor,
     Verdict,
     Verified,
@@ -62,7 +63,8 @@ class Part:
     def key(self) -> str:
         """A hash of the merged text and of the members' texts."""
         texts = sorted(member.dated_key for member in self.merge.members)
-        return text_key("\n".join([*texts, self.merge.text]))
+        end = ["ends the others"] if self.merge.ends else []
+        return text_key("\n".join([*texts, self.merge.text, *end]))
 
     @property
     def refusal(self) -> Refusal:
@@ -128,6 +130,8 @@ def part_alone(
         final = "a person keeps two of them apart"
     elif len(merge.members) > MOST_IN_GROUP:
         final = f"a group has at most {MOST_IN_GROUP} memories"
+    elif len({member.expires_at for member in merge.members}) > 1:
+        final = "they expire at different times"
     elif len(merge.text) > most:
         final = f"the merged text has more than {most} characters"
     if final:
@@ -161,9 +165,22 @@ def checked(merge: ProposedMerge, *, by_words: bool = False) -> Part:
         return Part(merge, Belief.BELIEVED, verified="by words")
     check = verify_by_words if by_words else verify
     members = merge.members
+    if merge.ends:
+        return _checked_end(merge, by_words=by_words)
     found = check(merge.text, [one.content for one in members], [one.said for one in members])
     verified: Verified | None = "by words" if found.belief is Belief.BELIEVED else None
     return Part(merge, found.belief, found.reason, verified)
+
+
+def _checked_end(merge: ProposedMerge, *, by_words: bool) -> Part:
+    if by_words:
+        why = "only a model with a second reading may end a memory"
+        return Part(merge, Belief.REFUSED, why, is_final=True)
+    *older, newest = merge.members
+    left = [part for one in older for part in still_stated(newest.content, one.content)]
+    if left:
+        return Part(merge, Belief.REFUSED, f"the merged text loses: {'; '.join(left)}")
+    return Part(merge, Belief.DOUBTFUL)
 
 
 def as_read(part: Part, reading: MergeReading | None) -> Part:
@@ -211,6 +228,16 @@ def objection(
 
     why = [f"{named(part)}: {part.reason}" for part in refused]
     return "; ".join([*why, *(f"accepted: {named(part)}" for part in stand)])
+
+
+def successions(question: Question, verdict: Verdict) -> tuple[Succession, ...]:
+    """Return which members of a question end which others, as the model named them."""
+    members, shown = question.members, range(len(question.members))
+    return tuple(
+        Succession(members[one.older].id, members[one.newer].id, one.reason)
+        for one in verdict.updates
+        if one.older in shown and one.newer in shown
+    )
 
 
 def decided(

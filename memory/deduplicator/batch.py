@@ -29,6 +29,7 @@ from memory.decide import (
 from memory.deduplicator.judging import TRIAL, Judging
 from memory.deduplicator.page_reading import KeptApart, ScopeReading
 from memory.deduplicator.run_progress import OnEvent, RunProgress
+from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import DecisionRecord, Reader, ScopedText, Snapshot, TextPair
 from memory.models import (
     OFFLINE,
@@ -38,6 +39,7 @@ from memory.models import (
     Memory,
     Price,
     Scope,
+    Succession,
     Usage,
 )
 from memory.providers import Asking, Budget, CallBudget, estimated
@@ -67,9 +69,6 @@ class BatchSettings:
     price: Price | None
 
 
-_FREE_AT_ONCE = 32
-
-
 @dataclass(frozen=True, repr=False)  # asyncio writes out what a main task gives back
 class Audit:
     """The result of a dry run: the plan of the first round, and a report about this plan."""
@@ -91,6 +90,7 @@ class Batch:
         store: MemoryStore,
         asker: Asker,
         judging: Judging,
+        succession: SuccessionReading,
         settings: BatchSettings,
         calls: CallBudget,
         scope: Scope | None = None,
@@ -99,9 +99,11 @@ class Batch:
         self._scope = scope
         self._asker = asker
         self._judging = judging
+        self._succession = succession
+        self._ended: list[Succession] = []
         self._settings = settings
         self._calls = calls
-        # the next task that holds `_turn` applies all of them in one transaction
+        # the task that holds `_turn` applies all of them
         self._waiting: list[tuple[GroupPlan, Decision]] = []
         self._turn = asyncio.Lock()
         self._snapshot: Snapshot | None = None
@@ -309,17 +311,24 @@ class Batch:
         for part in self._store.pace.parts(replaced):
             await self._apply(part, account)
             self._told.step(len(part))
-        await side_by_side(settle, asked, self._at_once)
+        await side_by_side(settle, asked, self._settings.concurrency)
+        await self._apply_waiting(account)
         held, self._held = self._held, []
         if not self._calls.answered:
             held = [(group, without_fallback(decision)) for group, decision in held]
         await self._apply(held, account)
+        await self._supersede(account)
 
-    @property
-    def _at_once(self) -> int:
-        """How many groups are settled at once; as many decisions may share a transaction."""
-        is_free = self._asker.model == OFFLINE
-        return max(self._settings.concurrency, _FREE_AT_ONCE if is_free else 1)
+    async def _supersede(self, account: Account) -> None:
+        """Supersede what the answers of a round named as ended, if a second reading agrees."""
+        ended, self._ended = self._ended, []
+        asking = Asking(self._calls, Budget(self._settings.budget_s))
+        decisions = await self._succession.decided(ended, asking)
+        account.usage += asking.usage
+        for decision in decisions:
+            done = await in_thread(self._store.apply, decision, run=account.run)
+            if not isinstance(done, Conflict):
+                await self._count([(GroupPlan(decision.members, None, None), decision)], account)
 
     async def _settle(self, group: GroupPlan, account: Account) -> None:
         assert group.question is not None
@@ -339,23 +348,34 @@ class Batch:
             self._held.append((group, decision))
             return
         self._waiting.append((group, decision))
+        # Free answers come fast, so many share a transaction; a paid one is applied at once.
+        fewest = self._store.pace.size if self._asker.model == OFFLINE else 1
+        if len(self._waiting) >= fewest and not self._turn.locked():
+            await self._apply_waiting(account)
+
+    async def _apply_waiting(self, account: Account) -> None:
         async with self._turn:
-            waiting, self._waiting = self._waiting, []
-            await self._apply(waiting, account)
+            while self._waiting:
+                size = self._store.pace.size
+                part, self._waiting = self._waiting[:size], self._waiting[size:]
+                await self._apply(part, account)
 
     async def _apply(self, settled: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
         if not settled:
             return
         condition = Condition(account.latest.snapshot.revision, self._asker.bound_by)
         decisions = [replace(decision, condition=condition) for _, decision in settled]
-        done = await in_thread(self._store.apply_all, decisions, run=account.run)
-        for (group, decision), outcome in zip(settled, done, strict=True):
-            account.usage += decision.usage
+        outcomes = await in_thread(self._store.apply_all, decisions, run=account.run)
+        account.usage += sum((decision.usage for decision in decisions), Usage())
+        applied = []
+        for (group, decision), outcome in zip(settled, outcomes, strict=True):
             if isinstance(outcome, Conflict):
                 logger.info("left for the next round: %s", outcome.why)
                 account.conflict(group)
             else:
-                await self._count(group, decision, account)
+                self._ended += decision.successions
+                applied.append((group, decision))
+        await self._count(applied, account)
 
     # --- pages ---
 
@@ -393,10 +413,17 @@ class Batch:
             if isinstance(done, Conflict):
                 logger.info("left for the next round: %s", done.why)
                 return None
-            await self._count(GroupPlan(decision.members, None, None), decision, account)
+            await self._count([(GroupPlan(decision.members, None, None), decision)], account)
             kept_apart.joined(decision)
             last = max(arrival.get(member.id, 0) for member in decision.members)
             arrival.update((one.memory.id, last) for one in decision.survivors)
+            return done.memory
+
+        async def end(decision: Decision) -> Memory | None:
+            done = await in_thread(self._store.apply, decision, run=account.run)
+            if isinstance(done, Conflict):
+                return None
+            await self._count([(GroupPlan(decision.members, None, None), decision)], account)
             return done.memory
 
         async def record(keys: set[str]) -> None:
@@ -413,16 +440,19 @@ class Batch:
             apart=kept_apart,
             similarity=plan.likeness.lowest,
             apply=apply,
+            succession=self._succession,
+            end=end,
             record=record,
             arrival=arrival,
             told=self._told,
         )
 
-    async def _count(self, group: GroupPlan, decision: Decision, account: Account) -> None:
-        texts = [member.content for member in decision.members]
-        report = await in_thread_if_long(texts, account.reported, group, decision)
-        account.done(group, decision, report)
-        account.apart |= await in_thread_if_long(texts, self._distinct_pairs, decision)
+    async def _count(self, done: Sequence[tuple[GroupPlan, Decision]], account: Account) -> None:
+        texts = (member.content for group, _ in done for member in group.members)
+        reports = await in_thread_if_long(texts, account.reported, done)
+        for (group, decision), report in zip(done, reports, strict=True):
+            account.done(group, decision, report)
+            account.apart |= self._distinct_pairs(decision)
 
     def _distinct_pairs(self, decision: Decision) -> set[TextPair]:
         scope = self._store.scope_of(decision.members[0]).key

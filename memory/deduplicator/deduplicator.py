@@ -23,6 +23,7 @@ from memory.deduplicator.batch import Audit, Batch, BatchSettings, OnPlan
 from memory.deduplicator.distributed import DistributedExecutor
 from memory.deduplicator.judging import QUOTED, Judging, NamedMerge, log_merges
 from memory.deduplicator.run_progress import OnEvent
+from memory.deduplicator.succession import SuccessionReading
 from memory.ledger import Lease
 from memory.models import (
     PLAIN,
@@ -38,6 +39,7 @@ from memory.models import (
     Question,
     Scope,
     SearchResult,
+    Succession,
     Usage,
     scale_of,
 )
@@ -147,6 +149,7 @@ class MemoryDeduplicator:
             plan = replace(plan, find_pairs=executor.find_pairs, plan_groups=executor.plan_groups)
         self._settings = BatchSettings(plan, concurrency, budget_s, price)
         self._judging = Judging(store, self._model, self._rules)
+        self._succession = SuccessionReading(store, self._judging)
         self._asker = Asker(self._model.name)
         self._nearby = Nearby(
             self._config.dedup_candidates if self._config.dedup_enabled else 0,
@@ -229,6 +232,7 @@ class MemoryDeduplicator:
             )
         ]
         arrivals, outcomes = Arrivals() if len(new) > 1 else None, list[Outcome]()
+        ended = list[Succession]()
         head = _Head(merges.get(0))
         while (start := len(outcomes)) < len(new):
             size = 1 if head.named or head.attempt > 1 else self._store.pace.size
@@ -248,6 +252,7 @@ class MemoryDeduplicator:
                     span.set_attribute("kind", found[0].action.value)
             for one in found:
                 if isinstance(one, Outcome):
+                    ended += head.answered.successions if head.answered else ()
                     outcomes.append(
                         replace(one, usage=head.spent + one.usage) if head.spent else one
                     )
@@ -261,7 +266,43 @@ class MemoryDeduplicator:
                     head.answered = await self._by_model(one, calls, head)
             if tell is not None:
                 tell(len(outcomes))
-        return outcomes
+        ended += [
+            Succession(name, outcome.memory.id, "")
+            for one, outcome in zip(new, outcomes, strict=True)
+            for name in one.ended
+        ]
+        return await self._supersede(ended, outcomes, calls, run, lease)
+
+    async def _supersede(
+        self,
+        ended: Sequence[Succession],
+        outcomes: Sequence[Outcome],
+        calls: CallBudget,
+        run: str | None,
+        lease: Lease | None,
+    ) -> list[Outcome]:
+        """Supersede what the new memories ended, if it is read so; return the outcomes with that.
+
+        The new memories are stored by now, so nothing is lost if the model fails.
+        """
+        asking = Asking(calls, Budget(self._settings.budget_s))
+        decisions = await self._succession.decided(ended, asking)
+        if not decisions:
+            return list(outcomes)
+        done = await in_thread(self._store.apply_all, decisions, run=run, lease=lease)
+        became = {
+            member.id: outcome
+            for decision, outcome in zip(decisions, done, strict=True)
+            if isinstance(outcome, Outcome) and outcome.retired
+            for member in decision.members
+        }
+        with_ended = [
+            replace(one, memory=later.memory, retired=one.retired + later.retired)
+            if (later := became.get(one.memory.id)) is not None
+            else one
+            for one in outcomes
+        ]
+        return [replace(with_ended[0], usage=with_ended[0].usage + asking.usage), *with_ended[1:]]
 
     async def _named_merges(
         self, new: Sequence[Extracted], calls: CallBudget
@@ -460,7 +501,7 @@ class MemoryDeduplicator:
         )
         settings = replace(self._settings, plan=plan)
         calls = self._calls(max_calls) if scope is None else self._hourly
-        return Batch(self._store, asker, self._judging, settings, calls, scope)
+        return Batch(self._store, asker, self._judging, self._succession, settings, calls, scope)
 
     def _calls(self, max_calls: int | None) -> CallBudget:
         return CallBudget(self._config.dedup_calls_per_run if max_calls is None else max_calls)

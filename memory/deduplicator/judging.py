@@ -1,9 +1,10 @@
 """Ask a model which memories state the same fact, and check the merged texts in its answers.
 
 If the program cannot check a merged text, the model compares the text with the original memories in
-a second reading. A model is only trusted with second readings after a trial of eight test merges.
-Four texts are faithful to their memories, though reworded. Each of the other four has an error that
-is easy to miss: a changed value, a wrong person, a newer fact left out, or an invention.
+a second reading. A model is only trusted with second readings after a trial of thirteen test
+merges. Six texts are faithful to their memories. Each of the other seven has an error that is easy
+to miss: a changed value, a wrong person, a newer fact left out, an invention, or a newer memory
+that is said to end another one, of which something still holds.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from memory.decide import (
     refused_again,
     resolve,
     same_fact,
+    successions,
 )
 from memory.errors import CallsSpent, ModelError, ModelNotAsked
 from memory.ledger import Reader
@@ -51,14 +53,14 @@ from memory.models import (
 from memory.protocols import LanguageModel
 from memory.providers import Asking
 from memory.runtime import OfEachLoop, in_thread, in_thread_if_long
-from memory.store import Asker, MemoryStore, Named, find_named
+from memory.store import Asker, MemoryStore, Named, find_named, superseding
 from memory.text import shortened
 
 logger = logging.getLogger(__name__)
 
 QUOTED = 60
 _BY_WORDS = "it counts as having no second reading, and its merged texts are checked word by word"
-_PREFIX = "second_reading:2:"
+_PREFIX = "second_reading:3:"
 """Prefix of the ledger's keys for results of trials; a model's name follows.
 
 Raise the number when the test merges change, so that every model is tried with the new ones.
@@ -114,6 +116,7 @@ class Judging:
             asked = asking.usage.calls > 0 or not isinstance(exc, ModelNotAsked)
             what = "DEDUP_FAIL: LLM merge failed"
             return await self._failed(question, str(exc), what, asking.usage, asked=asked)
+        ended = successions(question, verdict)
         refused = [part for part in parts if part.is_refused]
         believed = [part for part in parts if not part.is_refused]
         to_mend = [part for part in refused if not part.is_final]
@@ -128,14 +131,15 @@ class Judging:
                 believed = _believed(parts, believed)
                 refused += [part for part in parts if part.is_refused]
                 to_mend = [part for part in parts if part.is_refused]
-        refusals = _not_mended(refused, believed)
+        texts = [text for part in refused for text in merge_texts(part.merge)]
+        refusals = await in_thread_if_long(texts, _not_mended, refused, believed)
         if not believed and (to_mend or refused):
             what, why = "DEDUP_REFUSED: merged text refused", (to_mend or refused)[-1].reason
             decision = await self._failed(question, why, what, asking.usage)
-            return replace(decision, refused=refusals)
+            return replace(decision, refused=refusals, successions=ended)
         decision = self._merging(question, verdict, believed, to_mend)
         log_merges(decision)
-        return replace(decision, usage=asking.usage, refused=refusals)
+        return replace(decision, usage=asking.usage, refused=refusals, successions=ended)
 
     async def join_named(
         self, new: Sequence[tuple[Extracted, Embedded]], asking: Asking
@@ -150,11 +154,11 @@ class Judging:
         for (extracted, _), named in zip(new, found, strict=True):
             if isinstance(named, Named):
                 merge = ProposedMerge(named.members, extracted.merged.strip())
-                part = await in_thread_if_long(_merge_texts(merge), part_alone, merge, named.keeper)
+                part = await in_thread_if_long(merge_texts(merge), part_alone, merge, named.keeper)
                 parts.append(part)
-        parts = await self._without_repeats(parts)
+        parts = await self.without_repeats(parts)
         settled, problem = await self._read_all(parts, asking)
-        settled = await self._mended(settled, asking)
+        settled = await self.mended(settled, asking)
         remaining, joined = iter(settled), list[NamedMerge]()
         bound_by = Asker(self.model.name).bound_by
         for (_, embedded), named in zip(new, found, strict=True):
@@ -167,7 +171,8 @@ class Judging:
                 decision = left_open(named.members, problem, named.similarity, asked)
             else:
                 why = "extraction named what it repeats or updates"
-                decision = self.join(part, named.similarity, why)
+                texts = merge_texts(part.merge)
+                decision = await in_thread_if_long(texts, self.join, part, named.similarity, why)
             condition = Condition(revision, bound_by if decision.survivors else None)
             joined.append(NamedMerge(replace(decision, arrival=embedded, condition=condition)))
         return [replace(joined[0], usage=asking.usage), *joined[1:]]
@@ -180,6 +185,11 @@ class Judging:
         asks about them again. It is not pending if `part.is_final` is true.
         """
         members = part.merge.members
+        if part.belief is Belief.BELIEVED and part.merge.ends and part.verified != "by words":
+            reason = f"it holds no longer: {part.why}" if part.why else "it holds no longer"
+            older, newer = members
+            decision = superseding(older, newer, reason, self.model.name, Condition())
+            return replace(decision, verified=part.verified)
         if part.belief is Belief.BELIEVED:
             return Decision(
                 Action.MERGE,
@@ -195,7 +205,7 @@ class Judging:
         decision = left_open(members, f"refused: {part.reason}", similarity, self.model.name)
         return replace(decision, pending=not part.is_final, refused=(part.refusal,))
 
-    async def _mended(self, parts: Sequence[Part], asking: Asking) -> list[Part]:
+    async def mended(self, parts: Sequence[Part], asking: Asking) -> list[Part]:
         """Ask the model once more about each refused merge; return the merges, mended if it can.
 
         A mended merge has the same members. If the model has no other text, the merge stays
@@ -284,11 +294,12 @@ class Judging:
         verdict = await asking.ask(self.model.judge, question)
         texts = [*(one.content for one in question.members), *(one.text for one in verdict.parts)]
         parts = await in_thread_if_long(texts, resolve, question, verdict, apart)
-        return verdict, await self._without_repeats(parts, refused)
+        return verdict, await self.without_repeats(parts, refused)
 
-    async def _without_repeats(
+    async def without_repeats(
         self, parts: Sequence[Part], refused: Sequence[Part] = ()
     ) -> list[Part]:
+        """Return the merges, those refused that a second reading has refused before."""
         ids = {name for part in parts if part.belief is Belief.DOUBTFUL for name in part.ids}
         if not ids:
             return list(parts)
@@ -330,7 +341,7 @@ class Judging:
             settled = iter(
                 [
                     await in_thread_if_long(
-                        _merge_texts(part.merge), checked, part.merge, by_words=True
+                        merge_texts(part.merge), checked, part.merge, by_words=True
                     )
                     for part in doubtful
                 ]
@@ -378,7 +389,7 @@ class Judging:
             writer.drop_meta(_PREFIX + self.model.name)
 
 
-def _merge_texts(merge: ProposedMerge) -> list[str]:
+def merge_texts(merge: ProposedMerge) -> list[str]:
     return [merge.text, *(member.content for member in merge.members)]
 
 
@@ -425,6 +436,34 @@ def log_merges(decision: Decision) -> None:
 
 MOST_WRONGLY_ACCEPTED = 1
 _FAITHFUL, _WRONG = True, False
+_ENDS: tuple[tuple[bool, str, str], ...] = (
+    (
+        _FAITHFUL,
+        "Odile lives in Namur.",
+        "Odile moved from Namur to Arlon and likes her new flat.",
+    ),
+    (
+        _WRONG,  # somebody may have two
+        "Bram's phone number at the surgery is 0412.",
+        "Bram's phone number at home is 0977.",
+    ),
+    (
+        _WRONG,  # he still sings
+        "Idris plays chess on Mondays and sings in a choir.",
+        "Idris no longer plays chess, as the club has closed.",
+    ),
+    (
+        _FAITHFUL,
+        "Wanda is not sure whether she will sell the barn.",
+        "Wanda has decided to keep the barn.",
+    ),
+    (
+        _WRONG,  # a plan
+        "Selma works at a bank in Lund.",
+        "Selma hopes to work at a museum in Lund one day.",
+    ),
+)
+"""Whether the second memory ends the first, and both."""
 _MERGES = (
     (
         _FAITHFUL,
@@ -479,7 +518,7 @@ _MERGES = (
 )
 
 
-def _merge(number: int, *texts: str) -> ProposedMerge:
+def _merge(number: int, *texts: str, ends: bool = False) -> ProposedMerge:
     start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
     *members, merged = texts
     return ProposedMerge(
@@ -488,12 +527,19 @@ def _merge(number: int, *texts: str) -> ProposedMerge:
             for n, text in enumerate(members)
         ),
         merged,
+        ends,
     )
 
 
-TRIAL = tuple(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES))
-"""The eight test merges, which a model reads in one call before it is trusted."""
-FAITHFUL = tuple(faithful for faithful, *_ in _MERGES)
+TRIAL = (
+    *(_merge(number, *texts) for number, (_, *texts) in enumerate(_MERGES)),
+    *(
+        _merge(number, older, newer, newer, ends=True)
+        for number, (_, older, newer) in enumerate(_ENDS, start=len(_MERGES))
+    ),
+)
+"""The test merges, which a model reads in one call before it is trusted."""
+FAITHFUL = tuple(faithful for faithful, *_ in (*_MERGES, *_ENDS))
 """For each test merge in `TRIAL`, in order: whether its text is faithful to its memories."""
 
 

@@ -11,13 +11,15 @@ from itertools import combinations
 from typing import TypeVar
 
 from memory.coverage import Belief
-from memory.decide import Apart, PagePlan, Part, connected, objection
-from memory.deduplicator.judging import Judging, left_open, log_merges
+from memory.decide import Apart, PagePlan, Part, connected, objection, successions
+from memory.deduplicator.judging import Judging, left_open, log_merges, merge_texts
 from memory.deduplicator.run_progress import RunProgress
+from memory.deduplicator.succession import SuccessionReading
 from memory.errors import CallsSpent, ModelAnswerError, ModelError
 from memory.ledger import Snapshot
-from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Usage
+from memory.models import MOST_READ, Decision, Judge, Memory, Question, Scope, Succession, Usage
 from memory.providers import Asking, Budget, CallBudget
+from memory.runtime import in_thread_if_long
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +73,14 @@ class _Page:
     """A page that the model reads, whole or in parts.
 
     `usage`: the cost of answers that is not yet recorded with a decision. `is_open`: whether the
-    page must be read again by a later run, because a call failed.
+    page must be read again by a later run, because a call failed. `ended`: what the model named as
+    ended by newer memories.
     """
 
     plan: PagePlan
     usage: Usage = field(default_factory=Usage)
     is_open: bool = False
+    ended: list[Succession] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -97,8 +101,9 @@ class ScopeReading:
     answers are checked together.
 
     `apply` applies a decision, and returns the live memory that now states what the newest member
-    stated. It returns None if another write came first. `record` takes the keys (hashes) of texts,
-    and writes to the ledger that the model has read these texts.
+    stated. It returns None if another write came first. `end` does the same for the decisions of
+    `succession`, which reads what newer memories are said to have ended. `record` takes the keys
+    (hashes) of texts, and writes to the ledger that the model has read these texts.
 
     `arrival`: the position of each memory, by id, if all memories are sorted oldest first. A merged
     memory has the position of its newest original. `left`: the number of pages left unread.
@@ -114,6 +119,8 @@ class ScopeReading:
     apart: Apart
     similarity: Callable[[Sequence[Memory]], float]
     apply: Callable[[Decision], Awaitable[Memory | None]]
+    succession: SuccessionReading
+    end: Callable[[Decision], Awaitable[Memory | None]]
     record: Callable[[set[str]], Awaitable[None]]
     arrival: Mapping[str, int]
     told: RunProgress = field(default_factory=RunProgress)
@@ -149,6 +156,7 @@ class ScopeReading:
                         await self._settle(group)
                 for group in await self._ask_again(refused):
                     await self._settle(group)
+                await self._supersede(pages)
                 for page in pages:
                     await self._record(page)
                     self.told.step()
@@ -198,6 +206,7 @@ class ScopeReading:
         verdict, parts = await self._within_limits(
             lambda asking: self.judging.ask(question, asking, self.apart, refused)
         )
+        page.ended += successions(question, verdict)
         page.usage += verdict.usage  # not its reason: that may quote members of no group
         groups = [_NamedGroup(page, part) for part in parts if len(part.merge.members) > 1]
         self.told.answered(groups=0 if refused else len(groups), retries=bool(refused))
@@ -337,7 +346,9 @@ class ScopeReading:
 
     async def _settle(self, group: _NamedGroup) -> None:
         page, part = group.page, group.part
-        decision = self.judging.join(part, self.similarity(group.members))
+        decision = await in_thread_if_long(
+            merge_texts(part.merge), self.judging.join, part, self.similarity(group.members)
+        )
         decision, page.usage = replace(decision, usage=page.usage), Usage()
         living = await self.apply(decision)
         if living is None and not part.is_final:
@@ -346,6 +357,30 @@ class ScopeReading:
             log_merges(decision)
             self._living |= dict.fromkeys(group.part.ids, living)
             self._made.add(living.dated_key)
+
+    async def _supersede(self, pages: Sequence[_Page]) -> None:
+        """Supersede what the model named as ended, in the state that the pages' merges left."""
+        ended = [one for page in pages for one in page.ended]
+        if not ended:
+            return
+        try:
+            decisions = await self._within_limits(
+                lambda asking: self.succession.decide(ended, asking)
+            )
+        except ModelError as exc:
+            _log_failure(exc)
+            for page in pages:
+                page.is_open = page.is_open or bool(page.ended)
+            return
+        self.told.answered(readings=1)
+        for decision in decisions:
+            living = await self.end(decision)
+            if living is not None and decision.survivors:
+                log_merges(decision)
+                self._living |= dict.fromkeys(
+                    (one.id for one in decision.members if one.id != living.id), living
+                )
+                self._made.add(living.dated_key)
 
     async def _record(self, page: _Page) -> None:
         """Record which texts of a page, and which merged texts, the model has read.

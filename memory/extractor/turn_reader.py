@@ -41,7 +41,7 @@ from memory.offline import asked_to_remember, only_asks_to_remember, retold
 from memory.protocols import LanguageModel
 from memory.providers import Budget
 from memory.runtime import in_thread, in_thread_if_long, telemetry
-from memory.store import MemoryStore
+from memory.store import MemoryStore, expire
 from memory.text import text_key, undated
 
 logger = logging.getLogger(__name__)
@@ -198,15 +198,20 @@ class TurnReader:
         """
         own = self._store.scope_of(self._memory(said.anchor, candidate, 0))
         asked_for = list(dict.fromkeys(candidate.replaces))
-        named = [
-            remembered[n]
-            for n in asked_for
-            if said.may_replace
-            and 0 <= n < len(remembered)
-            and remembered[n].user == said.owner
-            and self._store.scope_of(remembered[n]) == own
-        ]
-        named = named[:_MOST_REPLACED] if candidate.merged.strip() else []
+
+        def allowed(positions: Sequence[int]) -> list[Memory]:
+            found = [
+                remembered[n]
+                for n in dict.fromkeys(positions)
+                if said.may_replace
+                and 0 <= n < len(remembered)
+                and remembered[n].user == said.owner
+                and self._store.scope_of(remembered[n]) == own
+            ]
+            return found[:_MOST_REPLACED]
+
+        named = allowed(asked_for) if candidate.merged.strip() else []
+        ended = [one.id for one in allowed(candidate.ends) if one not in named]
         if len(named) < len(asked_for):
             logger.warning(
                 "a candidate of turn %s of %s names %d memories that it may not replace",
@@ -223,6 +228,7 @@ class TurnReader:
             merged=undated(candidate.merged) if named else "",
             said_in=said.names,
             named=tuple(NamedMemory(id=one.id, text_key=text_key(one.content)) for one in named),
+            ended=tuple(ended),
         )
 
     # --- what a model is shown with them ---
@@ -268,6 +274,7 @@ class TurnReader:
         self, texts: Sequence[str], speaker: str, conversation: str, is_shared: bool
     ) -> list[Memory]:
         scope = Scope.of_user(speaker, is_private=False)
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             newest = [row.memory for row in reader.memories.newest(_MOST_REMEMBERED, scope)]
         is_all = len(newest) < _MOST_REMEMBERED
@@ -277,7 +284,9 @@ class TurnReader:
         if is_all:
             found = latest if is_shared else newest
         else:
-            hits = self._store.search(" ".join(texts), _MOST_REMEMBERED, scope=scope)
+            hits = self._store.search(
+                " ".join(texts), _MOST_REMEMBERED, scope=scope, include_superseded=False
+            )
             found = [*latest[:_MOST_LATEST], *(hit.memory for hit in hits)]
         return self._told_in(conversation, found) if is_shared else found
 
@@ -312,7 +321,12 @@ class TurnReader:
         compared = remembered if self._model.page_size else ()
         keys = frozenset(one.dated_key for one in compared)
         every = [
-            (one, Extracted(self._memory(kept, one, position), one.named, one.merged, keys))
+            (
+                one,
+                Extracted(
+                    self._memory(kept, one, position), one.named, one.merged, keys, one.ended
+                ),
+            )
             for kept in chunk
             for position, one in enumerate(found[kept.seq])
             if one is not None

@@ -30,6 +30,12 @@ _ABOUT = Prepared(
     )
 )
 
+_DATED = Prepared(
+    sa.select(t.memories.c.text_key, t.memories.c.when)
+    .where(among(t.memories.c.text_key, "keys"), t.memories.c.when != "")
+    .distinct()
+)
+
 
 class DistinctPairs(TableGroup):
     def of_all(
@@ -85,7 +91,8 @@ class DistinctPairs(TableGroup):
             if judge == PERSON and text_of(key) == key
         }
         dates: dict[str, set[str]] = {}
-        for key in (*keys, *self._dated(undated)):
+        found = _DATED.rows(self._connection, keys=undated) if undated else ()
+        for key in (*keys, *(dated_key(*row) for row in found)):
             dates.setdefault(text_of(key), set()).add(key)
         for where, low, high, judge in verdicts:
             if judge != PERSON:
@@ -94,11 +101,6 @@ class DistinctPairs(TableGroup):
                 both = ({key, *dates.get(key, ())} for key in (low, high))
                 for a, b in product(*both):
                     yield where, min(a, b), max(a, b), judge
-
-    def _dated(self, undated: Collection[str]) -> Iterator[str]:
-        c = t.memories.c
-        query = sa.select(c.text_key, c.when).where(among(c.text_key, undated), c.when != "")
-        return (dated_key(*row) for row in self._connection.execute(query.distinct()))
 
     def verdict(self, scope: Scope, key_a: str, key_b: str) -> KnownPair:
         low, high = sorted((key_a, key_b))

@@ -7,6 +7,7 @@ import json
 import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from uuid import uuid4
@@ -205,8 +206,12 @@ _NOW_S = {
 
 _LATEST = Prepared(sa.select(t.counter.c.value))
 _RAISE = Prepared(t.counter.update().values(value=sa.bindparam("latest")))
+_TOUCH = Prepared(
+    t.memories.update().where(among(t.memories.c.id, "ids")).values(revision=sa.bindparam("latest"))
+)
 
 
+@dataclass(eq=False)
 class Transaction:
     """An open transaction, and the ids of the memories that it has changed.
 
@@ -215,12 +220,14 @@ class Transaction:
     this transaction's revision.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.dialect = connection.dialect.name
-        self.touched: set[str] = set()
-        self.reworded: set[str] = set()
-        self.numbered = False
+    connection: Connection
+    touched: set[str] = field(default_factory=set)
+    reworded: set[str] = field(default_factory=set)
+    numbered: bool = False
+
+    @property
+    def dialect(self) -> str:
+        return self.connection.dialect.name
 
     @cached_property
     def revision(self) -> int:
@@ -236,8 +243,7 @@ class Transaction:
         if self.numbered or self.touched:
             _RAISE.run(self.connection, [{"latest": self.revision}])
         if self.touched:
-            touched = t.memories.update().where(among(t.memories.c.id, sorted(self.touched)))
-            self.connection.execute(touched.values(revision=self.revision))
+            _TOUCH.run(self.connection, [{"ids": sorted(self.touched), "latest": self.revision}])
 
     def now_s(self) -> float:
         return float(self.connection.scalar(sa.text(_NOW_S[self.dialect])))

@@ -1,17 +1,16 @@
-"""Superseded memories: retired, because what they state held only until a stated time."""
+"""Superseded and expired memories: retired, as what they state held only until a stated time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
 from memory.ledger import tables as t
 from memory.ledger.memories import Memories
 from memory.ledger.records import Row
-from memory.ledger.statements import Prepared, TableGroup, Transaction, among, in_scope
+from memory.ledger.statements import Prepared, among, in_scope
 from memory.models import Scope
 
 _BY = Prepared(
@@ -20,21 +19,26 @@ _BY = Prepared(
     )
 )
 
+_WITH_TEXTS = Prepared(
+    sa.select(t.memories.c.id).where(
+        among(t.memories.c.text_key, "keys"), t.memories.c.until.is_not(None)
+    )
+)
 
-class Superseded(TableGroup):
-    """The superseded memories, which are rows of the table of memories."""
 
-    def __init__(self, transaction: Transaction, memories: Memories) -> None:
-        super().__init__(transaction)
-        self._memories = memories
+class Superseded(Memories):
+    """The superseded memories, which are rows of the table of memories.
+
+    An expired memory is one that no other memory superseded.
+    """
 
     def by(self, *successors: str) -> list[Row]:
         """Return the memories that these superseded, also by way of others."""
         found, todo = dict[str, Row](), list(successors)
         while todo:
-            stated = [*todo, *self._memories.ancestors(*todo)]
+            stated = [*todo, *self.ancestors(*todo)]
             names = [row.id for row in _BY.rows(self._connection, ids=stated)]
-            rows = self._memories.rows([name for name in names if name not in found])
+            rows = self.rows([name for name in names if name not in found])
             found |= rows
             todo = list(rows)
         return [row for name, row in found.items() if name not in successors]
@@ -43,8 +47,43 @@ class Superseded(TableGroup):
         """Return all superseded memories of the scope, in order of arrival."""
         ended = t.memories.c.until.is_not(None), *in_scope(scope)
         names = self._connection.scalars(sa.select(t.memories.c.id).where(*ended))
-        rows = self._memories.rows(list(names)).values()
+        rows = self.rows(list(names)).values()
         return [row for row in rows if not row.live and scope.has(row.memory)]
+
+    def with_texts(self, keys: Collection[str]) -> list[Row]:
+        """Return the superseded memories whose texts have one of these keys (of `text_key`)."""
+        names = [row.id for row in _WITH_TEXTS.rows(self._connection, keys=keys)]
+        return [row for row in self.rows(names).values() if not row.live]
+
+    def due(self, now: datetime) -> list[Row]:
+        """Return the live memories that expired by `now`, in order of arrival."""
+        ends: sa.ColumnElement[str] = t.memories.c.expires_at
+        if self._transaction.dialect == "postgresql":
+            ends = ends.collate("C")  # sorts by time, not by the rules of a language
+        expired = t.memories.c.live, ends <= now.astimezone(UTC).isoformat()
+        names = self._connection.scalars(sa.select(t.memories.c.id).where(*expired))
+        return list(self.rows(list(names)).values())
+
+    def expire(self, rows: Collection[Row]) -> None:
+        """Retire memories at their `expires_at`."""
+        names = [row.memory.id for row in rows]
+        self._links.drop(names)
+        ends = {row.memory.id: row.memory.expires_at for row in rows}
+        self._update(
+            {
+                name: {"live": False, "until": at.isoformat()}
+                for name, at in ends.items()
+                if at is not None
+            }
+        )
+
+    def end_of_chain(self, row: Row) -> Row | None:
+        """Return the live memory that a superseded one led to; None if it was forgotten."""
+        end: Row | None = row
+        while end is not None and not end.live:
+            alive = self.living(end.memory.id)
+            end = alive or (None if end.successor_id is None else self.row(end.successor_id))
+        return end
 
     def end(self, ends: Mapping[str, datetime]) -> None:
         """Record, by their ids, when what retired memories state ceased to hold."""
@@ -53,10 +92,3 @@ class Superseded(TableGroup):
     def revive(self, memory_id: str) -> None:
         """Make a superseded memory live again."""
         self._update({memory_id: {"live": True, "successor_id": None, "until": None}})
-
-    def _update(self, values: Mapping[str, Mapping[str, Any]]) -> None:
-        update = t.memories.update().where(t.memories.c.id == sa.bindparam("of_id"))
-        for name, row in values.items():
-            self._connection.execute(update, [{"of_id": name, **row}])
-        self._transaction.touched |= values.keys()
-        self._transaction.reworded |= values.keys()

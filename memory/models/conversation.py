@@ -82,6 +82,8 @@ class Candidate(Frozen):
     """
     merged: Cleaned = ""
     """One text for the fact and the memories in `replaces` together; "" if the model gave none."""
+    ends: Annotated[tuple[int, ...], BeforeValidator(as_numbers)] = ()
+    """The stored memories of which, because of the fact, nothing holds any more; as `replaces`."""
     asked: bool = False
     """Whether the speaker asked the bot to remember the fact."""
 
@@ -100,15 +102,17 @@ class KeptCandidate(Candidate):
     """A candidate in the form in which it is stored in the ledger, until it becomes a memory.
 
     `said_in`: the names of the turns in which people state the fact, if the model named several
-    turns; otherwise empty. `named`: the stored memories that the fact repeats or changes. `owner`:
-    the person to whom the memory will belong; None stands for the speaker of its turn.
+    turns; otherwise empty. `named`: the stored memories that the fact repeats or changes. `ended`:
+    the ids of those that it ends. `owner`: the person to whom the memory will belong; None stands
+    for the speaker of its turn.
 
-    These fields take the place of `turns` and `replaces`, which are empty. The positions in
-    `turns` and `replaces` are only valid during one call of the model.
+    These fields take the place of `turns`, `replaces` and `ends`, which are empty. Their positions
+    are only valid during one call of the model.
     """
 
     said_in: tuple[Name, ...] = ()
     named: tuple[NamedMemory, ...] = ()
+    ended: tuple[str, ...] = ()
     owner: Name | None = None
 
 
@@ -119,13 +123,15 @@ class Extracted:
     `named`: the stored memories that the new memory repeats or changes, according to the model.
     `merged`: the model's text for a merge of the new memory and the memories in `named`; "" if
     `named` is empty. `shown`: the text keys (hashes of texts) of stored memories with which the
-    model has already compared the new memory.
+    model has already compared the new memory. `ended`: the ids of stored memories that, according
+    to the model, the new memory ends.
     """
 
     memory: Memory
     named: tuple[NamedMemory, ...] = ()
     merged: str = ""
     shown: frozenset[str] = frozenset()
+    ended: tuple[str, ...] = ()
 
 
 def turns_of(metadata: Mapping[str, JsonValue]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -60,6 +60,7 @@ class Action(StrEnum):
     KEEP_BOTH = "keep_both"
     UPDATE = "update"
     SUPERSEDE = "supersede"
+    EXPIRE = "expire"
     UNDO = "undo"
     FORGET = "forget"
     KNOWN = "already there"
@@ -153,6 +154,14 @@ class Condition:
     is_answer: bool = False
 
 
+class Succession(NamedTuple):
+    """The ids of two memories of which, a model says, the newer ends the older, and why."""
+
+    older_id: str
+    newer_id: str
+    why: str
+
+
 @dataclass(frozen=True)
 class Decision:
     """A complete decision about some memories, ready to be applied.
@@ -170,6 +179,7 @@ class Decision:
     more than two memories, they are the lowest. Each of them is None if it was not recorded.
 
     `refused`: the merged texts about these memories that were refused on the way to this decision.
+    `successions`: what the model named besides, to be read when this decision is applied.
 
     `arrival`: the member that is not stored yet, with its vector; None if all members are stored.
     `condition`: what must still hold when the decision is applied. A decision about a new memory
@@ -189,6 +199,7 @@ class Decision:
     cosine: float | None = None
     verified: Verified | None = None
     refused: tuple[Refusal, ...] = ()
+    successions: tuple[Succession, ...] = ()
     arrival: Embedded | None = field(default=None, compare=False, repr=False)
     condition: Condition = Condition()
 
@@ -241,13 +252,26 @@ class MergeGroup(Frozen):
     reason: Cleaned = ""
 
 
+class NamedUpdate(Frozen):
+    """Two memories of a question of which the newer ends the older: nothing of it holds any more.
+
+    Both are positions in `Question.members`, from 0. `reason`: why, in a few words.
+    """
+
+    older: int
+    newer: int
+    reason: Cleaned = ""
+
+
 class Verdict(Frozen):
     """A language model's answer to a question.
 
-    `parts` are the groups of memories to merge. All other memories stay as they are.
+    `parts` are the groups of memories to merge, and `updates` the memories that newer ones end. All
+    other memories stay as they are.
     """
 
     parts: tuple[MergeGroup, ...] = ()
+    updates: tuple[NamedUpdate, ...] = ()
     reason: Cleaned = ""
     usage: Usage = Usage(calls=1)
 
@@ -258,10 +282,15 @@ MOST_READ = 16
 
 @dataclass(frozen=True)
 class ProposedMerge:
-    """Memories, oldest first, and the one text that is proposed to replace them."""
+    """Memories, oldest first, and the one text that is proposed to replace them.
+
+    `ends`: whether the text is that of the newest memory, which is proposed to supersede the others
+    because nothing of them holds any more.
+    """
 
     members: tuple[Memory, ...]
     text: str
+    ends: bool = False
 
     @property
     def unchanged(self) -> Memory | None:
@@ -347,8 +376,9 @@ class GroupReport(Frozen):
     """A group of similar memories, and what a run over the whole store does with them.
 
     `members` are ordered oldest first. `similarities` holds triples (a, b, similarity); a and b are
-    positions in `members`, from 0. `differences` say how members differ from the newest. `made`:
-    the texts of the survivors. `refused`: the merged texts that were refused.
+    positions in `members`, from 0. `differences` say how members differ from the newest; a group
+    that a run leaves as it is has none. `made`: the texts of the survivors. `refused`: the merged
+    texts that were refused.
     """
 
     user: str | None
@@ -445,7 +475,7 @@ class DeduplicationReport(Frozen):
 
     In a dry run, `groups` may list only some of the groups that were found.
     """
-    groups: tuple[GroupReport, ...]
+    groups: tuple[GroupReport, ...] = Field(repr=False)  # asyncio.run writes its result out
     decisions: dict[str, int]
     reasons: dict[str, int]
     retired: int

@@ -211,8 +211,15 @@ class Memory(Checked):
     It has the offset of the speaker, whose local day counts, and is never inherited. None means
     that the moment is unknown. If it is not given, it is `timestamp` as it was given.
     """
+    expires_at: UtcTime | None = None
+    """From then on the memory is retired; None means never."""
     merged_from: tuple[str, ...] = ()
     metadata: Metadata = Field(default_factory=dict)
+
+    def lasts_as_long_as(self, other: Memory) -> bool:
+        """Return whether this memory does not expire before the other one."""
+        ends = self.expires_at, other.expires_at
+        return ends[0] is None or (ends[1] is not None and ends[0] >= ends[1])
 
     @property
     def periods(self) -> tuple[Period, ...]:
@@ -259,13 +266,20 @@ class Episode(Frozen):
 class Recalled(Memory):
     """A memory that a search found, with the `score` by which the results were ranked.
 
-    `also`: other memories that state the same and are not shown on their own. `until`: when a
-    superseded memory ceased to hold; None if it is live.
+    `also`: other memories that state the same and are not shown on their own. `newer`: the id of a
+    newer memory, by which this one may be outdated. `until`: when a superseded memory ceased to
+    hold; None if it is live.
     """
 
     score: float
     also: tuple[Memory, ...] = ()
+    newer: str | None = None
     until: datetime | None = None
+
+    @property
+    def dated(self) -> str:
+        """The content as in `Memory`, and when a superseded memory ceased to hold."""
+        return dated(self.content, self.said, self.until)
 
 
 @dataclass(frozen=True)
@@ -293,8 +307,15 @@ class SearchResult:
     cosine: float | None = None
     relevance: float | None = None
     also: tuple[Memory, ...] = ()
+    newer: str | None = None
+    """The id of a newer memory, by which this one may be outdated; None if there is none."""
     until: datetime | None = None
     """When a superseded memory ceased to hold; None if it is live."""
+
+    @property
+    def dated(self) -> str:
+        """The content with its days, and when a superseded memory ceased to hold."""
+        return dated(self.memory.content, self.memory.said, self.until)
 
     @property
     def score(self) -> float:

@@ -182,7 +182,8 @@ _PER_READ = 24  # for a memory in a second reading, with its share of what is se
 _PER_ANSWER = 100
 _PER_GROUP = 45  # for a group in an answer
 _PER_READING = 40  # for one merge in the answer of a second reading
-_SCHEMA = 800  # for the JSON schema that is sent with each question
+_SCHEMA = 800  # for the JSON schema that is sent with each second reading
+_JUDGE_SCHEMA = 1_400  # for the one that is sent with each other question
 
 _GROUPED = 0.4  # share of a page's memories that an answer puts into groups, by two readers
 _MEMBERS = 2.4  # mean number of memories in a group
@@ -222,7 +223,7 @@ def estimated(
 
 def _cost_of_pair(question: Question) -> _Cost:
     shown = [_PER_LINE + len(member.content) for member in question.members]
-    return 1, len(JUDGE) + _SCHEMA + sum(shown), _PER_ANSWER + max(shown)
+    return 1, len(JUDGE) + _JUDGE_SCHEMA + sum(shown), _PER_ANSWER + max(shown)
 
 
 def _costs_of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]:
@@ -232,13 +233,13 @@ def _costs_of_pages(pages: Sequence[Question], is_read: bool) -> Iterator[_Cost]
     texts = _GROUPED * _SHORTER * characters
     groups = _GROUPED * len(members) / _MEMBERS
     answer = texts + _PER_GROUP * groups
-    yield len(pages), (len(PAGE) + _SCHEMA) * len(pages) + sum(shown), answer
+    yield len(pages), (len(PAGE) + _JUDGE_SCHEMA) * len(pages) + sum(shown), answer
     if not is_read:
         return
     merges = _GROUPED * (characters + _PER_READ * len(members)) + texts
     calls = math.ceil(groups / MOST_READ)
     yield calls, (len(REREAD) + _SCHEMA) * calls + merges, _PER_READING * groups
     any_refused = 1.0 - (1.0 - _REFUSED) ** groups
-    instructions = (len(PAGE) + len(REREAD) + 2 * _SCHEMA) * any_refused
+    instructions = (len(PAGE) + _JUDGE_SCHEMA + len(REREAD) + _SCHEMA) * any_refused
     again = _REFUSED * (answer + _PER_READING * groups)
     yield 2 * any_refused, instructions + 2 * _REFUSED * merges, again

@@ -29,6 +29,7 @@ from memory.models import (
     Memory,
     MergeGroup,
     MergeReading,
+    NamedUpdate,
     ProposedMerge,
     Question,
     Reply,
@@ -55,6 +56,14 @@ refused, and why. Answer once more about the memories that you see now: in each 
 back what it loses and leave out what it adds, or leave the memories apart. Your other groups stand;
 a text that they became is shown as a memory, and is in a group again if it tells the same fact."""
 
+_ENDED = """\
+"updates" are pairs of memories of which the newer one ends the older, so that nothing the older one
+states holds any more and no text needs to tell it: "Edda lives in Ghent." / "Edda lives in Bruges
+now." The older one is then kept as the past. It is no update if both may hold (a second phone or
+job, her work's address and her own, another person, an event that did happen), if the newer one is
+a plan, a wish, a rumour or a question, or if part of the older one still holds: that part belongs
+in one text with the newer one, as a group. Where you are not sure, name none."""
+
 JUDGE = f"""\
 You are shown memories, OLDER before NEWER, under the days on which they were said: each with its
 number, its text and, under "when", the dates that relative words in it mean. Decide which of them
@@ -78,6 +87,8 @@ less from it, or something else. Keep to the members' own words where you can. W
 language of the newest member, in at most 400 characters unless a member is longer. The text will
 stand under the day of its newest member, so write an older member's "yesterday" as the date that
 "when" gives.
+
+{_ENDED}
 
 {_ASKED_AGAIN}
 
@@ -117,6 +128,8 @@ For each group give the numbers of its memories, two to twelve, the question tha
 - It will stand under the day of its newest memory, so it tells an older one's "yesterday" as the
   date that "when" gives.
 No memory is in two groups.
+
+{_ENDED}
 
 {_ASKED_AGAIN}
 
@@ -176,6 +189,10 @@ say more or something newer about it, give the memory with:
   tells a remembered "yesterday" as the date that "when" gives. What it cannot hold, do not replace.
   If a remembered memory tells two things already, or is longer than 300 characters, do not make it
   longer: replace nothing, and tell in "content" only what is new.
+- ends: The numbers of remembered memories of the same user of which nothing holds any more because
+  of "content" (a former address, price or state), so that no text needs to tell them; they are kept
+  as the past. None if part of it holds, if both may be so, or if "content" is a plan or a rumour.
+  No number is in "replaces", too.
 
 Rules:
 - Name the person instead of writing "I", "we" or "the user".
@@ -206,6 +223,10 @@ plain words, both empty if the text may replace its memories:
 - "added": what the text states and no memory of that merge states: another number, time, place,
   degree or reason, somebody else doing it, a "not" or "maybe" that came or went, or two things made
   one that may be two (a ring and "the gift", unless a memory says that they are the same).
+
+Where "ends_the_others" stands, the text is the newest memory, which is said to end the others. Then
+"lost" has also whatever in the others may still be so beside it: another phone, a second job,
+somebody else's, an event that did happen.
 
 A rewording is neither; nor is a date or a tense that follows from the dates, a pronoun for somebody
 whom the text names, or a plan's detail told of the event that it became ("will run on Saturday" and
@@ -298,6 +319,7 @@ def rereading_question(merges: Sequence[ProposedMerge]) -> str:
                 for member in merge.members
             ),
             "text": merge.text,
+            **({"ends_the_others": True} if merge.ends else {}),
             "under": _day(merge.said),
             **_dates(merge.text, merge.said),
         }
@@ -376,8 +398,15 @@ class Group(_Strict):
     text: str = Field(description="The one text that tells what they tell")
 
 
+class NamedEnd(_Strict):
+    older: int = Field(description="Number of the memory that holds no longer")
+    newer: int = Field(description="Number of the memory that ends it")
+    reason: str = Field(default="", description="What has changed, in a few words")
+
+
 class PageJudgement(_Strict):
     groups: list[Group] = Field(description="Memories that tell the same fact; may be empty")
+    updates: list[NamedEnd] = Field(default=[], description="What ended; mostly empty")
 
 
 class Judgement(PageJudgement):
@@ -410,6 +439,9 @@ class Found(_Strict):
     merged: str | None = Field(
         default=None, description="The one text for content and what it replaces"
     )
+    ends: Numbers = Field(
+        default=(), description="Numbers of the remembered memories of which nothing holds any more"
+    )
 
     # The schema asks for the turns; an answer without them is used all the same.
     model_config = ConfigDict(json_schema_extra={"required": ["content", "turns"]})
@@ -440,7 +472,11 @@ def read_verdict(text: str, question: Question, usage: Usage) -> Verdict:
         for group in judged.groups
         if len(group.members) > 1
     )
-    return Verdict(parts=parts, reason=judged.reason, usage=usage)
+    updates = tuple(
+        NamedUpdate(older=one.older - 1, newer=one.newer - 1, reason=one.reason)
+        for one in judged.updates
+    )
+    return Verdict(parts=parts, updates=updates, reason=judged.reason, usage=usage)
 
 
 def read_rereading(text: str, merges: int, usage: Usage) -> Rereading:
@@ -481,6 +517,7 @@ def read_extraction(text: str, usage: Usage) -> Extraction:
                 turns=tuple(number - 1 for number in fact.turns),
                 replaces=tuple(number - 1 for number in fact.replaces),
                 merged=fact.merged or "",
+                ends=tuple(number - 1 for number in fact.ends),
             )
             for fact in found
             if fact.content.strip()

@@ -14,7 +14,7 @@ import json
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -45,7 +45,7 @@ from memory.models import (
 )
 from memory.providers import prompts
 from memory.providers.budget import another_try
-from memory.runtime import OfEachLoop
+from memory.runtime import OfEachLoop, in_thread_if_long
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
@@ -137,6 +137,10 @@ class Called:
         return f"{self.server} gave no answer ({reason})"
 
 
+def _texts(memories: Iterable[Memory]) -> list[str]:
+    return [memory.content for memory in memories]
+
+
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the pause in seconds that the header Retry-After asks for.
 
@@ -197,15 +201,16 @@ class RemoteModel(ABC):
     async def judge(self, question: Question) -> Verdict:
         return await self._answer(
             prompts.PAGE if question.is_page else prompts.JUDGE,
-            prompts.judge_question(question),
+            await in_thread_if_long(_texts(question.members), prompts.judge_question, question),
             prompts.PageJudgement if question.is_page else prompts.Judgement,
             lambda text, usage: prompts.read_verdict(text, question, usage),
         )
 
     async def reread(self, merges: Sequence[ProposedMerge]) -> Rereading:
+        texts = [text for one in merges for text in (one.text, *_texts(one.members))]
         return await self._answer(
             prompts.REREAD,
-            prompts.rereading_question(merges),
+            await in_thread_if_long(texts, prompts.rereading_question, merges),
             prompts.ReadMerges,
             lambda text, usage: prompts.read_rereading(text, len(merges), usage),
         )
@@ -217,17 +222,19 @@ class RemoteModel(ABC):
         context: Sequence[Turn] = (),
         remembered: Sequence[Memory] = (),
     ) -> Extraction:
+        texts = [*(turn.text for turn in (*turns, *context)), *_texts(remembered)]
+        write = prompts.extraction_question
         return await self._answer(
             prompts.EXTRACT,
-            prompts.extraction_question(turns, context, remembered),
+            await in_thread_if_long(texts, write, turns, context, remembered),
             prompts.FoundAll,
             prompts.read_extraction,
         )
 
     async def reply(self, turns: Sequence[Turn], recalled: Sequence[Memory]) -> Reply:
-        return await self._answer(
-            prompts.REPLY, prompts.reply_question(turns, recalled), None, prompts.read_reply
-        )
+        texts = [*(turn.text for turn in turns), *_texts(recalled)]
+        question = await in_thread_if_long(texts, prompts.reply_question, turns, recalled)
+        return await self._answer(prompts.REPLY, question, None, prompts.read_reply)
 
     async def _answer(
         self,

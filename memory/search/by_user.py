@@ -188,8 +188,14 @@ class LiveVectors:
 
     def _append(self, rows: Sequence[LiveRow | Change]) -> None:
         start, end = len(self._ids), len(self._ids) + len(rows)
-        if end > len(self._matrix):
-            self._make_room(end + end // 8 + 8)
+        if end > len(self._matrix):  # enlarged in place: no view may be in use
+            room = end + end // 8 + 8
+            self._matrix.resize((room, self._matrix.shape[1]), refcheck=False)
+            self._numbers.resize(room, refcheck=False)
+            self._kinds.resize(room, refcheck=False)
+            if self._axes.size:
+                self._short.resize((room, self._short.shape[1]), refcheck=False)
+            self.nbytes = bytes_of(*self._matrix.shape)
         self._ids += [row.id for row in rows]
         self.row_of.update(zip(self._ids[start:], range(start, end), strict=True))
         self._numbers[start:end] = [row.number for row in rows]
@@ -209,15 +215,6 @@ class LiveVectors:
         if last_id != memory_id:
             self._ids[row] = last_id
             self.row_of[last_id] = row
-
-    def _make_room(self, rows: int) -> None:
-        """Enlarge the arrays in place to `rows` rows in total. No view of them may be in use."""
-        self._matrix.resize((rows, self._matrix.shape[1]), refcheck=False)
-        self._numbers.resize(rows, refcheck=False)
-        self._kinds.resize(rows, refcheck=False)
-        if self._axes.size:
-            self._short.resize((rows, self._short.shape[1]), refcheck=False)
-        self.nbytes = bytes_of(*self._matrix.shape)
 
 
 _NOBODY = Scope((("user", None),))

@@ -56,18 +56,22 @@ def newer_first(
     """Return the first `k` hits; each that may be outdated stands directly below the newer one.
 
     Both stand at the better of their ranks. A newer hit beyond `k` takes the place of the last one.
-    All other hits keep their order. `is_suspect`: whether the second memory may be outdated by the
-    first, the newer one.
+    All other hits keep their order. The `newer` of an outdated hit is the id of the newest memory
+    that may outdate it. `is_suspect`: whether the second memory may be outdated by the first, the
+    newer one.
     """
-    leader = list(range(len(hits)))
+    leader, outdated = list(range(len(hits))), dict[int, Memory]()
     for n, m in combinations(range(len(hits)), 2):
         if k is not None and n >= k:
             break
         a, b = hits[n].memory, hits[m].memory
-        if leader[m] == leader[n] or a.timestamp == b.timestamp:
+        if a.timestamp == b.timestamp:
             continue
         newer, older = (a, b) if a.timestamp > b.timestamp else (b, a)
         if (k is None or m < k or newer is b) and is_suspect(newer, older):
+            last = outdated.setdefault(n if older is a else m, newer)
+            if newer.timestamp > last.timestamp:
+                outdated[n if older is a else m] = newer
             first = leader[n]
             leader = [first if one == leader[m] else one for one in leader]
     order = sorted(
@@ -78,7 +82,7 @@ def newer_first(
             else (n, 0.0, n)
         ),
     )
-    return [hits[n] for n in order][:k]
+    return [replace(hits[n], newer=outdated[n].id) if n in outdated else hits[n] for n in order[:k]]
 
 
 def restate_each_other(a: Memory, b: Memory) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import combinations
 
-from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Writer, with_verdicts
+from memory.ledger import BATCH_PAUSE, NOTHING_BEFORE, Row, Writer, with_verdicts
 from memory.models import (
     PERSON,
     Action,
@@ -100,6 +100,35 @@ class Applier:
             [(decision, NOTHING_BEFORE) for decision in added], self._clock(), run
         )
 
+    def end_outdated(self, writer: Writer, new: Sequence[Memory], run: str | None) -> None:
+        """Supersede those of the new memories that had ended before they arrived.
+
+        These are older than the end of a superseded memory with the same text and scope.
+        """
+        ended = writer.superseded.with_texts({text_key(one.content) for one in new})
+        for row in ended:
+            ids = [one.id for one in new if self._ended_before(one, row)]
+            newer = writer.superseded.end_of_chain(row) if ids else None
+            for late in writer.memories.rows(ids).values():
+                if newer is not None and late.live and row.until is not None:
+                    decision = Decision(
+                        Action.SUPERSEDE,
+                        "it had ended before it arrived",
+                        (late.memory, newer.memory),
+                        (Survivor(newer.memory, (late.memory.id,)),),
+                    )
+                    self._write(writer, decision, {}, run)
+                    writer.superseded.end({late.memory.id: row.until})
+
+    def _ended_before(self, new: Memory, ended: Row) -> bool:
+        return (
+            new.said is not None
+            and ended.until is not None
+            and new.said < ended.until
+            and new.dated_key == ended.dated_key
+            and self._scope_of(new) == self._scope_of(ended.memory)
+        )
+
     # --- what must hold ---
 
     def _conflicts(self, writer: Writer, decision: Decision) -> Iterator[str]:
@@ -188,13 +217,7 @@ class Applier:
         if survivors:
             self._replace(writer, survivors, names, made)
         if decision.action is Action.SUPERSEDE:
-            writer.superseded.end(
-                {
-                    name: one.memory.said or one.memory.timestamp
-                    for one in survivors
-                    for name in one.stands_for
-                }
-            )
+            self._end(writer, survivors)
         if decision.distinct or decision.model == PERSON:
             before = self._mark_distinct(writer, decision, before)
         if decision.pending and decision.model and decision.model != PERSON:
@@ -238,6 +261,15 @@ class Applier:
         writer.memories.rewrite([s.memory for s in survivors if s.memory.id in names])
         writer.memories.retire([(id_, s.memory.id) for s in survivors for id_ in s.stands_for])
 
+    def _end(self, writer: Writer, survivors: Sequence[Survivor]) -> None:
+        """Record when the superseded memories ceased to hold: at the first of their ends."""
+        rows = writer.memories.rows([name for one in survivors for name in one.stands_for])
+        ends = dict[str, datetime]()
+        for one in survivors:
+            at = one.memory.said or one.memory.timestamp
+            ends |= {name: min(at, rows[name].until or at) for name in one.stands_for}
+        writer.superseded.end(ends)
+
     def _keep_vectors(self, writer: Writer, embedded: Sequence[Embedded]) -> None:
         vectors = {
             text_key(one.memory.content): one.vector for one in embedded if one.vector is not None
@@ -278,6 +310,8 @@ def _changed(writer: Writer, decision: Decision) -> str:
     for member in stored:
         row = rows.get(member.id)
         unlinked = {"linked_ids": member.linked_ids}
-        if row is None or not row.live or row.memory.model_copy(update=unlinked) != member:
+        if row is None or row.memory.model_copy(update=unlinked) != member:
+            return f"{member.id} changed"
+        if not row.live and (row.until is None or decision.action is not Action.SUPERSEDE):
             return f"{member.id} changed"
     return ""

@@ -18,13 +18,20 @@ def said_by(memory: Memory, moment: datetime) -> bool:
     return (memory.said or memory.timestamp) <= moment
 
 
-def with_past(shown: Sequence[SearchResult], past: Sequence[PastHit], k: int) -> list[SearchResult]:
+def with_past(
+    shown: Sequence[SearchResult], past: Sequence[PastHit], k: int, *, only_best: bool = False
+) -> list[SearchResult]:
     """Return the first `k` hits, with superseded memories among them.
+
+    `only_best`: only those that are more similar to the query than the last of the `k` hits.
 
     A superseded memory stands directly under the one that superseded it. If that one is not shown,
     it stands above the first hit that is less similar to the query.
     """
     found = list(shown)
+    if only_best and len(found) >= k:
+        least = found[k - 1].similarity
+        past = [one for one in past if one[0].similarity > least]
     for hit, successor in past:
         ids = [one.memory.id for one in found]
         below = (n for n, one in enumerate(found) if one.similarity < hit.similarity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from memory.coverage import asks_about_past
 from memory.errors import InputError, LedgerError, MemoryNotFound, MemoryPipelineError
 from memory.ledger import (
     Counts,
@@ -61,6 +62,7 @@ from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
+from memory.store.expiring import expire
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.store.showing import PastHit, Showing, said_by, with_past
@@ -146,7 +148,11 @@ class MemoryStore:
 
     # --- reading ---
 
+    def _is_over(self, memory: Memory) -> bool:
+        return memory.expires_at is not None and memory.expires_at <= self.clock()
+
     def get(self, memory_id: str) -> Memory | None:
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
@@ -154,7 +160,8 @@ class MemoryStore:
     def memories(self) -> Iterator[Memory]:
         """Yield all live memories in the order in which they were stored."""
         with self.ledger.reading() as reader:
-            yield from (row.memory for row in reader.memories.live())
+            live = (row.memory for row in reader.memories.live())
+            yield from (one for one in live if not self._is_over(one))
 
     def counts(self) -> Counts:
         with self.ledger.reading() as reader:
@@ -187,6 +194,7 @@ class MemoryStore:
         `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
         replaced; if false, only the keys of the texts from which the memory was merged.
         """
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
@@ -213,7 +221,7 @@ class MemoryStore:
         private: bool = False,
         min_score: float | None = None,
         where: Callable[[Memory], bool] | None = None,
-        include_superseded: bool = False,
+        include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> list[SearchResult]:
         """Return the `k` live memories that answer a query best, best first.
@@ -226,7 +234,8 @@ class MemoryStore:
 
         Of memories that state the same, one counts and is returned, and its `also` names the
         others. `include_superseded`: also memories that no longer hold, each directly under the
-        one that superseded it. `as_of`: only what had been said by then and still held.
+        one that superseded it; None: if the query asks about the past, those among the best.
+        `as_of`: only what had been said by then and still held.
 
         Raises: InputError if none or several of the three are given; EmbeddingError.
         """
@@ -240,10 +249,13 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
+        expire(self.ledger, self.clock())
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
-        past = self._past(probe, scope, as_of) if include_superseded or as_of else []
+        only_best = include_superseded is None and as_of is None
+        reads_past = asks_about_past(query) if only_best else include_superseded or as_of
+        past = self._past(probe, scope, as_of) if reads_past else []
         while True:
             hits = find(probe, scope, wanted)
             fits = [
@@ -252,12 +264,12 @@ class MemoryStore:
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
                 and (as_of is None or said_by(hit.memory, as_of))
+                and not self._is_over(hit.memory)
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
-                return with_past(
-                    shown, [hit for hit in past if where is None or where(hit[0].memory)], k
-                )
+                past = [hit for hit in past if where is None or where(hit[0].memory)]
+                return with_past(shown, past, k, only_best=only_best)
             wanted *= 4
 
     def find_similar(
@@ -297,6 +309,7 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
+        expire(self.ledger, self.clock())
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         with self.ledger.reading() as reader:
@@ -358,8 +371,9 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
+        expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
-        with self._writing(len(memories)) as writer:
+        with self._writing(len(memories), (one.content for one in memories)) as writer:
             for part in split_repeats(memories):
                 new = []
                 found = writer.memories.earlier_arrivals(memories[part])
@@ -371,6 +385,7 @@ class MemoryStore:
                     if earlier is None:
                         new.append(replace(one, memory=memory))
                 self.applier.add(writer, new, "stored as it is", run)
+                self.applier.end_outdated(writer, [one.memory for one in new], run)
         telemetry.decisions.add(
             stored.count(None), {"kind": Action.ADD.value, "pending": False, "by": "policy"}
         )
@@ -405,7 +420,7 @@ class MemoryStore:
         if arrivals is None and len(new) > 1:
             arrivals = Arrivals()
         done: list[Outcome | Conflict | T] = []
-        with self._writing(len(new)) as writer:
+        with self._writing(len(new), (one.memory.content for one in new)) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             for one in new:
@@ -425,6 +440,8 @@ class MemoryStore:
                     done.append(decided)
                     if not isinstance(decided, Outcome):
                         break
+            stored = [one.memory for one in done if isinstance(one, Outcome) and one.number]
+            self.applier.end_outdated(writer, stored, run)
         for outcome in done:
             _count(outcome)
         return done
@@ -501,7 +518,8 @@ class MemoryStore:
         """
         has_survivors = any(one.survivors for one in decisions)
         made = self.applier.vectors_of_made(decisions) if has_survivors else {}
-        with self._writing(len(decisions)) as writer:
+        texts = (one.memory.content for one in made.values())
+        with self._writing(len(decisions), texts) as writer:
             if lease is not None:
                 writer.leases.check(lease)
             done = [self.applier.apply(writer, one, made, run) for one in decisions]
@@ -509,9 +527,11 @@ class MemoryStore:
             _count(outcome)
         return done
 
-    def _writing(self, count: int) -> AbstractContextManager[Writer]:
+    def _writing(self, count: int, texts: Iterable[str] = ()) -> AbstractContextManager[Writer]:
         paced = count > 1 or self.pace.size == 1  # else a single one teaches nothing
-        return self.pace.writing(self.ledger, count) if paced else self.ledger.writing()
+        if paced:
+            return self.pace.writing(self.ledger, count, texts)
+        return self.ledger.writing(texts)
 
     def undo(self, target: int | str, *, keep_apart: bool = True) -> list[DecisionRecord]:
         """Undo a decision, given by its number, or a whole run, given by its name.

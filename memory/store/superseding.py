@@ -59,15 +59,17 @@ def _with_a_shared_word(memories: Sequence[Memory]) -> set[tuple[int, int]]:
     return {pair for held in rare for pair in combinations(held, 2)}
 
 
-def answer(store: MemoryStore, pair: Suspect, holds: Holds) -> Outcome:
+def answer(store: MemoryStore, pair: Suspect, holds: Holds, *, force: bool = False) -> Outcome:
     """Record a person's answer about a pair: which memory holds now, or that both do.
+
+    `force`: as in `supersede`.
 
     Raises: MemoryNotFound; InputError as `supersede`.
     """
-    if holds == "newer":
-        return supersede(store, pair.older.id, pair.newer.id, reason="the newer holds")
-    if holds == "older":
-        return supersede(store, pair.newer.id, pair.older.id, reason="the older holds")
+    if holds != "both":
+        older, newer = pair if holds == "newer" else reversed(pair)
+        reason = f"the {holds} holds"
+        return supersede(store, older.id, newer.id, reason=reason, force=force)
     ids = pair.older.id, pair.newer.id
     both = Decision(Action.KEEP_BOTH, "both hold", tuple(pair), distinct=(ids,), model=PERSON)
     done = store.apply(both)
@@ -86,18 +88,23 @@ def supersede(
 ) -> Outcome:
     """Retire a memory because another one, which is live, says what holds now.
 
+    The older memory may be superseded already; if that is undone, it stays retired by this one.
+
     `force`: also if the older memory states something that the newer one says nothing about.
 
-    Raises: MemoryNotFound if one of them is not live; InputError if they are the same memory, of
-    two scopes, or if something that still holds would be lost.
+    Raises: MemoryNotFound if one of them is neither live nor superseded; InputError if they are the
+    same memory, of two scopes, or if something that still holds would be lost.
     """
     older_id, newer_id = clean(older_id), clean(newer_id)
     while True:
         with store.ledger.reading() as reader:
             rows, revision = reader.memories.rows([older_id, newer_id]), reader.revision()
         for name in (older_id, newer_id):
-            if name not in rows or not rows[name].live:
+            ended = name == older_id and name in rows and rows[name].until is not None
+            if name not in rows or not (rows[name].live or ended):
                 raise MemoryNotFound(name)
+        if rows[older_id].successor_id == newer_id:
+            raise InputError(older_id, f"is superseded by {newer_id} already")
         older, newer = rows[older_id].memory, rows[newer_id].memory
         check_superseding(store, older, newer, force=force)
         decision = superseding(older, newer, reason, model, Condition(revision))
@@ -112,6 +119,8 @@ def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force
         raise InputError(older.id, "cannot supersede itself", "give two ids")
     if store.scope_of(older) != store.scope_of(newer):
         raise InputError(older.id, f"is of another scope than {newer.id}")
+    if not newer.lasts_as_long_as(older):
+        raise InputError(newer.id, f"expires before {older.id}")
     kept = () if force else still_stated(newer.content, older.content)
     if kept:
         said = "; ".join(f'"{clause}"' for clause in kept)

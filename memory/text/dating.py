@@ -39,17 +39,19 @@ def when_field(text: str, said: datetime | None) -> dict[str, str]:
 
 
 @guarded(_as_it_is)
-def dated(text: str, said: datetime | None) -> str:
+def dated(text: str, said: datetime | None, until: datetime | None = None) -> str:
     """Return a text with its day and the dates of its relative words, ready for a prompt.
 
-    `undated` takes both away, so that a model's answer can be stored.
+    `until`: when what it states ceased to hold, which is added, too. `undated` takes all this away,
+    so that a model's answer can be stored.
 
     >>> dated("Mia has a dentist appointment tomorrow.", datetime(2026, 1, 20))
     '[Tue 2026-01-20] Mia has a dentist appointment tomorrow [= 2026-01-21].'
     """
+    end_mark = f" [until {until:%Y-%m-%d}]" if until else ""
     if said is None or not text:
-        return text
-    marked = text
+        return text + end_mark
+    marked = text + end_mark
     for period in reversed(_datable(text, said)):
         end = period.end + 2 * (text[period.end : period.end + 2] in ("'s", "’s"))
         marked = f"{marked[:end]} [= {written(period)}]{marked[end:]}"
@@ -69,7 +71,7 @@ def undated(text: str) -> str:
 _DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
 _MARK = re.compile(
     rf"^\[(?:{'|'.join(_DAYS)}) \d{{4}}-\d\d-\d\d\] "
-    r"| \[= (?:[a-z]+ ){0,3}\d{4}[\d/-]*(?: [a-z]+)?\]"
+    r"| \[(?:= (?:[a-z]+ ){0,3}|until )\d{4}[\d/-]*(?: [a-z]+)?\]"
 )
 
 

@@ -15,6 +15,12 @@ _NOUNS = frozenset().union(*(nouns for name, nouns in ATTRIBUTES.items() if name
 _WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
 _IN_JAPANESE = re.compile("|".join(sorted(ATTRIBUTES["Japanese"], key=len, reverse=True)))
 _COMPOUND = re.compile(r"\w{3,}(?:passwort|kennwort|nummer|code|kennung|adresse|name)$").match
+_PERSON = re.compile(
+    r"(?:^|(?<=[.!?\n]\s))(?:(?:the|der|die|el|la) )?(?:user|benutzer|usuario)s?\b"
+    r"(?!['’]?s? ?(?:name|id)\b|\s*[-:=])|(?:^|(?<=[。！？\n]))ユーザー(?=[はがのもに、])",
+    re.IGNORECASE,
+)
+"""The person whom a text is about, as mem0 writes of them: "The user likes tea"."""
 _LINK = re.compile(
     r"(?:\b(?:is|are|was|were|called|named|ist|war|lautet|heißt|est|es|era)\b|[:=])\s*",
     re.IGNORECASE,
@@ -38,16 +44,15 @@ def names_attribute(text: str) -> bool:
 @lru_cache(maxsize=16_384)
 def _last_noun(text: str) -> int:
     """Return where the last noun of an attribute ends; -1 if there is none."""
-    ends = [word.end() for word in _WORD.finditer(text) if _is_noun(word.group())]
+    ends = []
+    for word in _WORD.finditer(text):
+        low = word.group().casefold()
+        if low in _NOUNS or low.rpartition("-")[2] in _NOUNS or _COMPOUND(low):
+            ends.append(word.end())
     if not text.isascii():
         ends += [noun.end() for noun in _IN_JAPANESE.finditer(text)]
-    return max(ends, default=-1)
-
-
-def _is_noun(word: str) -> bool:
-    low = word.casefold()
-    parts = (low, low.rpartition("-")[2])
-    return not _NOUNS.isdisjoint(parts) or _COMPOUND(low) is not None
+    people = {person.end() for person in _PERSON.finditer(text)} if ends else set()
+    return max((end for end in ends if end not in people), default=-1)
 
 
 def literal_value(text: str) -> str:

@@ -67,7 +67,7 @@ def opened(
     config = MemoryConfig(dedup_enabled=dedup)
     model = ScriptedModel(*answers, *[Verdict(reason="told apart")] * 500)
     with (
-        MemoryStore(Ledger.create(url), placed(), clock=ticking()) as store,
+        MemoryStore(Ledger.create(url), placed(), folds=dedup, clock=ticking()) as store,
         DedupStore(
             store,
             MemoryDeduplicator(store, model, config=config),
@@ -79,8 +79,8 @@ def opened(
 
 
 @pytest.fixture
-def store(ledger_url: str) -> Iterator[DedupStore]:
-    with opened(ledger_url) as adapted:
+def store(empty_url: str) -> Iterator[DedupStore]:
+    with opened(empty_url) as adapted:
         yield adapted
 
 

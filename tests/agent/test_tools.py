@@ -9,7 +9,7 @@ import pytest
 
 from memory.agent.consolidation import ConsolidationEngine
 from memory.agent.memory_store import AgentMemory, OnSaved
-from memory.agent.schemas import Forgot, Memories, Remembered
+from memory.agent.schemas import Forgot, Memories, MemoryView, Remembered
 from memory.agent.tools import AgentTools
 from memory.agent.workspace_sync import WorkspaceMemorySync
 from memory.errors import LedgerError
@@ -78,13 +78,23 @@ def test_a_question_that_no_model_judged_stays_open(store: MemoryStore, tmp_path
 def test_a_ledger_that_fails_is_an_error_of_ours(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full() -> None:
+    def full(_texts: object) -> None:
         raise LedgerError("the ledger has no room left on its disk", "make room")
 
     monkeypatch.setattr(store.ledger, "writing", full)
     with pytest.raises(LedgerError, match="no room"):
         run(tools_on(store, tmp_path).call("remember", {"content": "Lost?"}))
     assert written(tmp_path) == ""
+
+
+def test_recall_names_the_newer_of_what_may_be_outdated(store: MemoryStore, tmp_path: Path) -> None:
+    old, new = (
+        store.add(store.new_memory(f"Mia lives in {town}.")).id for town in ("Porto", "Lisbon")
+    )
+    answer = run(tools_on(store, tmp_path).call("recall", {"context": "Where does Mia live?"}))
+    assert answer.text.endswith(f"id: {old}\n  may be outdated by: {new}")
+    assert isinstance(answer.data, Memories)
+    assert [(one.id, one.newer) for one in answer.data.memories] == [(new, None), (old, new)]
 
 
 def test_recall_names_the_folded_ids_and_forget_what_remains(
@@ -104,6 +114,12 @@ def test_recall_names_the_folded_ids_and_forget_what_remains(
     assert [one.id for one in run(AgentMemory(store).list_recent(5))] == [first.id]
 
 
+def recalled_by(tools: AgentTools, **arguments: object) -> list[MemoryView]:
+    found = run(tools.call("recall", arguments)).data
+    assert isinstance(found, Memories)
+    return found.memories
+
+
 def test_replaces_supersedes_whole_or_not_at_all(store: MemoryStore, tmp_path: Path) -> None:
     tools = tools_on(store, tmp_path)
     old = store.add(store.new_memory("Ada plays golf and speaks Greek."))
@@ -118,6 +134,27 @@ def test_replaces_supersedes_whole_or_not_at_all(store: MemoryStore, tmp_path: P
     assert isinstance(saved, Remembered)
     assert saved.replaced == old.id
     assert store.get(old.id) is None
+    shown = recalled_by(tools, context="What did Ada play before?", n_results=10)
+    [past] = [one for one in shown if one.until]
+    assert (past.id, past.dated[-19:-11]) == (old.id, " [until ")
+    now: dict[str, object] = {"context": "What does Ada play?", "n_results": 10}
+    assert past.id not in [one.id for one in recalled_by(tools, **now)]
+    assert past.id in [one.id for one in recalled_by(tools, **now, include_superseded=True)]
+    assert recalled_by(tools, **now, as_of="2020-01-01") == []
     gone = run(tools.call("forget", {"memory_id": saved.id}))
     assert f"It had superseded (id: {old.id})" in gone.text
     assert "Forgot" in run(tools.call("forget", {"memory_id": old.id})).text
+
+
+def test_forget_with_lineage_erases_what_it_had_superseded(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    tools = tools_on(store, tmp_path)
+    old = store.add(store.new_memory("Ada lives in Ghent."))
+    told = {"content": "Ada lives in Bruges.", "replaces": old.id}
+    saved = run(tools.call("remember", told)).data
+    assert isinstance(saved, Remembered)
+    gone = run(tools.call("forget", {"memory_id": saved.id, "lineage": True})).data
+    assert isinstance(gone, Forgot)
+    assert gone.superseded == []
+    assert run(tools.call("forget", {"memory_id": old.id})).text.startswith("Memory not found")

@@ -1151,6 +1151,10 @@ def test_conflicts_lists_what_may_be_outdated_and_takes_an_answer(run: Run, tmp_
     ]  # fmt: skip
     assert pair["older"]["id"] in run("memory-dedup", "conflicts", "--user", "Ada").stdout
     ids = pair["older"]["id"], pair["newer"]["id"]
+    question = ("memory-dedup", "recall", "Where does Ada live?", "--user", "Ada")
+    assert f"may be outdated by {ids[1]}" in run(*question).stdout
+    hits = json.loads(run(*question, "--json").stdout)
+    assert [(hit["id"], hit["newer"]) for hit in hits] == [(ids[1], None), (ids[0], ids[1])]
     assert "undo" in run("memory-dedup", "conflicts", *ids, "--holds", "newer").stderr
     assert json.loads(run("memory-dedup", "conflicts", "--json").stdout) == []
     assert "Ghent" not in run("memory-dedup", "export").stdout

@@ -65,8 +65,11 @@ def test_many_look_alikes_take_two_rounds_without_a_model(
     texts = [first, *(embedder.place(f"Mia rents locker {n}.", 0.97, first) for n in range(1, 30))]
     for text in texts:
         store.add(store.new_memory(text, user="Mia"))
+    before = revision(store)
     report = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
     assert (report.rounds, report.retired, report.pending) == (2, 0, 0)
+    assert report.found > 4 * (revision(store) - before)  # decisions share their transactions
+    assert "locker" not in repr(report)
     again = asyncio.run(MemoryDeduplicator(store, OfflineModel()).deduplicate_all())
     assert again.rounds == 0
 

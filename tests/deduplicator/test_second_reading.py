@@ -58,15 +58,15 @@ def settle(reader: Judging, *parts: Part, ask: Asking | None = None) -> list[Bel
 # --- the trial ------------------------------------------------------------------------------------
 
 
-def test_four_of_the_eight_are_wrong_and_the_program_refuses_no_faithful_one() -> None:
-    assert [len(TRIAL), FAITHFUL.count(False)] == [8, 4]
+def test_seven_of_the_thirteen_are_wrong_and_the_program_refuses_no_faithful_one() -> None:
+    assert [len(TRIAL), FAITHFUL.count(False)] == [13, 7]
     beliefs = [checked(merge).belief for merge in TRIAL]
     assert all(
         belief is Belief.DOUBTFUL
         for belief, faithful in zip(beliefs, FAITHFUL, strict=True)
         if faithful
     )
-    assert beliefs.count(Belief.REFUSED) <= 1
+    assert beliefs.count(Belief.REFUSED) <= 2
 
 
 def test_a_model_is_tried_once_and_the_ledger_keeps_how_it_went(
@@ -89,9 +89,9 @@ def test_a_reader_that_accepts_what_is_wrong_counts_as_none(
         found = settle(Judging(store, model, RULES), part, checked(covered))
     assert found == [Belief.REFUSED, Belief.BELIEVED]
     assert model.reread_merges == [TRIAL]
-    assert "lazy accepted 4 of 4 wrong merges" in caplog.text
+    assert "lazy accepted 7 of 7 wrong merges" in caplog.text
     [finding] = examine(store)
-    assert "lazy accepted 4 of 4 wrong merges" in finding.what
+    assert "lazy accepted 7 of 7 wrong merges" in finding.what
     assert finding.kind == "yours"
 
 
@@ -109,12 +109,12 @@ def test_a_reader_that_says_nothing_when_it_is_tried_is_not_trusted_and_is_tried
     assert "lazy gave no reading when it was tried" in caplog.text
     assert model.reread_merges == [TRIAL]
     assert settle(Judging(store, LazyReader(), RULES), part) == [Belief.REFUSED]
-    assert "lazy accepted 4 of 4 wrong merges" in examine(store)[0].what
+    assert "lazy accepted 7 of 7 wrong merges" in examine(store)[0].what
 
 
 def test_one_wrong_merge_may_be_accepted_and_a_merge_without_answer_is_not() -> None:
     wrong = [number for number, faithful in enumerate(FAITHFUL) if not faithful]
-    found: list[MergeReading | None] = [None] * 8
+    found: list[MergeReading | None] = [None] * len(TRIAL)
     for accepted, number in enumerate(wrong):
         assert accepted_wrongly(Rereading(readings=tuple(found))) == accepted
         found[number] = MergeReading()

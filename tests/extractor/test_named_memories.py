@@ -170,9 +170,9 @@ def test_one_reading_checks_all_that_a_window_proposes(
 
 
 def test_a_nul_in_a_merged_text_blocks_nothing(
-    ledger_url: str, embedder: PlacedEmbedder, model: ScriptedModel, make_memory: MakeMemory
+    empty_url: str, embedder: PlacedEmbedder, model: ScriptedModel, make_memory: MakeMemory
 ) -> None:
-    with MemoryStore(Ledger.create(ledger_url), embedder) as store:
+    with MemoryStore(Ledger.create(empty_url), embedder) as store:
         store.add(make_memory(PEANUTS, user="Mia"))
         dirty = naming(0).model_dump() | {"merged": BOTH.replace(",", "\0,")}
         model.extractions = [[Candidate.model_validate(dirty)]]
@@ -657,3 +657,16 @@ def test_numbers_over_the_wire_name_what_was_shown(tmp_path: Path, structured: s
     asked = [one for one in server.asked if "turns" in one.data]
     assert len(asked) == 2
     assert "replaces: The numbers of the remembered memories" in asked[0].system
+
+
+def test_what_the_turns_end_is_superseded_by_what_they_say(
+    store: MemoryStore, model: ScriptedModel, extractor: MemoryExtractor, peanuts: Memory
+) -> None:
+    model.extractions = [[Candidate(content=OUTGROWN, user="Mia", turns=(0,), ends=(0, 5))]]
+    result = hook(extractor, turn("The doctor says the allergy is gone.", 30))
+    assert live(store) == [("Mia", OUTGROWN)]
+    assert [one.id for one in result.outcomes[0].retired] == [peanuts.id]
+    decision = store.history(peanuts.id)[-1]
+    assert (decision.action, decision.model) == (Action.SUPERSEDE, model.name)
+    store.undo(decision.number)
+    assert sorted(live(store)) == [("Mia", OUTGROWN), ("Mia", PEANUTS)]

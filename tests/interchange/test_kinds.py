@@ -27,6 +27,8 @@ from memory.models import Memory
 from memory.offline import OfflineModel
 from tests.interchange.backs import replace
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 AT = "2026-05-01 08:00:00"
 Item = tuple[str, str, dict[str, Any]]
 TABLE = """
@@ -235,7 +237,6 @@ def rows_of(source: Source) -> dict[str, tuple[str, Any]]:
     return {name: (document, dict(metadata)) for name, document, metadata in rows}
 
 
-@pytest.mark.usefixtures("forked_chroma")
 def test_messages_about_70_facts_become_70_rows_whatever_their_ids_and_channels(
     tmp_path: Path,
 ) -> None:
@@ -270,7 +271,6 @@ def test_messages_about_70_facts_become_70_rows_whatever_their_ids_and_channels(
     assert rows_of(source) == before
 
 
-@pytest.mark.usefixtures("forked_chroma")
 @pytest.mark.parametrize(
     ("options", "left"),
     [({}, 4), ({"kind_keys": ("channel",)}, 6), ({"across": ("role",)}, 2)],

@@ -13,6 +13,8 @@ from memory.interchange.foreign import Reading, as_memories
 from memory.models import Memory
 from tests.interchange.layouts import fill
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 
 @pytest.mark.parametrize("count", [400, pytest.param(20_000, marks=pytest.mark.drill)])
 def test_four_layouts_in_one_collection_all_rows_in_or_named(tmp_path: Path, count: int) -> None:

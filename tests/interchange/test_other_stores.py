@@ -25,6 +25,8 @@ from memory.interchange.pgvector import PgvectorStore
 from memory.interchange.selection import unexpired, vector_folder, with_history
 from memory.models import Memory
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 WHEN = "2026-05-01T08:00:00+00:00"
 
 
@@ -60,7 +62,6 @@ def memories(rows: list[ForeignRow], **reading: Any) -> list[Memory]:
     return with_links_resolved([one for one in read if isinstance(one, Memory)])
 
 
-@pytest.mark.usefixtures("forked_chroma")
 @pytest.mark.parametrize("where", [".", "db"])
 def test_mem0s_folder_or_its_vectors_give_each_memory_of_its_user(mem0: Path, where: str) -> None:
     before = {path: path.read_bytes() for path in mem0.rglob("*.*")}

@@ -56,6 +56,8 @@ from tests.interchange.backs import (
     written,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 
 def mem0_row(name: str, **more: Any) -> dict[str, Any]:
     text = TEXTS[name]
@@ -388,7 +390,6 @@ def test_a_crash_of_chroma_while_it_writes_is_an_error_and_another_run_does_the_
     assert not list(tmp_path.rglob("theirs*.*")), "no lock beside it"
 
 
-@pytest.mark.usefixtures("forked_chroma")
 @ON_DISK
 def test_this_process_opens_no_folder_of_chroma_to_write_back_and_to_undo(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -401,7 +402,6 @@ def test_this_process_opens_no_folder_of_chroma_to_write_back_and_to_undo(
     assert held(theirs) == before
 
 
-@pytest.mark.usefixtures("forked_chroma")
 @ON_DISK
 def test_new_files_in_their_folder_have_the_permissions_that_its_owner_gives(
     cleaned: MemoryStore, theirs: Path, tmp_path: Path

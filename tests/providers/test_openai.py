@@ -97,7 +97,7 @@ def test_the_judge_is_asked_with_a_strict_schema_in_the_form_and_in_words(
     assert asked.body["temperature"] == 0.0
     form = asked.body["response_format"]["json_schema"]
     assert (asked.format, form["name"], form["strict"]) == ("json_schema", "Judgement", True)
-    assert form["schema"]["required"] == ["groups", "reason"]
+    assert form["schema"]["required"] == ["groups", "updates", "reason"]
     assert form["schema"]["additionalProperties"] is False
     assert "default" not in json.dumps(form["schema"])
     assert json.dumps(form["schema"]) in asked.system

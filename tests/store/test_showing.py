@@ -36,6 +36,10 @@ def test_the_newer_stands_at_the_better_rank_and_the_older_below(
     ]
     arranged = newer_first(hits, k, lambda a, b: a.content[0] == b.content[0])
     assert " ".join(hit.memory.content for hit in arranged) == shown
+    newest = {hit.memory.content[0]: hit.memory for hit in arranged[::-1]}
+    for hit in arranged:
+        other = newest[hit.memory.content[0]]
+        assert hit.newer == (None if other.content == hit.memory.content else other.id)
 
 
 def test_a_search_shows_the_newer_first_unless_a_person_said_that_both_hold(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from memory.errors import CannotUndo, InputError, MemoryNotFound
+from memory.ledger import Ledger, Row
 from memory.models import Action, Memory
 from memory.store import MemoryStore
 from memory.store.superseding import Suspect, answer, supersede, suspects
+from tests.doubles import PlacedEmbedder
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 GHENT, BRUGES, LIEGE = "Ada lives in Ghent.", "Ada lives in Bruges.", "Ada lives in Liege."
@@ -22,6 +25,13 @@ def told(store: MemoryStore, *texts: str, **fields: object) -> list[Memory]:
         for n, text in enumerate(texts)
     ]
     return [store.add(Memory.model_validate(one)) for one in made]
+
+
+@pytest.fixture
+def on_both(ledger_url: str, embedder: PlacedEmbedder) -> Iterator[MemoryStore]:
+    """A store on SQLite, and one on PostgreSQL."""
+    with Ledger.create(ledger_url) as ledger, MemoryStore(ledger, embedder) as opened:
+        yield opened
 
 
 def live(store: MemoryStore) -> set[str]:
@@ -43,10 +53,21 @@ def test_the_older_is_retired_and_says_until_when_it_held(store: MemoryStore) ->
     assert [one.reason for one in store.history(old.id)] == ["stored as it is", "she moved"]
 
 
-def test_what_holds_besides_is_never_lost_unless_forced(store: MemoryStore) -> None:
-    texts = ("Ada plays golf and speaks Greek.", "Ada has stopped playing golf.")
+@pytest.mark.parametrize(
+    ("older", "newer", "kept"),
+    [
+        ("Ada plays golf and speaks Greek.", "Ada has stopped playing golf.", "speaks Greek"),
+        ("Ada lives in Ghent. She has two cats.", "Ada moved to Bruges.", "She has two cats"),
+        ("Ada lives in Ghent, where she sings.", "Ada lives in Bruges.", "she sings"),
+        ("Her phone is 1. Call her after 6.", "Her phone is 2.", "Call her after 6"),
+    ],
+)
+def test_what_holds_besides_is_never_lost_unless_forced(
+    store: MemoryStore, older: str, newer: str, kept: str
+) -> None:
+    texts = (older, newer)
     old, new = told(store, *texts)
-    with pytest.raises(InputError, match="speaks Greek"):
+    with pytest.raises(InputError, match=kept):
         supersede(store, old.id, new.id)
     assert live(store) == set(texts)
     supersede(store, old.id, new.id, force=True)
@@ -61,8 +82,10 @@ def test_a_wrong_call_is_refused(store: MemoryStore) -> None:
     with pytest.raises(InputError, match="itself"):
         supersede(store, old.id, old.id)
     supersede(store, old.id, new.id)
-    with pytest.raises(MemoryNotFound):
+    with pytest.raises(InputError, match="already"):
         supersede(store, old.id, new.id)
+    with pytest.raises(MemoryNotFound):
+        supersede(store, new.id, old.id)
 
 
 def test_undo_takes_back_one_edge_of_a_chain(store: MemoryStore) -> None:
@@ -84,9 +107,49 @@ def test_undo_takes_back_one_edge_of_a_chain(store: MemoryStore) -> None:
 def test_a_superseded_text_that_is_told_again_is_a_new_live_memory(store: MemoryStore) -> None:
     old, new = told(store, GHENT, BRUGES)
     supersede(store, old.id, new.id)
-    again = store.add(store.new_memory(GHENT, user="Ada"))
+    [again] = told(store, GHENT, timestamp=START + timedelta(days=90))
     assert again.id != old.id
     assert live(store) == {BRUGES, GHENT}
+
+
+def test_undo_moves_the_older_to_another_that_supersedes_it(on_both: MemoryStore) -> None:
+    store = on_both
+    old, first, second = told(store, GHENT, BRUGES, LIEGE)
+    numbers = [supersede(store, old.id, end.id).number for end in (first, second)]
+
+    def row() -> Row:
+        with store.ledger.reading() as reader:
+            found = reader.memories.row(old.id)
+        assert found is not None
+        return found
+
+    assert (row().successor_id, row().until) == (second.id, first.said), "it had ended by then"
+    store.undo(numbers[1])
+    assert (row().live, row().successor_id, row().until) == (False, first.id, first.said)
+    store.undo(numbers[0])
+    assert row().live
+
+
+@pytest.mark.parametrize("how", ["add", "add_batch"])
+def test_a_late_arrival_that_had_ended_by_then_is_superseded(
+    on_both: MemoryStore, how: str
+) -> None:
+    store = on_both
+    old, new, last = told(store, GHENT, BRUGES, LIEGE)
+    supersede(store, old.id, new.id)
+    supersede(store, new.id, last.id)
+    late = old.model_copy(update={"id": store.new_id(), "external_id": "late"})
+    later = late.model_copy(
+        update={"id": store.new_id(), "timestamp": last.timestamp, "said": last.said}
+    )
+    for one in (late, later):
+        store.add(one) if how == "add" else store.add_batch([one])
+    with store.ledger.reading() as reader:
+        row = reader.memories.row(late.id)
+    assert row is not None
+    assert (row.live, row.successor_id, row.until) == (False, last.id, new.said)
+    assert live(store) == {LIEGE, GHENT}, "told again afterwards"
+    assert store.history(late.id)[-1].reason == "it had ended before it arrived"
 
 
 def test_forgetting_neither_erases_nor_revives_what_was_superseded(store: MemoryStore) -> None:
@@ -138,6 +201,8 @@ def test_the_past_can_be_read(store: MemoryStore) -> None:
     assert found(as_of=START - timedelta(days=1)) == []
     assert found(as_of=START + timedelta(days=1)) == [old.id]
     assert found(as_of=START + timedelta(days=30)) == [new.id], "by then it had ended"
+    assert found("Where did Ada live before?") == [new.id, old.id, other.id]
+    assert found("Where did Ada live before?", include_superseded=False) == [new.id, other.id]
     store.forget(old.id)
     assert found(include_superseded=True) == [new.id, other.id]
     assert found(as_of=START + timedelta(days=1)) == []

@@ -24,6 +24,8 @@ from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
 from tests.search.vectors import BruteForce
 
+pytestmark = pytest.mark.usefixtures("forked_chroma")
+
 
 @pytest.fixture
 def healthy(store: MemoryStore, make_memory: MakeMemory) -> MemoryStore:
@@ -116,7 +118,6 @@ def indexed(
         yield store, chroma
 
 
-@pytest.mark.usefixtures("forked_chroma")
 def test_an_index_that_differs_is_said_and_made_again(
     indexed: tuple[MemoryStore, EmbeddedChroma],
 ) -> None:

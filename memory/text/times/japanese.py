@@ -82,6 +82,7 @@ _UNITS = {
 } | dict.fromkeys(("か月", "ヶ月", "カ月", "ヵ月", "ケ月", "箇月"), "month")  # fmt: skip
 _UNIT = "|".join(_UNITS)
 _WEEKDAYS = "月火水木金土日"
+_BEFORE_TA = "っいんしえけべめせれてきじぎちりみび"
 _FOLLOWED = r"(?=[にのはもがをとへまで、。\s]|から|朝|夜|午|晩|夕|休|$)"
 
 
@@ -92,7 +93,23 @@ def _bounded(word: str) -> str:
     return f"{word}(?!曜)" if word.endswith("日") else word
 
 
+_IN_KANA = [
+    *(word for word in JAPANESE.words if "ぁ" <= word[0] <= "ん"),
+    *"あと と言 と話 と聞 と語 と述 と思 との らし ずれ つも だろ でし たい まし".split(),
+    *(f"{sign}た" for sign in _BEFORE_TA),
+]
+_FIRST = "".join(sorted({word[0] for word in _IN_KANA}))
+_SECOND = "".join(sorted({word[1:2] for word in _IN_KANA}))
+_SIGNS = "".join({word[0] for word in JAPANESE.words if not "ぁ" <= word[0] <= "ん"})
+_STARTS = (
+    rf"[{_SIGNS}0-9０-９〇一二三四五六七八九十数半{_WEEKDAYS}春夏秋冬誕記生毎延変決予移]"
+    r"|[。！？!?\n、,（）()「」『』]|[一-龠](?=んだ)"
+    rf"|[{_FIRST}](?=[{_SECOND}])"
+    rf"|[{''.join(word for word in _IN_KANA if len(word) == 1)}]"
+)
+"""Matches where a word may start, so that most places of a text are passed over fast."""
 _WORD = re.compile(
+    rf"(?={_STARTS})(?:"
     rf"(?P<year>[0-9]{{4}}|[〇一二三四五六七八九]{{4}})年(?P<year_since>から|以来)?(?!生まれ)"
     rf"|(?P<month>{_NUMBER})月(?!曜)"
     rf"|(?P<left>あと)?(?P<count>{_NUMBER}|半(?=年))(?P<unit>{_UNIT})(?P<half>半)?"
@@ -103,9 +120,9 @@ _WORD = re.compile(
     r"|(?P<report>と(?:言|話|聞|語|述べ|思)|とのこと|らしい)|(?P<again>誕生日|記念日|生まれ|毎年)"
     r"|(?P<doubt>延期|変更|変わっ|決ま|予約|移っ|ずれ)"
     r"|(?P<future>予定|つもり|だろう|でしょう|たい(?=[。、と]|$))"
-    r"|(?P<past>(?:[っいんしえけべめせれてきじぎちりみび]た|でした|ました|[一-龠]んだ)(?=[。！!\s」]|$))"
+    rf"|(?P<past>(?:[{_BEFORE_TA}]た|でした|ました|[一-龠]んだ)(?=[。！!\s」]|$))"
     rf"|(?P<season>[春夏秋冬]){_FOLLOWED}"
-    r"|(?P<stop>[。！？!?\n]+)|(?P<comma>[、,（）()「」『』])|(?P<listed>%s)"
+    r"|(?P<stop>[。！？!?\n]+)|(?P<comma>[、,（）()「」『』])|(?P<listed>%s))"
     % "|".join(map(_bounded, sorted(JAPANESE.words, key=len, reverse=True)))
 )
 _HAN = {sign: value for value, sign in enumerate("〇一二三四五六七八九")}
