@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,9 @@ import typer
 from memory import agent, assembly, config, runtime, store
 from memory.cli.shell import err
 from memory.errors import InputError, WrongArgument
+
+_SWITCH_S = 0.0005
+"""A call gives up the interpreter some fifty times, and waits this long for it (default: 5 ms)."""
 
 
 def serve(
@@ -99,6 +103,7 @@ def _over_http(config: config.Config, http: str, file: Path | None, names: list[
 
         err().print(f"serving at http://{address.name}:{listening.getsockname()[1]}/mcp")
         app = agent.token_gate(server.over_http(address, names), tokens, check)
+        sys.setswitchinterval(_SWITCH_S)
         asyncio.run(agent.serve_over_http(server, app, listening))
 
 

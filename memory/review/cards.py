@@ -14,7 +14,7 @@ from memory.decide import AlikeGroup, GroupPlan, RoundPlan, certainty, planned_s
 from memory.ledger import DecisionRecord, Reader, Row
 from memory.models import Action, Frozen, Refusal
 
-_REQUESTED = {Action.UPDATE, Action.UNDO, Action.FORGET}
+_REQUESTED = {Action.UPDATE, Action.EXPIRE, Action.UNDO, Action.FORGET}
 
 
 class CardMember(Frozen):

@@ -29,7 +29,7 @@ _COLUMNS = (
 _DONE = {
     "add": "added", "replace": "replaced", "merge": "merged", "keep_both": "kept apart",
     "update": "reworded", "undo": "taken back", "forget": "forgotten",
-    "supersede": "superseded",
+    "supersede": "superseded", "expire": "expired",
 }  # fmt: skip
 
 

@@ -117,6 +117,8 @@ def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force
         raise InputError(older.id, "cannot supersede itself", "give two ids")
     if store.scope_of(older) != store.scope_of(newer):
         raise InputError(older.id, f"is of another scope than {newer.id}")
+    if not newer.lasts_as_long_as(older):
+        raise InputError(newer.id, f"expires before {older.id}")
     kept = () if force else still_stated(newer.content, older.content)
     if kept:
         said = "; ".join(f'"{clause}"' for clause in kept)

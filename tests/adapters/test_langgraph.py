@@ -410,7 +410,9 @@ def test_the_nearest_comes_first_and_what_has_no_memory_last(store: DedupStore) 
     assert [item.key for item in found] == ["b", "a", "c"]
     scores = [item.score for item in found]
     assert scores[2] is None
-    assert scores[0] is not None and scores[1] is not None and scores[0] > scores[1]
+    assert scores[0] is not None
+    assert scores[1] is not None
+    assert scores[0] > scores[1]
 
 
 def test_it_answers_in_a_running_loop_and_to_many_at_once(store: DedupStore) -> None:

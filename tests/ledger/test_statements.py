@@ -136,7 +136,7 @@ def test_some_indexes_have_only_the_rows_that_are_looked_for(ledger_url: str) ->
     with Ledger.create(ledger_url) as ledger, ledger.reading() as reader:
         made = {row[0]: row[1] for row in reader._connection.execute(sa.text(query))}
     partial = {name for name, statement in made.items() if " WHERE " in statement}
-    assert partial == {"ix_decisions_by_person", "ix_turns_told"}
+    assert partial == {"ix_decisions_by_person", "ix_memories_expires_at", "ix_turns_told"}
 
 
 def test_a_sqlite_ledger_does_not_load_the_dialect_of_postgresql(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from memory.models import Action, Decision, Memory, Outcome, Survivor
 from memory.store import MemoryStore
 from memory.text import search_terms
 from tests.conftest import MakeMemory
-from tests.doubles import under
+from tests.doubles import PlacedEmbedder, under
 from tests.ledger import version_8
 
 TABLES = (t.postings, t.term_lists, t.term_totals)
@@ -125,3 +125,23 @@ def test_terms_are_those_that_ledgers_hold() -> None:
     assert search_terms("健太は東京でギターを弾く。") == [
         "ギタ", "く", "健", "太", "健太", "東", "京", "東京", "弾",
     ]  # fmt: skip
+
+
+def test_words_are_read_before_the_transaction(
+    tmp_path: Path, embedder: PlacedEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of 90,000 characters takes 100 ms, in which no other process could write."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    seen: list[str] = []
+
+    def while_others_may_write(text: str) -> list[str]:
+        with Ledger.create(url) as other, other.writing() as writer:
+            writer.set_meta("other", text)
+        seen.append(text)
+        return search_terms(text)
+
+    with MemoryStore(Ledger.create(url), embedder) as store:
+        monkeypatch.setattr("memory.ledger.terms.search_terms", while_others_may_write)
+        store.add(store.new_memory("Mia rows."))
+        store.add_batch([store.new_memory("Mia sails.")])
+    assert seen == ["Mia rows.", "Mia sails."]
