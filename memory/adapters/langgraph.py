@@ -80,8 +80,8 @@ class FoundItem(SearchItem):
         self.also = tuple(also)
 
     def dict(self) -> dict[str, Any]:
-        also = {"also": [item.dict() for item in self.also]} if self.also else {}
-        return super().dict() | also
+        fields: dict[str, Any] = super().dict()
+        return fields | ({"also": [item.dict() for item in self.also]} if self.also else {})
 
 
 class DedupStore(BaseStore):
@@ -206,7 +206,7 @@ class DedupStore(BaseStore):
         living = reader.memories.living_ids(
             place.memory_id for place in places if place.memory_id and not place.is_live
         )
-        living |= {place.memory_id: place.memory_id for place in places if place.is_live}
+        living |= {one.memory_id: one.memory_id for one in places if one.memory_id and one.is_live}
         if op.filter:
             places = self._fitting(reader, places, living, op.filter)
         shown: dict[str, ItemPlace] = {}  # by live memory: its own item, or else the latest put
@@ -252,7 +252,7 @@ class DedupStore(BaseStore):
 
         def fits(place: ItemPlace) -> bool:
             end = rows.get(living.get(place.memory_id or "", ""))
-            text = place.text if place.is_live else end and end.memory.content
+            text = place.text if place.is_live or end is None else end.memory.content
             return _fits(self._present(place.value or "{}", text), wanted)
 
         return list(filter(fits, places))
