@@ -9,7 +9,17 @@ from typing import Literal, NamedTuple
 
 from memory.coverage import still_stated
 from memory.errors import InputError, MemoryNotFound
-from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Scope, Survivor
+from memory.models import (
+    OFFLINE,
+    PERSON,
+    Action,
+    Condition,
+    Decision,
+    Memory,
+    Outcome,
+    Scope,
+    Survivor,
+)
 from memory.store.store import MemoryStore
 from memory.text import clean, telling_words
 
@@ -138,7 +148,7 @@ def add_ended(
             condition = Condition(reader.revision())
         if older is not None and newer is not None and older.live:
             why = "it was superseded where it comes from"
-            store.apply(superseding(older.memory, newer.memory, why, None, condition), run=run)
+            store.apply(superseding(older.memory, newer.memory, why, OFFLINE, condition), run=run)
     return added
 
 
