@@ -70,15 +70,17 @@ def _with_a_shared_word(memories: Sequence[Memory]) -> set[tuple[int, int]]:
     return {pair for held in rare for pair in combinations(held, 2)}
 
 
-def answer(store: MemoryStore, pair: Suspect, holds: Holds) -> Outcome:
+def answer(store: MemoryStore, pair: Suspect, holds: Holds, *, force: bool = False) -> Outcome:
     """Record a person's answer about a pair: which memory holds now, or that both do.
+
+    `force`: as in `supersede`.
 
     Raises: MemoryNotFound; InputError as `supersede`.
     """
-    if holds == "newer":
-        return supersede(store, pair.older.id, pair.newer.id, reason="the newer holds")
-    if holds == "older":
-        return supersede(store, pair.newer.id, pair.older.id, reason="the older holds")
+    if holds != "both":
+        older, newer = pair if holds == "newer" else reversed(pair)
+        reason = f"the {holds} holds"
+        return supersede(store, older.id, newer.id, reason=reason, force=force)
     ids = pair.older.id, pair.newer.id
     both = Decision(Action.KEEP_BOTH, "both hold", tuple(pair), distinct=(ids,), model=PERSON)
     done = store.apply(both)
