@@ -42,7 +42,7 @@ def export(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
 ) -> None:
-    """Write every live memory to stdout as JSON Lines.
+    """Write every live memory to stdout as JSON Lines, and what they superseded.
 
     `import` reads this output.
     """
@@ -50,9 +50,14 @@ def export(
     with assembly.read_store(context.obj) as store:
         with store.ledger.reading() as reader:
             behind = reader.external_ids_behind()
+            ended = reader.superseded.within(models.Scope.of_all(private=True))
         for memory in store.memories():
             if user is None or memory.user == user:
                 sys.stdout.write(interchange.write_memory(memory, behind.get(memory.id, ())) + "\n")
+        for row in ended:
+            if user is None or row.memory.user == user:
+                line = interchange.write_memory(row.memory, (), row.until, row.successor_id)
+                sys.stdout.write(line + "\n")
         if user is not None and (others := users_hint(store, user)):
             err().print(f"nothing to export{others}")
 

@@ -8,5 +8,5 @@ from .forgetting import Forgotten as Forgotten, ForgottenUser as ForgottenUser, 
 from .matching import matching as matching
 from .nearby import Arrivals as Arrivals, Nearby as Nearby, NewMemory as NewMemory
 from .store import MemoryStore as MemoryStore, reworded as reworded, utc_now as utc_now
-from .superseding import Holds as Holds, Suspect as Suspect, answer as answer, superseding as superseding, suspects as suspects
+from .superseding import Holds as Holds, Suspect as Suspect, add_ended as add_ended, answer as answer, superseding as superseding, suspects as suspects
 from .undoing import close_pending as close_pending, plan_undo as plan_undo, reopen_pending as reopen_pending
