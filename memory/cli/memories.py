@@ -43,7 +43,7 @@ def export(
     context: typer.Context,
     user: Annotated[str | None, typer.Option(help="Only memories about this user.")] = None,
 ) -> None:
-    """Write every live memory to stdout as JSON Lines, and what they superseded.
+    """Write live and superseded memories to stdout as JSON Lines.
 
     `import` reads this output.
     """
