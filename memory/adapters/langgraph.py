@@ -32,12 +32,11 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from memory import assembly
+from memory import MemoryDeduplicator, MemoryStore, assembly
+from memory.assembly import Conflict, ItemPlace, Reader, StoredItem, Writer, erase, superseding
 from memory.config import Config, configured
-from memory.deduplicator import MemoryDeduplicator
 from memory.errors import MemoryNotFound, StillStatedBy
 from memory.interchange import starts_with
-from memory.ledger import ItemPlace, Reader, StoredItem, Writer
 from memory.models import (
     MAX_CONTENT,
     MAX_NAME,
@@ -49,7 +48,6 @@ from memory.models import (
 )
 from memory.protocols import Embedder, LanguageModel
 from memory.runtime import LoopThread, in_thread
-from memory.store import Conflict, MemoryStore, erase, superseding
 from memory.text import clean
 
 logger = logging.getLogger(__name__)
