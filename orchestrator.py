@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from memory import agent, assembly, decide, interchange, models, offline, review
+from memory import agent, assembly, decide, interchange, models, offline, review, upkeep
 from memory.cli import (
     ConfigFile,
     Debug,
@@ -164,7 +164,7 @@ async def _deduplicate(
     show(view(done, groups=False))
     if report is not None and before is not None:
         with store.ledger.reading() as reader:
-            cards = review.recorded_cards(reader, reader.decisions.of_run(done.run))
+            cards = upkeep.recorded_cards(reader, reader.decisions.of_run(done.run))
         save_report(
             report, review.batch_report(done, cards, before, settings.memory.rules, store.clock())
         )

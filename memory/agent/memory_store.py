@@ -28,7 +28,7 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Conflict, Forgotten, MemoryStore
+from memory.store import NOBODY, Conflict, Forgotten, MemoryStore, expire
 from memory.text import clean, undated
 
 logger = logging.getLogger(__name__)
@@ -195,6 +195,7 @@ class AgentMemory:
 
     @_threaded
     def list_recent(self, limit: int = 10) -> list[Memory]:
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             return [row.memory for row in reader.memories.newest(limit, self._scope, None)]
 
@@ -228,6 +229,7 @@ class AgentMemory:
         least one of them, and its distance (`1 - similarity`) is at most `threshold`. Pairs that
         were judged distinct are left out. Only the agent's memories are read, in one transaction.
         """
+        expire(self._store.ledger, self._store.clock())
         with self._store.ledger.reading() as reader:
             recent = [row.memory for row in reader.memories.newest(limit, self._scope, since)]
             own = reader.memories.newest(None, self._scope) if recent else []

@@ -109,7 +109,8 @@ class _Save:
             return Decision(Action.ADD, "told by the agent", (new.memory,))
         found = (hit for hit in new.matches if hit.memory.id == old.id)
         self.replaced = next(found, SearchResult(old, 0.0))
-        corrected = inherit(new.memory, (old, new.memory))
+        ends = {"expires_at": new.memory.expires_at}
+        corrected = inherit(new.memory, (old, new.memory)).model_copy(update=ends)
         return Decision(
             Action.SUPERSEDE,
             "corrected by the agent",
@@ -130,6 +131,8 @@ def save(store: MemoryStore, memory: Memory, by: SaveRules, old: Memory | None =
     """
     if old is not None and store.scope_of(old) != store.scope_of(memory):
         raise InputError(old.id, "is of another scope", "give the same user and is_private")
+    if old is not None and not memory.lasts_as_long_as(old):
+        raise InputError(old.id, "would outlast what replaces it", "leave out expires_at")
     saving = _Save(store, by, old)
     with store.ledger.reading() as reader:
         condition = Condition(reader.revision())

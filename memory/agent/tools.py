@@ -100,6 +100,7 @@ class AgentTools:
             tags=request.tags,
             is_private=request.is_private,
             user=request.user,
+            expires_at=_moment("expires_at", request.expires_at, time.max),
         )
         if memory is None:
             assert existing is not None

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory import agent, deduplicator, extractor, ledger, offline, review, store
+from memory import agent, deduplicator, extractor, ledger, offline, store, upkeep
 from memory.assembly.stores import build_model, guarded, open_store
 from memory.config import Config, configured
 from memory.errors import InputError
@@ -50,17 +50,17 @@ def build_deduplicator(
     )
 
 
-def build_answers(store: store.MemoryStore, config: Config) -> review.Answers:
+def build_answers(store: store.MemoryStore, config: Config) -> upkeep.Answers:
     """Build the object that applies a person's answers from a review.
 
     All decisions of this object are recorded as one new run, which can be undone as a whole.
     """
-    return review.Answers(store, config.memory.rules, deduplicator.new_run())
+    return upkeep.Answers(store, config.memory.rules, deduplicator.new_run())
 
 
 def build_review(
     store: store.MemoryStore, config: Config, model: LanguageModel, *, blind: bool = False
-) -> review.Review:
+) -> upkeep.Review:
     """Build a review, in which a person decides about groups of near-copies.
 
     The offline judge proposes a decision about each group. `model` proposes a decision only on
@@ -70,7 +70,7 @@ def build_review(
     rules, model = config.memory.rules, guarded(model, config)
     planner = build_deduplicator(store, config, model)
     judges = [offline.OfflineModel(), model]
-    return review.Review(
+    return upkeep.Review(
         store,
         rules,
         partial(planner.audit, 0, asker=Asker(PERSON)),

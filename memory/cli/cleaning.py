@@ -20,7 +20,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from memory import assembly, config, decide, models, review, runtime, store
+from memory import assembly, config, decide, models, review, runtime, store, upkeep
 from memory.cli.importing import say_left_out, with_source
 from memory.cli.shell import (
     EXIT_PROBLEM,
@@ -128,7 +128,7 @@ def show_audit(
             found = asyncio.run(planning)
         if report is not None:
             alike = decide.similarity_histogram(found.plan.snapshot, store.scope_of, store.scale)
-            cards, rules = review.cards_of(found.plan), config.memory.rules
+            cards, rules = upkeep.cards_of(found.plan), config.memory.rules
             save_report(
                 report, review.audit_report(found.report, cards, alike, rules, store.clock())
             )
@@ -385,9 +385,9 @@ def apply(
     given = already = refused = 0
     with assembly.open_existing_store(context.obj) as store:
         answers = assembly.build_answers(store, context.obj)
-        for number, answered in review.read_decisions(file):
+        for number, answered in upkeep.read_decisions(file):
             outcome = answered if isinstance(answered, InputError) else answers.give(answered)
-            if isinstance(outcome, review.Given):
+            if isinstance(outcome, upkeep.Given):
                 given += not outcome.repeated
                 already += outcome.repeated
                 continue

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from memory import agent, assembly, interchange, ledger, models, review
+from memory import agent, assembly, interchange, ledger, models, review, upkeep
 from memory.cli.shell import (
     AsJson,
     ReportFile,
@@ -214,7 +214,7 @@ def history(
         recorded = store.history(known)
         if known is not None and not recorded:
             raise MemoryNotFound(known)
-        cards = review.recorded_cards(reader, recorded) if report or not as_json else []
+        cards = upkeep.recorded_cards(reader, recorded) if report or not as_json else []
         named = dict.fromkeys(name for record in recorded for name in record.members)
         texts = {id_: row.memory.content for id_, row in reader.memories.rows([*named]).items()}
     if report is not None:
@@ -263,7 +263,7 @@ def show_memory(
         stats(context, as_json)
         return
     with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
-        found = review.memory_history(reader, known_id(reader, memory_id))
+        found = upkeep.memory_history(reader, known_id(reader, memory_id))
     if found is None:
         raise MemoryNotFound(memory_id)
     if not as_json:
@@ -277,7 +277,7 @@ def show_memory(
     show_json({"living": found.living, "wordings": wordings, "decisions": decisions})
 
 
-def _memory_view(found: review.MemoryHistory) -> RenderableType:
+def _memory_view(found: upkeep.MemoryHistory) -> RenderableType:
     wordings = [
         (
             f"{row.memory.timestamp:%Y-%m-%d %H:%M}",
@@ -297,11 +297,11 @@ def _memory_view(found: review.MemoryHistory) -> RenderableType:
     return Group(grid(wordings, fixed=3), "", *added, *decisions, "", living)
 
 
-def _decisions_view(cards: Sequence[review.Card]) -> RenderableType:
+def _decisions_view(cards: Sequence[upkeep.Card]) -> RenderableType:
     return Group(*(Padding(_decision(card), (0, 0, 1, 0)) for card in cards))
 
 
-def _title(card: review.Card) -> Text:
+def _title(card: upkeep.Card) -> Text:
     recorded = card.recorded
     assert recorded is not None
     state = "undone" if recorded.undone else "pending" if recorded.pending else ""
@@ -314,7 +314,7 @@ def _title(card: review.Card) -> Text:
     return Text.assemble((f"decision {recorded.number}", "bold"), *parts)
 
 
-def _decision(card: review.Card) -> RenderableType:
+def _decision(card: upkeep.Card) -> RenderableType:
     recorded = card.recorded
     assert recorded is not None
     verified = f", verified {recorded.verified}" if recorded.verified else ""
@@ -350,7 +350,7 @@ def undo(
     if dry_run:
         with assembly.read_store(context.obj) as store, store.ledger.reading() as reader:
             undone = plan_undo(reader, _undo_target(reader, target))
-            shown = review.recorded_cards(reader, undone[::-1])[::-1]
+            shown = upkeep.recorded_cards(reader, undone[::-1])[::-1]
         show(_decisions_view(shown))
         err().print(f"would undo {len(undone):,} decisions; nothing was changed")
         return

@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memory import __version__, models, review, store
+from memory import __version__, models, review, store, upkeep
 from memory.errors import MemoryPipelineError, UnnamedFile, WrongArgument
 from memory.runtime import terminate_as_interrupt
 from memory.text import clean, one_line, visible
@@ -135,7 +135,7 @@ def table(rows: Iterable[tuple[str, str]]) -> Table:
 
 def members_view(
     title: Text,
-    members: Iterable[models.MemberReport | review.CardMember],
+    members: Iterable[models.MemberReport | upkeep.CardMember],
     facts: Iterable[tuple[str, str]],
 ) -> RenderableType:
     """Return a view of a group of memories, or of the memories of a decision.

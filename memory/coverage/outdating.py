@@ -344,7 +344,7 @@ def _all_of_it(_newer: str, older: str) -> tuple[str, ...]:
 def still_stated(newer: str, older: str) -> tuple[str, ...]:
     """Return the parts of `older` that `newer` neither repeats nor contradicts.
 
-    Only the parts of a sentence that are joined by "and", "but" or ";" are looked at. A part
+    The parts are sentences, and what "and", "but", ";" or ", where" joins in a sentence. A part
     without a verb of its own is left if `newer` is about another part; a part that refers back
     ("there") is none of its own.
 
@@ -352,7 +352,9 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
     ('speaks Greek',)
     """
     whole = older.strip().rstrip(".!")
-    parts = [part for part in _JOINED.split(whole) if part and not _BACK.search(part)]
+    split = sentences(whole)
+    parts = [part for one in split for part in _JOINED.split(one.rstrip(".!。！")) if part]
+    parts = [part for part in parts if not _BACK.search(part)]
     about = _plain_stems(newer)
     subject = _plain_stems(whole.split()[0])
     left = [part for part in parts if not (_plain_stems(part) - subject) & about]
@@ -361,10 +363,14 @@ def still_stated(newer: str, older: str) -> tuple[str, ...]:
         for before, after in _MOVES
     )
     own_verbs = all(_VERB_FIRST(part) for part in parts[1:])
-    return tuple(left) if len(parts) > 1 and (named or own_verbs) else ()
+    if len(parts) < 2 or not (named or own_verbs or len(split) > 1):
+        return ()
+    return tuple(left if len(left) < len(parts) or len(split) < 2 else left[1:])
 
 
-_JOINED = re.compile(r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+")
+_JOINED = re.compile(
+    r"(?<!\s),?\s++(?:and|but|und|aber|et|mais|y|pero)\s++|;\s*+|,\s++(?:where|which|whose)\s++"
+)
 _BACK = re.compile(r"\b(?:there|it|them|this|that|then)\b")
 _VERB_FIRST = re.compile(r"(?:(?:only|also|never|still) )?(?:[a-z]+s|[a-z]+ed|has|is|can)\b").match
 

@@ -130,6 +130,8 @@ def part_alone(
         final = "a person keeps two of them apart"
     elif len(merge.members) > MOST_IN_GROUP:
         final = f"a group has at most {MOST_IN_GROUP} memories"
+    elif len({member.expires_at for member in merge.members}) > 1:
+        final = "they expire at different times"
     elif len(merge.text) > most:
         final = f"the merged text has more than {most} characters"
     if final:

@@ -134,6 +134,11 @@ class Ledger:
                 "use the version of memory-dedup that wrote it",
             )
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the ledger was opened for reading only."""
+        return self.database.read_only
+
     @contextmanager
     def reading(self) -> Iterator[Reader]:
         with self.database.reading() as connection:

@@ -62,6 +62,7 @@ from memory.store.applying import Applier, Conflict
 from memory.store.asking import NOBODY, Asker, kept_apart
 from memory.store.batch_size import AdaptiveBatchSize
 from memory.store.embedding_cache import EmbeddingCache
+from memory.store.expiring import expire
 from memory.store.forgetting import Forgotten, erase, scrub
 from memory.store.nearby import Arrivals, Nearby, NewMemory
 from memory.store.showing import PastHit, Showing, said_by, with_past
@@ -147,7 +148,11 @@ class MemoryStore:
 
     # --- reading ---
 
+    def _is_over(self, memory: Memory) -> bool:
+        return memory.expires_at is not None and memory.expires_at <= self.clock()
+
     def get(self, memory_id: str) -> Memory | None:
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             row = reader.memories.row(memory_id)
         return row.memory if row is not None and row.live else None
@@ -155,7 +160,8 @@ class MemoryStore:
     def memories(self) -> Iterator[Memory]:
         """Yield all live memories in the order in which they were stored."""
         with self.ledger.reading() as reader:
-            yield from (row.memory for row in reader.memories.live())
+            live = (row.memory for row in reader.memories.live())
+            yield from (one for one in live if not self._is_over(one))
 
     def counts(self) -> Counts:
         with self.ledger.reading() as reader:
@@ -188,6 +194,7 @@ class MemoryStore:
         `whole_lineage`: if true, `Snapshot.ancestors` has the keys of all texts that a memory has
         replaced; if false, only the keys of the texts from which the memory was merged.
         """
+        expire(self.ledger, self.clock())
         with self.ledger.reading() as reader:
             apart = kept_apart(reader, self.scope_fields)
             return take_snapshot(
@@ -242,6 +249,7 @@ class MemoryStore:
             scope = Scope.of_all(private=private) if user is None else Scope.of_user(user)
         if not clean(query):
             return []
+        expire(self.ledger, self.clock())
         phrasings = wordings(clean(query), scope.user)
         probe = Probe(phrasings[-1], self.embeddings.query(*phrasings))
         find, wanted = self._by_both if self._hybrid else self._by_cosine, k + FOLDED
@@ -256,6 +264,7 @@ class MemoryStore:
                 if (min_score is None or hit.score >= min_score)
                 and (where is None or where(hit.memory))
                 and (as_of is None or said_by(hit.memory, as_of))
+                and not self._is_over(hit.memory)
             ]
             shown = self.showing.arranged(fits, k)
             if len(shown) >= k or len(hits) < wanted:
@@ -300,6 +309,7 @@ class MemoryStore:
 
         Raises: LedgerError if the ledger cannot be read; EmbedderMismatch.
         """
+        expire(self.ledger, self.clock())
         keys = [text_key(memory.content) for memory in memories]
         scopes = [self.scope_of(memory) for memory in memories]
         with self.ledger.reading() as reader:
@@ -361,6 +371,7 @@ class MemoryStore:
     def _add_all(self, memories: Sequence[Memory], run: str | None) -> list[Memory | None]:
         """Store memories as they are; return those that were stored before, or None."""
         stored: list[Memory | None] = []
+        expire(self.ledger, self.clock())
         embedded = self.embeddings.embed(memories)
         with self._writing(len(memories), (one.content for one in memories)) as writer:
             for part in split_repeats(memories):

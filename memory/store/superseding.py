@@ -59,15 +59,17 @@ def _with_a_shared_word(memories: Sequence[Memory]) -> set[tuple[int, int]]:
     return {pair for held in rare for pair in combinations(held, 2)}
 
 
-def answer(store: MemoryStore, pair: Suspect, holds: Holds) -> Outcome:
+def answer(store: MemoryStore, pair: Suspect, holds: Holds, *, force: bool = False) -> Outcome:
     """Record a person's answer about a pair: which memory holds now, or that both do.
+
+    `force`: as in `supersede`.
 
     Raises: MemoryNotFound; InputError as `supersede`.
     """
-    if holds == "newer":
-        return supersede(store, pair.older.id, pair.newer.id, reason="the newer holds")
-    if holds == "older":
-        return supersede(store, pair.newer.id, pair.older.id, reason="the older holds")
+    if holds != "both":
+        older, newer = pair if holds == "newer" else reversed(pair)
+        reason = f"the {holds} holds"
+        return supersede(store, older.id, newer.id, reason=reason, force=force)
     ids = pair.older.id, pair.newer.id
     both = Decision(Action.KEEP_BOTH, "both hold", tuple(pair), distinct=(ids,), model=PERSON)
     done = store.apply(both)
@@ -117,6 +119,8 @@ def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force
         raise InputError(older.id, "cannot supersede itself", "give two ids")
     if store.scope_of(older) != store.scope_of(newer):
         raise InputError(older.id, f"is of another scope than {newer.id}")
+    if not newer.lasts_as_long_as(older):
+        raise InputError(newer.id, f"expires before {older.id}")
     kept = () if force else still_stated(newer.content, older.content)
     if kept:
         said = "; ".join(f'"{clause}"' for clause in kept)

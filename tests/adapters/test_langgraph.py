@@ -79,8 +79,8 @@ def opened(
 
 
 @pytest.fixture
-def store(ledger_url: str) -> Iterator[DedupStore]:
-    with opened(ledger_url) as adapted:
+def store(empty_url: str) -> Iterator[DedupStore]:
+    with opened(empty_url) as adapted:
         yield adapted
 
 

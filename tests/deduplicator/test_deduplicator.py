@@ -33,9 +33,9 @@ from memory.models import (
 )
 from memory.offline import OfflineModel
 from memory.providers import GuardedModel
-from memory.review import cards_of
 from memory.search import VectorsByUser, similarity
 from memory.store import Asker, MemoryStore, reopen_pending
+from memory.upkeep import cards_of
 from tests.conftest import MakeMemory
 from tests.doubles import (
     START,

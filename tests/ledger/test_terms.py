@@ -25,9 +25,9 @@ TABLES = (t.postings, t.term_lists, t.term_totals)
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
+def ledger(empty_url: str) -> Iterator[Ledger]:
     """Each test runs on SQLite and on PostgreSQL."""
-    with Ledger.create(ledger_url) as opened:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 
@@ -52,13 +52,13 @@ def filled_anew(url: str) -> list[list[Any]]:
 
 
 def test_whatever_is_written_the_terms_are_those_of_the_live_memories(
-    store: MemoryStore, ledger_url: str
+    store: MemoryStore, empty_url: str
 ) -> None:
     rng = random.Random(5)
     words = "sail row boat cat tea 東京 散歩 Porto 7".split()
     texts = [" ".join(rng.choices(words, k=3)) for _ in range(50)]
     undoable = list[int]()
-    for _ in range(150):
+    for _ in range(60):
         text = rng.choice(texts)
         live = list(store.memories())
         one = rng.choice(live) if live else None
@@ -77,9 +77,9 @@ def test_whatever_is_written_the_terms_are_those_of_the_live_memories(
                 undoable = [replaced(store, one, others[0])]
         if what in ("update", "forget"):
             undoable.clear()
-    before = held(ledger_url)
+    before = held(empty_url)
     assert before[0]
-    assert before == filled_anew(ledger_url)
+    assert before == filled_anew(empty_url)
 
 
 def replaced(store: MemoryStore, kept: Memory, retired: Memory) -> int:

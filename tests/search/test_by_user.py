@@ -33,9 +33,9 @@ ROW = 4 * DIM
 
 
 @pytest.fixture
-def ledger(ledger_url: str) -> Iterator[Ledger]:
+def ledger(empty_url: str) -> Iterator[Ledger]:
     """Each test runs on SQLite and on PostgreSQL."""
-    with Ledger.create(ledger_url) as opened:
+    with Ledger.create(empty_url) as opened:
         yield opened
 
 
@@ -67,7 +67,7 @@ def vectors_read() -> Iterator[list[str]]:
 steps = st.lists(st.tuples(st.sampled_from("aarruf"), st.integers(0, 99)), max_size=30)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(steps, st.integers(0, 1_000), st.booleans())
 def test_the_nearest_are_those_of_a_full_sort_after_any_writes(
     tmp_path_factory: pytest.TempPathFactory,

@@ -13,14 +13,14 @@ from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
 from memory.models import Memory
 from memory.offline import OfflineModel
-from memory.review.answers import Answered, AnsweredMember, ReviewAnswer
-from memory.review.cards import Card
-from memory.review.session import Review, ShownGroup
 from memory.store import MemoryStore
+from memory.upkeep.answers import Answered, AnsweredMember, ReviewAnswer
+from memory.upkeep.cards import Card
+from memory.upkeep.review import Review, ShownGroup
 from tests.conftest import MakeMemory
 from tests.doubles import PlacedEmbedder
-from tests.review.conftest import NEW, OLD, OTHER
 from tests.review.serving import is_new
+from tests.upkeep.conftest import NEW, OLD, OTHER
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_workspace_tells_again_of_what_is_taken_back(
 ) -> None:
     workspace = WorkspaceMemorySync(tmp_path)
     workspace.check()
-    for taken_back in (review.take_back, lambda: review.undo(store.history()[-1].number)):
+    for reopen in (True, False):
         workspace.sync_memory(three[1])
         text = "On Sundays Mia runs 12 km."
         answered = applied(first(review), left_out=(three[2].id,), text=text, insist=True)
@@ -100,7 +100,7 @@ def test_a_workspace_tells_again_of_what_is_taken_back(
         [made] = [one for one in store.memories() if one.content == text]
         workspace.remove_memory(three[1].id)
         workspace.sync_memory(made)
-        asyncio.run(taken_back())
+        asyncio.run(review.undo(store.history()[-1].number, reopen=reopen))
         told = "".join(path.read_text() for path in (tmp_path / "memory").glob("*.md"))
         assert text not in told
         assert three[1].id in told
