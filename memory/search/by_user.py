@@ -111,7 +111,10 @@ class LiveVectors:
                 raise IndexFault(*_MIXED) from exc
 
     def nearest(self, queries: Sequence[Query]) -> list[list[str]]:
-        """Return the ids of each query's `k` nearest memories in its scope, nearest first."""
+        """Return the ids of each query's `k` nearest memories in its scope, nearest first.
+
+        Those that are surely below the query's `min_cosine` are left out.
+        """
         by_scope: dict[Scope, list[int]] = {}
         for position, query in enumerate(queries):
             by_scope.setdefault(query.scope, []).append(position)
@@ -132,8 +135,10 @@ class LiveVectors:
                     else:
                         products = multiplied(matrix, vectors[0])[None, rows]
                     for position, scores in zip(batch, products, strict=True):
-                        best = best_of(scores, queries[position].k)
-                        found[position] = [self._ids[row] for row in likely[best]]
+                        query = queries[position]
+                        best = best_of(scores, query.k)
+                        near = scores[best] >= query.min_cosine - slack(len(query.vector))
+                        found[position] = [self._ids[row] for row in likely[best[near]]]
         return found
 
     def _likely(self, query: Query, rows: Ints) -> Ints:
