@@ -139,7 +139,7 @@ async def _run(
             async with assembly.build_chat_memory(store, settings, model) as memory:
                 await _replay(store, memory, model.name, turns)
             return
-        workspace = assembly.build_workspace(settings, store.ledger)
+        workspace = agent.build_workspace(settings, store.ledger)
         chat = Chat(store, model, user, settings.llm.timeout_s, workspace)
         # One person talks, and should see at once what is remembered.
         at_once = settings.memory.model_copy(update={"extraction_wait": 0.0})

@@ -11,10 +11,19 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
+from memory import MemoryStore
 from memory.agent.saving import ONE_SCOPE, Saved, SaveRules, decide_merge, save
-from memory.decide import NearCopies, near_copies
+from memory.assembly import (
+    NOBODY,
+    Conflict,
+    Forgotten,
+    NearCopies,
+    Reader,
+    expire,
+    near_copies,
+    snapshot_of,
+)
 from memory.errors import InputError, MemoryNotFound
-from memory.ledger import Reader, snapshot_of
 from memory.models import (
     Condition,
     Episode,
@@ -28,7 +37,6 @@ from memory.models import (
     first_problem,
 )
 from memory.runtime import in_thread
-from memory.store import NOBODY, Conflict, Forgotten, MemoryStore, expire
 from memory.text import clean, undated
 
 logger = logging.getLogger(__name__)

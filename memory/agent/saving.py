@@ -7,8 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory.coverage import states, still_stated
-from memory.decide import decide_new, inherit, oldest_first
+from memory import MemoryStore
+from memory.assembly import (
+    Nearby,
+    NewMemory,
+    decide_new,
+    inherit,
+    oldest_first,
+    reworded,
+    states,
+    still_stated,
+)
 from memory.errors import IndexFault, InputError
 from memory.models import (
     Action,
@@ -22,7 +31,6 @@ from memory.models import (
     SearchResult,
     Survivor,
 )
-from memory.store import MemoryStore, Nearby, NewMemory, reworded
 
 ONE_SCOPE = "only memories of one user and privacy belong together"
 

@@ -272,7 +272,7 @@ class MemoryDeduplicator:
             for one, outcome in zip(new, outcomes, strict=True)
             for name in one.ended
         ]
-        return await self._supersede(ended, outcomes, calls, run, lease)
+        return await self._supersede(ended, outcomes, calls, run, lease) if ended else outcomes
 
     async def _supersede(
         self,

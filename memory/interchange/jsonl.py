@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory.errors import InputError
 from memory.interchange.foreign import CREATED, ForeignRow, expiry_of, moment
@@ -19,11 +19,27 @@ from memory.text import normalise
 
 _LONGEST_LINE = 64 * 2**20  # bytes; parsing takes far more memory
 _MARK = b"\xef\xbb\xbf"  # a byte order mark
+_UNTIL, _SUPERSEDED_BY = "until", "superseded_by"
 _REPLACES = "replaces"  # lists the external ids of memories that a memory has replaced
 
 
-def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
+class Ended(NamedTuple):
+    """A memory that no longer holds: when it ended, and the id of what superseded it, if any."""
+
+    memory: Memory
+    until: datetime
+    successor_id: str | None
+
+
+def write_memory(
+    memory: Memory,
+    stands_for: Sequence[str] = (),
+    until: datetime | None = None,
+    successor_id: str | None = None,
+) -> str:
     """Return a memory as one line of JSON, without fields that have their default value.
+
+    `until`, `successor_id`: of a superseded memory, as in `Ended`.
 
     `stands_for` has the external ids of the memories that `memory` replaced, oldest first. If
     `memory` has no external id, because it was merged, the newest of these ids is written as its
@@ -39,7 +55,29 @@ def write_memory(memory: Memory, stands_for: Sequence[str] = ()) -> str:
         fields["external_id"] = name
     if stands_for:
         fields[_REPLACES] = [other for other in stands_for if other != name]
+    if until is not None:
+        fields |= {_UNTIL: until.isoformat(), _SUPERSEDED_BY: successor_id}
     return json.dumps({"id": memory.id, **fields}, ensure_ascii=False)
+
+
+def split_ended(memories: Iterable[Memory]) -> tuple[list[Memory], list[Ended]]:
+    """Divide memories of a JSON Lines file into those that hold and those that ended.
+
+    `write_memory` marks the second kind; `to_memory` leaves its marks in the metadata.
+    """
+    hold, ended = list[Memory](), list[Ended]()
+    for memory in memories:
+        until = memory.metadata.get(_UNTIL)
+        at = expiry_of(until) if _SUPERSEDED_BY in memory.metadata else None
+        if at is None:
+            hold.append(memory)
+            continue
+        metadata = {**memory.metadata}
+        successor = metadata.pop(_SUPERSEDED_BY)
+        del metadata[_UNTIL]
+        bare = memory.model_copy(update={"metadata": metadata})
+        ended.append(Ended(bare, at, successor if isinstance(successor, str) else None))
+    return hold, ended
 
 
 @dataclass(frozen=True, eq=False)

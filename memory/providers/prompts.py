@@ -104,7 +104,8 @@ from the other no more than a detail, a reason, or what has become of it:
 - one says again, in other words or more generally, what another says, thinks, feels or does;
 - one adds a detail to the same event, trip, course, project, plan, possession, opinion or habit, or
   tells another part of it;
-- one says what has become of what another told: then the newer one holds.
+- one says what has become of what another told, such as a plan that was carried out: then the
+  newer one holds.
 
 The same fact:
 - "Edda is knitting a blanket." / "Edda's blanket is for her nephew Jon, who starts school."
@@ -121,7 +122,8 @@ For each group give the numbers of its memories, two to twelve, the question tha
 ("reason", in a few words), and one text that replaces them:
 - It states everything that any of them states: every name, number, date, place, reason and feeling.
 - It states nothing that none of them states.
-- Where a newer one contradicts an older one, it says what the newer one says.
+- Where a newer one contradicts an older one, it says what the newer one says. A plan that was
+  carried out is told as what happened, with the details of both.
 - It is in their language, and has at most 400 characters.
 - It will stand under the day of its newest memory, so it tells an older one's "yesterday" as the
   date that "when" gives.
@@ -182,7 +184,8 @@ say more or something newer about it, give the memory with:
 - merged: One text, of at most 400 characters, to be kept in place of "content" and all of them.
   Begin with the words of the remembered ones and work in what is new. It keeps every name, number,
   date, place, reason and feeling of each, adds nothing, and where they contradict, says what is
-  newer; what that made past may be shortened. It will stand under the day of these turns, so it
+  newer; what that made past may be shortened, and a plan that was carried out is told as what
+  happened. It will stand under the day of these turns, so it
   tells a remembered "yesterday" as the date that "when" gives. What it cannot hold, do not replace.
   If a remembered memory tells two things already, or is longer than 300 characters, do not make it
   longer: replace nothing, and tell in "content" only what is new.
@@ -213,8 +216,10 @@ where, why, how sure, and whether it is so or not. Answer for each number once, 
 plain words, both empty if the text may replace its memories:
 - "lost": what somebody who reads only the text would not learn, although a memory states it, no
   NEWER memory of that merge says otherwise in its place, and somebody could ask for it weeks later:
-  a name, number, time, place, reason, feeling, result or condition. What follows from the rest of
-  the text, or only decorates it ("really", "in her planner"), is not lost.
+  a name, number, time, place, reason, feeling, result, condition, or how something is or was done
+  ("badly", "by hand"). A detail of an older memory is lost even if a newer one tells the same more
+  vaguely. What follows from the rest of the text, or only decorates it ("really", "in her
+  planner"), is not lost, nor is a plan of which the text tells what became, with its details.
 - "added": what the text states and no memory of that merge states: another number, time, place,
   degree or reason, somebody else doing it, a "not" or "maybe" that came or went, or two things made
   one that may be two (a ring and "the gift", unless a memory says that they are the same).
@@ -223,9 +228,10 @@ Where "ends_the_others" stands, the text is the newest memory, which is said to 
 "lost" has also whatever in the others may still be so beside it: another phone, a second job,
 somebody else's, an event that did happen.
 
-A rewording is neither; nor is a date or a tense that follows from the dates, nor a pronoun for
-somebody whom the text names. But a relative word that means another date in the text is both. What
-only a NEWER memory corrects may go, or be told as what was so before.
+A rewording is neither; nor is a date or a tense that follows from the dates, a pronoun for somebody
+whom the text names, or a plan's detail told of the event that it became ("will run on Saturday" and
+then "has run": "ran on Saturday"). But a relative word that means another date in the text is both.
+What only a NEWER memory corrects may go, or be told as what was so before.
 
 {_DATA_ONLY}"""
 

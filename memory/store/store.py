@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -221,6 +222,7 @@ class MemoryStore:
         private: bool = False,
         min_score: float | None = None,
         where: Callable[[Memory], bool] | None = None,
+        among: Collection[str] | None = None,
         include_superseded: bool | None = None,
         as_of: datetime | None = None,
     ) -> list[SearchResult]:
@@ -228,9 +230,9 @@ class MemoryStore:
 
         Give exactly one of `user`, `scope` and `everyone=True`, which searches the public memories
         of all users, and with `private=True` also their private ones. `min_score` leaves out
-        results with a lower `score`, `where` those for which it returns False. The `similarity` of
-        a result is the embedder's cosine; the store's `scale` is not applied. An empty query gives
-        an empty list.
+        results with a lower `score`, `where` those for which it returns False, and `among`, a set
+        or a dict, those whose ids it does not contain. The `similarity` of a result is the
+        embedder's cosine; the store's `scale` is not applied. An empty query gives an empty list.
 
         Of memories that state the same, one counts and is returned, and its `also` names the
         others. `include_superseded`: also memories that no longer hold, each directly under the
@@ -257,7 +259,7 @@ class MemoryStore:
         reads_past = asks_about_past(query) if only_best else include_superseded or as_of
         past = self._past(probe, scope, as_of) if reads_past else []
         while True:
-            hits = find(probe, scope, wanted)
+            hits = find(probe, scope, wanted, among)
             fits = [
                 hit
                 for hit in hits
@@ -595,23 +597,38 @@ class MemoryStore:
 
     # --- inside ---
 
-    def _by_cosine(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
+    def _by_cosine(
+        self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None = None
+    ) -> list[SearchResult]:
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
-        [near] = self.index.nearest([Query(probe.vector, scope, k)])
+        if among is None:
+            [near] = self.index.nearest([Query(probe.vector, scope, k)])
+        else:
+            near = list(among)
         with self.ledger.reading() as reader:
             rows = reader.memories.rows(near).values()
-            return ranked(reader, probe, [row for row in rows if row.live], PLAIN)
+            hits = ranked(reader, probe, [row for row in rows if row.live], PLAIN)
+            return hits if among is None else hits[:k]
 
-    def _by_both(self, probe: Probe, scope: Scope, k: int) -> list[SearchResult]:
+    def _by_both(
+        self, probe: Probe, scope: Scope, k: int, among: Collection[str] | None
+    ) -> list[SearchResult]:
         with self.ledger.reading() as reader:
             self.embeddings.check(reader)
             words = word_scores(reader, probe.text, scope)
-        best = self.index.best(Query(probe.vector, scope, k + SPARE), words)
-        wide = Query(probe.vector, scope, max(k, SHORTLIST))
-        near = self.index.nearest([wide])[0] if best is None else []
+        wanted = k + SPARE if among is None else sys.maxsize
+        best = self.index.best(Query(probe.vector, scope, wanted), words)
+        if best is not None:
+            ids = [name for name in best.ids if among is None or name in among]
+            best = best._replace(ids=ids[: k + SPARE])
+            near = []
+        elif among is not None:
+            near = list(among)
+        else:
+            [near] = self.index.nearest([Query(probe.vector, scope, max(k, SHORTLIST))])
         with self.ledger.reading() as reader:
-            best = best or best_of_shortlist(reader, probe, near, words, scope, k)
+            best = best or best_of_shortlist(reader, probe, near, words, scope, k, among)
             return results(reader, probe, best, words, k)
 
     def _past(self, probe: Probe, scope: Scope, as_of: datetime | None) -> list[PastHit]:

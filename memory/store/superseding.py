@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import combinations
 from typing import Literal, NamedTuple
 
 from memory.coverage import still_stated
 from memory.errors import InputError, MemoryNotFound
-from memory.models import PERSON, Action, Condition, Decision, Memory, Outcome, Scope, Survivor
+from memory.models import (
+    OFFLINE,
+    PERSON,
+    Action,
+    Condition,
+    Decision,
+    Memory,
+    Outcome,
+    Scope,
+    Survivor,
+)
 from memory.store.store import MemoryStore
 from memory.text import clean, telling_words
 
@@ -111,6 +122,36 @@ def supersede(
         done = store.apply(decision)
         if isinstance(done, Outcome):
             return done
+
+
+def add_ended(
+    store: MemoryStore, ended: Sequence[tuple[Memory, datetime, str | None]], run: str | None = None
+) -> int:
+    """Store memories that ended elsewhere; return how many of them were not stored before.
+
+    Each comes with the time when it ended and the id, or external id, of what superseded it. If
+    that is None or not in the store, the memory is stored as expired.
+    """
+    with store.ledger.reading() as reader:
+        own = {memory.id for memory, _, _ in ended}
+        names = {name for _, _, name in ended if name is not None} - own
+        known = {name: found[0] for name in names if (found := reader.memories.named(name))}
+    outer = [
+        memory.model_copy(update={"expires_at": until})
+        if successor is None or (successor not in own and successor not in known)
+        else memory
+        for memory, until, successor in ended
+    ]
+    added = store.add_batch(outer, run=run)
+    for memory, _, successor in ended:
+        with store.ledger.reading() as reader:
+            older = next(iter(reader.memories.named(memory.id)), None)
+            newer = next(iter(reader.memories.named(successor)), None) if successor else None
+            condition = Condition(reader.revision())
+        if older is not None and newer is not None and older.live:
+            why = "it was superseded where it comes from"
+            store.apply(superseding(older.memory, newer.memory, why, OFFLINE, condition), run=run)
+    return added
 
 
 def check_superseding(store: MemoryStore, older: Memory, newer: Memory, *, force: bool) -> None:

@@ -21,8 +21,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from typer.testing import CliRunner
 
+from memory.agent import build_tools
 from memory.agent.server import Tokens, read_tokens, token_gate
-from memory.assembly import build_tools, open_store
+from memory.assembly import open_store
 from memory.cli import app
 from memory.config import configured
 from memory.errors import InputError, LedgerError

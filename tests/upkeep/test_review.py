@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from memory.agent import WorkspaceMemorySync
+from memory.agent import WorkspaceMemorySync, build_workspace, follow_undo
 from memory.assembly import build_review
 from memory.config import AgentConfig, Config
 from memory.deduplicator import MemoryDeduplicator
@@ -26,7 +27,9 @@ from tests.upkeep.conftest import NEW, OLD, OTHER
 @pytest.fixture
 def review(store: MemoryStore, tmp_path: Path) -> Review:
     agent = AgentConfig(workspace_dir=str(tmp_path))
-    return build_review(store, Config(agent=agent), OfflineModel())
+    workspace = build_workspace(Config(agent=agent), store.ledger)
+    follow = partial(follow_undo, store, workspace)
+    return build_review(store, Config(agent=agent), OfflineModel(), follow_undo=follow)
 
 
 def applied(card: Card, **more: object) -> Answered:
