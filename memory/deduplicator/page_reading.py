@@ -139,8 +139,8 @@ class ScopeReading:
         self._planned: Counter[str] = Counter()
 
     async def run(self) -> None:
-        for page in self.pages:
-            self._planned.update(await _keys_of(page.members))
+        for plan in self.pages:
+            self._planned.update(await _keys_of(plan.members))
         todo = list(self.pages)
         while todo:
             plans = todo[: self.at_once]

@@ -29,6 +29,9 @@ _SAMPLE = 2_000
 _OVERSAMPLING = 4
 _MIXED = "its vectors have different dimensions", "run `memory-dedup doctor`"
 
+_MARGIN = 0.001
+"""More than a product of unit vectors in float32 can be wrong by."""
+
 
 class LiveVectors:
     """The vectors of all live memories in the scope `owner`, as a matrix that is changed in place.
@@ -137,7 +140,7 @@ class LiveVectors:
                     for position, scores in zip(batch, products, strict=True):
                         query = queries[position]
                         best = best_of(scores, query.k)
-                        near = scores[best] >= query.min_cosine - slack(len(query.vector))
+                        near = scores[best] >= query.min_cosine - _MARGIN
                         found[position] = [self._ids[row] for row in likely[best[near]]]
         return found
 
