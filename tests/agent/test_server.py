@@ -411,6 +411,15 @@ def test_a_link_is_made_once_and_takes_a_new_type(placed: Agent) -> None:
     assert told == f"Already linked, now {b} -> {a} (caused_by)."
 
 
+def test_a_link_to_a_merged_memory_leads_to_its_successor_and_names_it(placed: Agent) -> None:
+    kept, gone = placed.remember("A spark."), placed.remember("A dry field.")
+    other = placed.remember("A fire.")
+    placed.says("merge_memories", keep_id=kept, remove_id=gone)
+    told = placed.says("link_memories", source_id=gone, target_id=other)
+    assert told == f"Linked {kept} -> {other} (related). {gone} was merged into {kept}."
+    assert "itself" in placed.refuses("link_memories", source_id=gone, target_id=kept)
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 EMPTY: dict[str, Any] = {}
